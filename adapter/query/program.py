@@ -1,0 +1,119 @@
+"""What one micro-batch does, as SQL: the bridge between the planner and the running code.
+
+A `Program` is made by the planner from a model's text and carried out by `stream/`. It holds no
+Spark objects and no SQL trees, only names and texts, so that `dbt-stream explain` can print it.
+
+The texts read these views, which the running code provides before each step:
+
+``clock``
+    one row: ``batch_id`` BIGINT, ``watermark_before`` and ``watermark_after`` TIMESTAMP. Both are
+    NULL where there is no watermark yet; ``watermark_after`` is NULL until the input was read. A
+    changing value is never a literal in a text: each new text would be compiled anew.
+`StreamInput.view`
+    the rows of the micro-batch of that stream.
+`Step.name`
+    the result of each earlier step.
+``state``
+    the model's state table: before `Level.parts` are appended the state of earlier batches,
+    after it this batch's too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class StreamInput:
+    """A relation read as a stream."""
+
+    relation: str
+    """The relation as the model's SQL names it."""
+    view: str
+    """The view its rows of one micro-batch are under."""
+    columns: tuple[str, ...] | None
+    """The only columns that are read, as written in the query (other names may be among them);
+    None for all."""
+    event_time: str | None
+    """The column of the stream that its watermark is measured on, before any filter. None where
+    the time is computed: it is measured on ``event_time`` of the rows then."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A view that is made in each micro-batch."""
+
+    name: str
+    sql: str
+    persist: bool = False
+    """Used more than once, so computed once and kept until the end of the micro-batch."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that go into one stage: everything the user wrote below it, row by row.
+
+    The columns ``event_time`` and ``expires_at`` (TIMESTAMP) are the running code's business:
+    a row is counted and dropped when its event time is NULL, or when ``expires_at`` (the end of
+    the last window it belongs to) is not after the watermark before the batch.
+    """
+
+    name: str
+    sql: str
+    streams: tuple[str, ...]
+    """The views of the streams it reads."""
+
+
+@dataclass(frozen=True)
+class StatePart:
+    """One kind of state row; ``part`` is a partition of the state table."""
+
+    name: str
+    append: str
+    """What a micro-batch adds. Has a column ``expires_at``: the row is of no use once the
+    watermark is there."""
+    fold: str
+    """The same state in fewer rows, from ``state`` and ``clock``."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """State that is written in one commit, and the rows that come out of it."""
+
+    rows: tuple[Rows, ...]
+    ingest: tuple[Step, ...]
+    """Made before the commit, from `rows` without those dropped, ``state`` and ``clock``."""
+    parts: tuple[StatePart, ...]
+    emit: tuple[Step, ...]
+    """Made after the commit, from ``state`` and ``clock``."""
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """The instants at which windows close: ``offset + n * step``, in microseconds since 1970."""
+
+    step: int
+    offset: int
+
+    def crossed(self, before: int | None, after: int | None) -> bool:
+        """Whether a window may close when the watermark goes from `before` to `after`."""
+        if after is None:
+            return False
+        if before is None:
+            return True
+        return (after - self.offset) // self.step > (before - self.offset) // self.step
+
+
+@dataclass(frozen=True)
+class Program:
+    """All that a streaming model does in one micro-batch."""
+
+    inputs: tuple[StreamInput, ...]
+    levels: tuple[Level, ...]
+    """Usually one; a window over the result of a window adds another. None: no state."""
+    output: str
+    """The rows that go to the model's table, in the order of its columns."""
+    boundaries: tuple[Boundaries, ...] | None
+    """A batch in which none of these is crossed puts out nothing. None: every batch may."""
+    signature: dict[str, object] = field(default_factory=dict)
+    """What the state depends on, as plain JSON. Kept with the state and compared on the next run."""
