@@ -1,0 +1,237 @@
+"""What the windows mean, in plain Python: an independent second opinion for the tests.
+
+Nothing here knows of Spark, SQL or slices. A window is two instants, a row belongs to a list of
+windows, and an aggregate is computed from the list of the rows themselves. Instants and intervals
+are whole microseconds since 1970-01-01 00:00 UTC, as they are in Spark.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+Row = Mapping[str, Any]
+Aggregate = Callable[[Sequence[Row]], Any]
+
+
+@dataclass(frozen=True, order=True)
+class Window:
+    """From `start` to `end`, without `end`."""
+
+    start: int
+    end: int
+
+
+def window_start(ts: int, size: int, offset: int = 0) -> int:
+    """The start of the fixed window that `ts` is in.
+
+    >>> window_start(7, 10), window_start(-1, 10), window_start(7, 10, 6), window_start(7, 10, -4)
+    (0, -10, 6, 6)
+    """
+    return ts - (ts - offset) % size
+
+
+@dataclass(frozen=True)
+class Tumble:
+    """Fixed windows."""
+
+    size: int
+    offset: int = 0
+
+    def windows(self, ts: int) -> list[Window]:
+        start = window_start(ts, self.size, self.offset)
+        return [Window(start, start + self.size)]
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Windows of `size`, a new one at each `slide`.
+
+    >>> Hop(slide=5, size=10).windows(7)
+    [Window(start=0, end=10), Window(start=5, end=15)]
+    >>> Hop(slide=10, size=5).windows(7)
+    []
+    """
+
+    slide: int
+    size: int
+    offset: int = 0
+
+    def windows(self, ts: int) -> list[Window]:
+        found = []
+        start = window_start(ts, self.slide, self.offset)
+        while start + self.size > ts:
+            found.append(Window(start, start + self.size))
+            start -= self.slide
+        return sorted(found)
+
+
+@dataclass(frozen=True)
+class Cumulate:
+    """Windows that begin together and end one `step` after the other, up to `max_size`.
+
+    >>> Cumulate(step=2, max_size=6).windows(3)
+    [Window(start=0, end=4), Window(start=0, end=6)]
+    """
+
+    step: int
+    max_size: int
+    offset: int = 0
+
+    def windows(self, ts: int) -> list[Window]:
+        start = window_start(ts, self.max_size, self.offset)
+        ends = range(start + self.step, start + self.max_size + 1, self.step)
+        return [Window(start, end) for end in ends if end > ts]
+
+
+Windows = Tumble | Hop | Cumulate
+
+
+def count(column: str | None = None, where: Callable[[Row], bool | None] | None = None) -> Aggregate:
+    """COUNT(*) or COUNT(column), with FILTER."""
+
+    def run(rows: Sequence[Row]) -> int:
+        return sum(1 for row in _filtered(rows, where) if column is None or row[column] is not None)
+
+    return run
+
+
+def count_distinct(*columns: str, where: Callable[[Row], bool | None] | None = None) -> Aggregate:
+    """COUNT(DISTINCT columns …) with FILTER: a row with a NULL in one of them does not count."""
+
+    def run(rows: Sequence[Row]) -> int:
+        seen = {tuple(row[column] for column in columns) for row in _filtered(rows, where)}
+        return sum(1 for values in seen if all(value is not None for value in values))
+
+    return run
+
+
+def total(column: str, where: Callable[[Row], bool | None] | None = None) -> Aggregate:
+    """SUM(column) with FILTER: NULL when there is no value."""
+    return _of_values(column, where, sum)
+
+
+def least(column: str, where: Callable[[Row], bool | None] | None = None) -> Aggregate:
+    """MIN(column) with FILTER."""
+    return _of_values(column, where, min)
+
+
+def greatest(column: str, where: Callable[[Row], bool | None] | None = None) -> Aggregate:
+    """MAX(column) with FILTER."""
+    return _of_values(column, where, max)
+
+
+def average(column: str, where: Callable[[Row], bool | None] | None = None) -> Aggregate:
+    """AVG(column) with FILTER."""
+    return _of_values(column, where, lambda values: sum(values) / len(values))
+
+
+def _filtered(rows: Sequence[Row], where: Callable[[Row], bool | None] | None) -> list[Row]:
+    return [row for row in rows if where is None or where(row)]
+
+
+def _of_values(
+    column: str, where: Callable[[Row], bool | None] | None, function: Callable[[list[Any]], Any]
+) -> Aggregate:
+    def run(rows: Sequence[Row]) -> Any:
+        values = [row[column] for row in _filtered(rows, where) if row[column] is not None]
+        return function(values) if values else None
+
+    return run
+
+
+@dataclass
+class Stream:
+    """A window aggregate that is fed batch by batch, as the contract describes it.
+
+    `feed` takes the rows of one micro-batch and gives back what it puts out: one row for each
+    window and key whose window the watermark passed. `flush` closes the windows that are left.
+    The rows are `(window_start, window_end, *keys, *aggregates)`.
+
+    A row that is late for some of its windows is in the others only, and one that is late for all
+    is dropped and counted. It is late for a window whose end the watermark had passed *before*
+    the batch.
+    """
+
+    windows: Windows
+    keys: Sequence[str]
+    aggregates: Sequence[Aggregate]
+    time: str = "ts"
+    delay: int = 0
+    watermark: int | None = None
+    late: int = 0
+    null_times: int = 0
+    _open: dict[Window, dict[tuple[Hashable, ...], list[Row]]] = field(default_factory=lambda: defaultdict(dict))
+
+    def feed(self, rows: Iterable[Row]) -> list[tuple[Any, ...]]:
+        latest = self.watermark
+        for row in rows:
+            ts = row[self.time]
+            if ts is None:
+                self.null_times += 1
+                continue
+            moved = ts - self.delay
+            latest = moved if latest is None else max(latest, moved)
+            windows = self.windows.windows(ts)
+            unfired = [w for w in windows if self.watermark is None or w.end > self.watermark]
+            if windows and not unfired:
+                self.late += 1
+            key = tuple(row[column] for column in self.keys)
+            for window in unfired:
+                self._open[window].setdefault(key, []).append(row)
+        self.watermark = latest
+        return self._fire(lambda window: latest is not None and window.end <= latest)
+
+    def flush(self) -> list[tuple[Any, ...]]:
+        return self._fire(lambda window: True)
+
+    def _fire(self, closed: Callable[[Window], bool]) -> list[tuple[Any, ...]]:
+        out = []
+        for window in sorted(w for w in self._open if closed(w)):
+            for key, rows in self._open.pop(window).items():
+                values = [aggregate(rows) for aggregate in self.aggregates]
+                out.append((window.start, window.end, *key, *values))
+        return out
+
+
+def batch(
+    rows: Iterable[Row],
+    windows: Windows,
+    keys: Sequence[str],
+    aggregates: Sequence[Aggregate],
+    time: str = "ts",
+) -> list[tuple[Any, ...]]:
+    """The same over all rows at once: nothing is late."""
+    stream = Stream(windows, keys, aggregates, time=time)
+    return stream.feed(rows) + stream.flush()
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def to_datetime(micros: int) -> datetime:
+    """An instant as a datetime in UTC, exactly.
+
+    >>> to_datetime(1_500_000).isoformat()
+    '1970-01-01T00:00:01.500000+00:00'
+    """
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def to_micros(moment: datetime) -> int:
+    """A datetime (in UTC if it has no zone) as an instant.
+
+    >>> to_micros(to_datetime(-5))
+    -5
+    """
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
