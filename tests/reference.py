@@ -19,6 +19,7 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
 Row = Mapping[str, Any]
+Key = tuple[Hashable, ...]
 Aggregate = Callable[[Sequence[Row]], Any]
 
 
@@ -57,8 +58,6 @@ class Hop:
 
     >>> Hop(slide=5, size=10).windows(7)
     [Window(start=0, end=10), Window(start=5, end=15)]
-    >>> Hop(slide=10, size=5).windows(7)
-    []
     """
 
     slide: int
@@ -169,7 +168,7 @@ class Stream:
     watermark: int | None = None
     late: int = 0
     null_times: int = 0
-    _open: dict[Window, dict[tuple[Hashable, ...], list[Row]]] = field(default_factory=lambda: defaultdict(dict))
+    _open: dict[Window, dict[Key, list[Row]]] = field(default_factory=lambda: defaultdict(dict))
 
     def feed(self, rows: Iterable[Row]) -> list[tuple[Any, ...]]:
         latest = self.watermark
