@@ -1,1 +1,108 @@
+"""Where Spark runs: one small idea, with an implementation per method of the profile."""
 
+from __future__ import annotations
+
+import atexit
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
+from dbt.adapters.spark_streaming.environment.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+
+__all__ = ["Environment", "Storage", "close_environments", "get_environment"]
+
+
+class Environment(ABC):
+    """A place where Spark runs, for one target of a profile, with one session in it.
+
+    `get_environment` gives the one that fits; nothing is started before `session` is asked for.
+    """
+
+    def __init__(self, credentials: SparkStreamingCredentials) -> None:
+        self.credentials = credentials
+        self.storage = Storage(credentials.storage_root, self.session)
+        self.declared = DeclaredSources(self.session)
+
+    @abstractmethod
+    def session(self) -> SparkSession:
+        """The Spark session of this process, started at the first call. Safe from any thread.
+
+        Raises:
+            DbtRuntimeError: Spark can't be had, and why.
+        """
+
+    def run(self, sql: str, group: str, description: str, project_root: str) -> DataFrame:
+        """Run a statement in the calling thread, as part of a group that can be cancelled."""
+        self.enter(group, description)
+        self.declared.make_mentioned(sql, project_root)
+        try:
+            return self.session().sql(sql)
+        except Exception as problem:
+            # A view may read a declared source that the statement doesn't name.
+            if "spark_catalog" in str(problem) and self.declared.make_all(project_root):
+                return self.session().sql(sql)
+            raise
+
+    @abstractmethod
+    def enter(self, group: str, description: str = "") -> None:
+        """Count what the calling thread does from here on to a group that can be cancelled."""
+
+    @abstractmethod
+    def cancel(self, group: str) -> None:
+        """Stop what runs in a group, and what it would still run."""
+
+    @abstractmethod
+    def versions(self) -> dict[str, str]:
+        """What runs: Spark, Iceberg, Java."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop streams and Spark. The next `session` starts anew."""
+
+    def stop_streams(self) -> None:
+        """Stop all streams of the session."""
+        for query in self.session().streams.active:
+            query.stop()
+
+
+_lock = threading.RLock()
+_environments: dict[str, Environment] = {}
+
+
+def get_environment(credentials: SparkStreamingCredentials) -> Environment:
+    """The environment of a target. The same target gives the same one, in all of the process."""
+    relevant = {k: v for k, v in asdict(credentials).items() if k not in ("schema", "file_format")}
+    key = repr(sorted(relevant.items()))
+    with _lock:
+        if key not in _environments:
+            # A process has one Spark at most, so another target's ends here.
+            close_environments()
+            _environments[key] = _new(credentials)
+        return _environments[key]
+
+
+def _new(credentials: SparkStreamingCredentials) -> Environment:
+    if credentials.method == "connect":
+        from dbt.adapters.spark_streaming.environment.connect import ConnectEnvironment
+
+        return ConnectEnvironment(credentials)
+    from dbt.adapters.spark_streaming.environment.session import SessionEnvironment
+
+    return SessionEnvironment(credentials)
+
+
+def close_environments() -> None:
+    """End all that this process has started."""
+    with _lock:
+        while _environments:
+            _environments.popitem()[1].close()
+
+
+atexit.register(close_environments)

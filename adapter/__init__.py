@@ -1,0 +1,15 @@
+"""dbt's entrance: names the adapter's parts."""
+
+from dbt.adapters.base import AdapterPlugin
+from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+from dbt.adapters.spark_streaming.impl import SparkStreamingAdapter
+from dbt.include import spark_streaming
+
+Plugin = AdapterPlugin(
+    adapter=SparkStreamingAdapter,  # type: ignore[arg-type]
+    credentials=SparkStreamingCredentials,
+    include_path=spark_streaming.PACKAGE_PATH,
+    # Not the name dbt would derive from the folder, which differs in an editable install.
+    project_name="dbt_spark_streaming",
+    dependencies=["spark"],
+)

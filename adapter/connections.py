@@ -1,0 +1,147 @@
+"""dbt's connections: each a group of statements in the environment's one session."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.spark.connections import SparkConnectionManager, SparkConnectionWrapper
+from dbt.adapters.spark.session import SessionConnectionWrapper
+from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
+
+from dbt.adapters.spark_streaming.environment import Environment, get_environment
+from dbt.adapters.spark_streaming.errors import readable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+logger = AdapterLogger("Spark")
+
+_numbers = itertools.count(1)
+
+
+class Handle(SparkConnectionWrapper):
+    """What a connection of dbt holds: runs statements one after the other, and can be cancelled."""
+
+    def __init__(self, environment: Environment, name: str, project_root: str) -> None:
+        self.environment = environment
+        self.group = f"dbt-{next(_numbers)}"
+        self.cancelled = False
+        self._name = name
+        self._project_root = project_root
+        self._frame: DataFrame | None = None
+        self._rows: list[Row] | None = None
+
+    def cursor(self) -> Handle:
+        """Ready for another statement."""
+        self._frame = self._rows = None
+        return self
+
+    def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
+        """Run a statement. A query's rows are computed when they are fetched.
+
+        Raises:
+            DbtDatabaseError: Spark refuses it or fails.
+        """
+        if bindings:
+            sql = sql % tuple(SessionConnectionWrapper._fix_binding(value) for value in bindings)
+        sql = sql.strip().removesuffix(";")
+        with self._errors():
+            self._frame = self.environment.run(sql, self.group, self._name, self._project_root)
+
+    def fetchall(self) -> list[Row] | None:
+        """All rows of the last statement."""
+        if self._rows is None and self._frame is not None:
+            with self._errors():
+                self._rows = self._frame.collect()
+        return self._rows
+
+    def fetchmany(self, size: int) -> list[Row]:
+        """The first rows of the last statement."""
+        if self._frame is None:
+            return []
+        with self._errors():
+            return self._frame.take(size)
+
+    def fetchone(self) -> Row | None:
+        """The next row of the last statement."""
+        rows = self.fetchall()
+        return rows.pop(0) if rows else None
+
+    @property
+    def description(self) -> list[tuple[str, str, None, None, None, None, bool]]:
+        """The columns of the last statement."""
+        if self._frame is None:
+            return []
+        return [
+            (field.name, field.dataType.simpleString(), None, None, None, None, field.nullable)
+            for field in self._frame.schema.fields
+        ]
+
+    def cancel(self) -> None:
+        """Stop what runs, and refuse what comes after it."""
+        self.cancelled = True
+        self.environment.cancel(self.group)
+
+    def close(self) -> None:
+        """Let go of the last result."""
+        self._frame = self._rows = None
+
+    def rollback(self) -> None:
+        """Nothing: each statement is a transaction of its own."""
+
+    @contextmanager
+    def _errors(self) -> Generator[None, None, None]:
+        if self.cancelled:
+            raise DbtDatabaseError("Cancelled.")
+        try:
+            yield
+        except DbtRuntimeError:
+            raise
+        except Exception as problem:
+            if self.cancelled:
+                raise DbtDatabaseError("Cancelled.") from None
+            raise DbtDatabaseError(readable(problem)) from problem
+
+
+class SparkStreamingConnectionManager(SparkConnectionManager):
+    """Opens connections in the environment of the target."""
+
+    TYPE = "spark_streaming"
+
+    @classmethod
+    def open(cls, connection: Connection) -> Connection:
+        """Start Spark if it doesn't run, and give the connection its handle.
+
+        Raises:
+            DbtRuntimeError: Spark can't be had, and why.
+        """
+        if connection.state == ConnectionState.OPEN:
+            return connection
+        credentials: Any = connection.credentials
+        environment = get_environment(credentials)
+        environment.session()
+        connection.handle = Handle(environment, str(connection.name), credentials.project_root)
+        connection.state = ConnectionState.OPEN
+        return connection
+
+    @contextmanager
+    def exception_handler(self, sql: str) -> Generator[None, None, None]:
+        """Turn whatever a statement raises into an error of dbt's."""
+        try:
+            yield
+        except DbtRuntimeError:
+            logger.debug(f"Error while running:\n{sql}")
+            raise
+        except Exception as problem:
+            logger.debug(f"Error while running:\n{sql}")
+            raise DbtRuntimeError(readable(problem)) from problem
+
+    @classmethod
+    def get_response(cls, cursor: Any) -> AdapterResponse:
+        """What a statement did: Spark doesn't say."""
+        return AdapterResponse(_message="OK")

@@ -1,0 +1,117 @@
+"""Declared sources as tables of the session catalog, made when a statement reads them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_streaming.errors import readable
+from dbt.adapters.spark_streaming.stream_source import StreamSource, known_sources
+
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+class DeclaredSources:
+    """The declared sources that a session has tables for."""
+
+    def __init__(self, session: Callable[[], Any]) -> None:
+        self._session = session
+        self._made: dict[str, StreamSource] = {}
+        self._lock = threading.Lock()
+
+    def make_mentioned(self, sql: str, project_root: str) -> None:
+        """Make the tables of all declared sources that a statement names.
+
+        Raises:
+            DbtRuntimeError: one can't be read, with its name and path.
+        """
+        if "`spark_catalog`." in sql:
+            for source in known_sources():
+                if not source.is_table and source.relation in sql:
+                    self.make(source, project_root)
+
+    def make_all(self, project_root: str) -> bool:
+        """Make all that can be made: a view that reads one doesn't name it. True if any was new."""
+        before = dict(self._made)
+        for source in known_sources():
+            if not source.is_table:
+                try:
+                    self.make(source, project_root)
+                except DbtRuntimeError:
+                    pass  # reported where it is named
+        return before != self._made
+
+    def make(self, source: StreamSource, project_root: str) -> None:
+        """Make one.
+
+        Raises:
+            DbtRuntimeError: it can't be read, with its name and path.
+        """
+        located = at_project(source, project_root)
+        with self._lock:
+            if self._made.get(source.relation) == located:
+                return
+            session = self._session()
+            if located.is_files and not _exists(session, located.options["path"]):
+                raise DbtRuntimeError(
+                    f"Source {source.name}: there is no folder {located.options['path']}. It is the 'path' that "
+                    "sources.yml gives; a relative one starts at the project."
+                )
+            schema_name = source.relation.rpartition(".")[0]
+            try:
+                session.sql(f"create schema if not exists {schema_name}")
+                session.sql(f"drop table if exists {source.relation}")
+                session.sql(create_table(located))
+            except Exception as problem:
+                where = f" ({located.options['path']})" if "path" in located.options else ""
+                raise DbtRuntimeError(
+                    f"Source {source.name} can't be read as {source.format}{where}: {readable(problem)}"
+                ) from problem
+            self._made[source.relation] = located
+
+
+def at_project(source: StreamSource, project_root: str) -> StreamSource:
+    """The same source with a path that doesn't depend on where dbt was called."""
+    path = source.options.get("path")
+    if path is None or _SCHEME.match(path):
+        return source
+    absolute = (Path(project_root) / Path(path).expanduser()).resolve()
+    return replace(source, options={**source.options, "path": str(absolute)})
+
+
+def create_table(source: StreamSource) -> str:
+    """The statement that makes a declared source readable."""
+    options = {key: value for key, value in source.options.items() if key != "path"}
+    statement = f"create table {source.relation}"
+    if source.schema and source.format != "kafka":
+        statement += f" ({source.schema})"
+    statement += f" using {source.format}"
+    if options:
+        listed = ", ".join(f"{literal(key)} {literal(value)}" for key, value in options.items())
+        statement += f" options ({listed})"
+    if "path" in source.options:
+        statement += f" location {literal(source.options['path'])}"
+    return statement
+
+
+def literal(text: str) -> str:
+    r"""A text as a literal of Spark SQL.
+
+    >>> literal("it's")
+    "'it\\'s'"
+    """
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _exists(session: Any, path: str) -> bool:
+    hadoop_path = session._jvm.org.apache.hadoop.fs.Path(path)
+    files = hadoop_path.getFileSystem(session._jsc.hadoopConfiguration())
+    found = files.globStatus(hadoop_path)
+    return found is not None and len(found) > 0

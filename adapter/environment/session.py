@@ -1,0 +1,261 @@
+"""Spark in a JVM of our own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_streaming.environment import Environment
+from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
+from dbt.adapters.spark_streaming.environment.java import (
+    Java,
+    Jvm,
+    find_java,
+    truststore_flags,
+    use_this_python,
+    write_truststore,
+)
+from dbt.adapters.spark_streaming.environment.packages import (
+    ICEBERG,
+    ICEBERG_VERSION,
+    SQLITE,
+    default_cache,
+    jars,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+    from dbt.adapters.spark_streaming.environment.storage import Storage
+
+logger = AdapterLogger("Spark")
+
+ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+
+class SessionEnvironment(Environment):
+    """A Spark driver that lives and dies with this process."""
+
+    def __init__(self, credentials: SparkStreamingCredentials) -> None:
+        super().__init__(credentials)
+        self._lock = threading.RLock()
+        self._jvm: Jvm | None = None
+        self._java: Java | None = None
+        self._session: SparkSession | None = None
+
+    def session(self) -> SparkSession:
+        """See `Environment.session`."""
+        with self._lock:
+            if self._session is None:
+                self._session = self._start()
+            return self._session
+
+    def _start(self) -> SparkSession:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.sql import SparkSession
+
+        conf = settings(self.credentials, self.storage)
+        if SparkContext._active_spark_context is not None:
+            return _join(SparkSession.builder.getOrCreate(), conf)
+        if self.storage.is_local:
+            try:
+                os.makedirs(self.storage.warehouse, exist_ok=True)
+            except OSError as problem:
+                raise DbtRuntimeError(
+                    f"The storage root {self.storage.root} can't be written: {problem.strerror}. Name another "
+                    "folder as 'storage_root' in the profile."
+                ) from problem
+        self._java = find_java()
+        cache = Path(self.credentials.cache_dir).expanduser() if self.credentials.cache_dir else default_cache()
+        paths = [str(path) for path in jars(packages(self.credentials), self._java, cache, conf)]
+        conf.pop("spark.jars.packages", None)
+        classpath = _split(conf.pop("spark.driver.extraClassPath", ""), os.pathsep)
+        if self.credentials.is_local:
+            # On the class path they need not be copied for the executor, which is this JVM.
+            classpath = [*paths, *classpath]
+        else:
+            conf["spark.jars"] = ",".join([*paths, *_split(conf.get("spark.jars", ""), ",")])
+        use_this_python()
+        # pyspark prints each error of a statement as JSON with a stack trace; dbt reports it.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
+        self._jvm = Jvm(self._java, flags=self._flags(conf, cache), classpath=classpath, conf=conf)
+        SparkContext._gateway = self._jvm.gateway
+        SparkContext._jvm = self._jvm.gateway.jvm
+        try:
+            session = SparkSession(SparkContext(conf=SparkConf()))
+        except Exception as problem:
+            self.close()
+            cause = getattr(problem, "java_exception", problem)
+            raise DbtRuntimeError(f"Spark didn't start: {str(cause).splitlines()[0]}") from problem
+        logger.debug(f"Spark {session.version} on Java {self._java}, storage root {self.storage.root}")
+        return session
+
+    def _flags(self, conf: dict[str, str], cache: Path) -> list[str]:
+        flags = [f"-Xmx{conf['spark.driver.memory']}"]
+        assert self._java is not None
+        if self._java.from_wheel:
+            truststore = cache / "truststore.jks"
+            write_truststore(truststore)
+            flags += truststore_flags(truststore)
+        # Last, so that they win.
+        for key in ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"):
+            flags += conf.get(key, "").split()
+        return flags
+
+    def enter(self, group: str, description: str = "") -> None:
+        """See `Environment.enter`."""
+        # Interrupting is safe here: it reaches tasks only, and what they wrote isn't committed.
+        self.session().sparkContext.setJobGroup(group, description, interruptOnCancel=True)
+
+    def cancel(self, group: str) -> None:
+        """See `Environment.cancel`."""
+        if self._session is None:
+            return
+        self.stop_streams()
+        self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+    def versions(self) -> dict[str, str]:
+        """See `Environment.versions`."""
+        session = self.session()
+        return {
+            "Spark": session.version,
+            "Iceberg": iceberg_version(session),
+            "Java": str(self._java) if self._java else _java_of(session),
+        }
+
+    def close(self) -> None:
+        """See `Environment.close`."""
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
+        with self._lock:
+            session, jvm = self._session, self._jvm
+            self._session = self._jvm = None
+            self.declared = DeclaredSources(self.session)
+            if jvm is None:
+                return  # someone else's Spark
+            if session is not None and jvm.alive:
+                try:
+                    for query in session.streams.active:
+                        query.stop()
+                    session.stop()
+                except Exception as problem:
+                    logger.debug(f"While stopping Spark: {problem}")
+            jvm.gateway.shutdown()
+            jvm.close()
+            SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+            SparkSession._instantiatedSession = None
+
+
+def packages(credentials: SparkStreamingCredentials) -> list[str]:
+    """The coordinates of all that Spark needs for a target."""
+    more = _split(credentials.server_side_parameters.get("spark.jars.packages", ""), ",")
+    own = [ICEBERG, SQLITE] if _is_embedded(credentials) else [ICEBERG]
+    return [*own, *credentials.packages, *more]
+
+
+def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[str, str]:
+    """Spark's settings for a target: ours, then the profile's over them.
+
+    Raises:
+        DbtRuntimeError: the embedded catalog is asked for where it can't be.
+    """
+    cores = _cores(credentials.master)
+    conf = {
+        "spark.master": credentials.master,
+        "spark.app.name": "dbt-spark-streaming",
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        # Models' tables are in the Iceberg catalog; the built-in one holds nothing but the
+        # sources that are files, which are declared anew in each process.
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": storage.path("spark-warehouse"),
+        "spark.sql.defaultCatalog": credentials.catalog,
+        # A source's folder is listed anew by each statement, so that new files are seen.
+        "spark.sql.filesourceTableRelationCacheSize": "0",
+        "spark.sql.hive.manageFilesourcePartitions": "false",
+        # Each text of a micro-batch is compiled once if it isn't thrown out in between.
+        "spark.sql.codegen.cache.maxEntries": "2000",
+    }
+    if credentials.is_local:
+        conf |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(max(2, cores)),
+        }
+    conf |= catalog_settings(credentials, storage)
+    conf |= credentials.server_side_parameters
+    extensions = [ICEBERG_EXTENSIONS, *_split(conf.get("spark.sql.extensions", ""), ",")]
+    conf["spark.sql.extensions"] = ",".join(dict.fromkeys(extensions))
+    return conf
+
+
+def catalog_settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[str, str]:
+    """Spark's settings for the Iceberg catalog of a target.
+
+    Raises:
+        DbtRuntimeError: the embedded catalog is asked for where it can't be.
+    """
+    options = dict(credentials.catalog_options)
+    if _is_embedded(credentials):
+        if not storage.is_local:
+            raise DbtRuntimeError(
+                f"The storage root {storage.root} isn't on this machine, but the embedded catalog is a SQLite "
+                "file. Name a catalog with 'catalog_options' in the profile (type: rest, hive, glue, jdbc …)."
+            )
+        options = {
+            "type": "jdbc",
+            # Several processes may look at the catalog while one writes.
+            "uri": f"jdbc:sqlite:{storage.catalog}?busy_timeout=60000&journal_mode=WAL",
+            "jdbc.schema-version": "V1",  # views
+            "warehouse": storage.warehouse,
+            # With it a session doesn't see what a stream, which has a session of its own, wrote.
+            "cache-enabled": "false",
+        } | options
+    prefix = f"spark.sql.catalog.{credentials.catalog}"
+    kind = "SparkSessionCatalog" if credentials.catalog == "spark_catalog" else "SparkCatalog"
+    return {prefix: f"org.apache.iceberg.spark.{kind}"} | {f"{prefix}.{k}": v for k, v in options.items()}
+
+
+def _is_embedded(credentials: SparkStreamingCredentials) -> bool:
+    return not {"type", "catalog-impl"} & credentials.catalog_options.keys()
+
+
+def _join(session: SparkSession, conf: dict[str, str]) -> SparkSession:
+    """Use the session that is there already: a notebook's, or the driver of a cluster's job."""
+    logger.debug("Using the Spark session that this process has already")
+    for key, value in conf.items():
+        if session.conf.isModifiable(key) or key.startswith("spark.sql.catalog."):
+            session.conf.set(key, value)
+    return session
+
+
+def iceberg_version(session: Any) -> str:
+    """The version of Iceberg that a session has."""
+    try:
+        return str(session.sql("select system.iceberg_version()").head()[0])
+    except Exception:
+        return f"not found ({ICEBERG_VERSION} is expected)"
+
+
+def _java_of(session: SparkSession) -> str:
+    return str(session._jvm.java.lang.System.getProperty("java.version"))
+
+
+def _cores(master: str) -> int:
+    found = re.match(r"local\[(\d+)", master)
+    return int(found.group(1)) if found else len(os.sched_getaffinity(0))
+
+
+def _split(text: str, separator: str) -> list[str]:
+    return [part.strip() for part in text.split(separator) if part.strip()]

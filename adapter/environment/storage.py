@@ -1,0 +1,161 @@
+"""Where things are kept: folders under the storage root, and small files in them.
+
+A local root is handled with `pathlib`, so that files can be looked at without a JVM; any other
+through Hadoop's file systems, which Spark has.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+class Storage:
+    """The storage root of a target.
+
+    Args:
+        root: an absolute local path or any Hadoop path.
+        session: gives a Spark session; called only where `root` isn't local.
+    """
+
+    def __init__(self, root: str, session: Callable[[], Any]) -> None:
+        self.root = root.removeprefix("file://").rstrip("/") or "/"
+        self._session = session
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the root is on this machine's file system."""
+        return _SCHEME.match(self.root) is None
+
+    @property
+    def warehouse(self) -> str:
+        """Tables' files."""
+        return self.path("warehouse")
+
+    @property
+    def catalog(self) -> str:
+        """The embedded catalog's file."""
+        return self.path("catalog.db")
+
+    @property
+    def checkpoints(self) -> str:
+        """Structured Streaming's own record of each stream's progress."""
+        return self.path("checkpoints")
+
+    @property
+    def locks(self) -> str:
+        """One file per model that is being written."""
+        return self.path("locks")
+
+    @property
+    def progress(self) -> str:
+        """The last progress of each model."""
+        return self.path("progress")
+
+    def path(self, *parts: str) -> str:
+        """A path under the root."""
+        return posixpath.join(self.root, *parts)
+
+    def read_text(self, path: str) -> str | None:
+        """The content of a file; None if there is none."""
+        if self._is_local(path):
+            try:
+                return Path(path).read_text(encoding="utf-8")
+            except FileNotFoundError:
+                return None
+        files, hadoop_path = self._hadoop(path)
+        if not files.exists(hadoop_path):
+            return None
+        stream = files.open(hadoop_path)
+        try:
+            return bytes(stream.readAllBytes()).decode("utf-8")
+        finally:
+            stream.close()
+
+    def write_text(self, path: str, text: str) -> None:
+        """Write a file, all or nothing: a reader sees the old text or the new one.
+
+        On object stores without rename the file itself is the unit that appears at once.
+        """
+        partial = f"{path}.{uuid.uuid4().hex}.partial"
+        if self._is_local(path):
+            target = Path(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with open(partial, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, target)
+            return
+        files, target_path = self._hadoop(path)
+        _, partial_path = self._hadoop(partial)
+        stream = files.create(partial_path, True)
+        stream.write(bytearray(text.encode("utf-8")))
+        stream.close()
+        # FileContext replaces in one step where the file system can; FileSystem.rename can't.
+        jvm = self._session()._jvm
+        rename = jvm.org.apache.hadoop.fs.Options.Rename
+        options = self._session().sparkContext._gateway.new_array(rename, 1)
+        options[0] = rename.OVERWRITE
+        context = jvm.org.apache.hadoop.fs.FileContext.getFileContext(target_path.toUri(), files.getConf())
+        context.rename(partial_path, target_path, options)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder."""
+        if self._is_local(path):
+            return os.path.exists(path)
+        files, hadoop_path = self._hadoop(path)
+        return bool(files.exists(hadoop_path))
+
+    def delete(self, path: str) -> None:
+        """Delete a file, or a folder with all that is in it. Nothing there is no error."""
+        if self._is_local(path):
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path)
+            else:
+                Path(path).unlink(missing_ok=True)
+            return
+        files, hadoop_path = self._hadoop(path)
+        files.delete(hadoop_path, True)
+
+    def list(self, path: str) -> list[str]:
+        """The names in a folder, sorted; none if there is no such folder."""
+        if self._is_local(path):
+            try:
+                return sorted(os.listdir(path))
+            except FileNotFoundError:
+                return []
+        files, hadoop_path = self._hadoop(path)
+        if not files.exists(hadoop_path):
+            return []
+        return sorted(status.getPath().getName() for status in files.listStatus(hadoop_path))
+
+    def problem(self) -> str | None:
+        """Why the root can't be written; None if it can."""
+        probe = self.path(f".probe-{uuid.uuid4().hex}")
+        try:
+            self.write_text(probe, "")
+            self.delete(probe)
+        except OSError as problem:
+            return f"{problem.strerror or problem}"
+        except Exception as problem:
+            cause = getattr(problem, "java_exception", problem)
+            return str(cause).splitlines()[0]
+        return None
+
+    @staticmethod
+    def _is_local(path: str) -> bool:
+        return _SCHEME.match(path) is None
+
+    def _hadoop(self, path: str) -> tuple[Any, Any]:
+        session = self._session()
+        hadoop_path = session._jvm.org.apache.hadoop.fs.Path(path)
+        return hadoop_path.getFileSystem(session._jsc.hadoopConfiguration()), hadoop_path

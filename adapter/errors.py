@@ -1,0 +1,26 @@
+"""What Spark says when it fails, as something a user can read."""
+
+from __future__ import annotations
+
+import re
+
+# Where a message turns into a query plan or a stack trace.
+_MACHINERY = re.compile(r"^(['!+:]|\s*at |\t|JVM stacktrace|Driver stacktrace|Traceback|\s*\.\.\. \d+ more)")
+_CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", re.M)
+_CLASS = re.compile(r"^(?:An error occurred while calling [\w.]+\.?\s*:?\s*)?(?:[a-z]\w*\.)+(?:[\w$]+): ")
+
+
+def readable(problem: BaseException) -> str:
+    """The message of an exception, without plans and stack traces, with its cause if that says more."""
+    java = getattr(problem, "java_exception", None)
+    text = str(java.toString() if java is not None and java.getMessage() else problem)
+    lines = []
+    for line in text.splitlines():
+        if _MACHINERY.match(line):
+            break
+        lines.append(line)
+    message = _CLASS.sub("", "\n".join(lines)).strip().rstrip(";") or type(problem).__name__
+    causes = [cause.strip() for cause in _CAUSE.findall(str(problem))]
+    if causes and causes[-1] not in message:
+        message += f"\n{causes[-1]}"
+    return message

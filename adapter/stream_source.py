@@ -1,0 +1,141 @@
+"""What `sources.yml` says of a source that is a stream: files, Kafka, or a table with options."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+KEYS = ("format", "options", "path", "schema", "value_format", "unique_key")
+
+# A source in one of these is a table of its catalog, which dbt refers to as to any other.
+TABLE_FORMATS = ("iceberg", "delta")
+
+FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
+
+
+@dataclass(frozen=True)
+class StreamSource:
+    """A source as a stream reads it."""
+
+    name: str
+    """``source.table``, for messages."""
+    relation: str
+    """How SQL refers to it."""
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Spark's options of the format, ``path`` among them."""
+    schema: str | None = None
+    """The columns as DDL, ``a INT, b TIMESTAMP``; None where Spark finds them."""
+    event_time: str | None = None
+    value_format: str | None = None
+    """What Kafka's messages are: ``json`` or ``avro``, with `schema`."""
+    unique_key: tuple[str, ...] = ()
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table of a catalog, not something that is declared by `sources.yml`."""
+        return self.format in TABLE_FORMATS
+
+    @property
+    def is_files(self) -> bool:
+        """Whether it is a folder of files."""
+        return self.format in FILE_FORMATS
+
+    @classmethod
+    def from_config(
+        cls, name: str, relation: str, config: Any, event_time: str | None = None
+    ) -> StreamSource:
+        """Read the ``stream`` mapping of a source's ``meta``.
+
+        Raises:
+            DbtRuntimeError: a key or a value that means nothing, named with the source.
+        """
+        if not isinstance(config, Mapping):
+            raise DbtRuntimeError(
+                f"Source {name}: 'stream' must be a mapping with 'format' and 'options', not {config!r}."
+            )
+        for key in config:
+            if key not in KEYS:
+                raise DbtRuntimeError(
+                    f"Source {name}: '{key}' is not a key of 'stream'. Known keys are: {', '.join(sorted(KEYS))}."
+                )
+        format = config.get("format", "iceberg")
+        if not isinstance(format, str):
+            raise DbtRuntimeError(f"Source {name}: 'format' must be a name such as parquet, not {format!r}.")
+        options = config.get("options") or {}
+        if not isinstance(options, Mapping):
+            raise DbtRuntimeError(
+                f"Source {name}: 'options' must be a mapping of names to values, not {options!r}."
+            )
+        texts = {str(key): _text(value) for key, value in options.items()}
+        if "path" in config:
+            texts["path"] = str(config["path"])
+        if format.lower() in FILE_FORMATS and "path" not in texts:
+            raise DbtRuntimeError(
+                f"Source {name}: the format {format} needs a 'path' under 'options': the folder of its files."
+            )
+        return cls(
+            name=name,
+            relation=relation,
+            format=format.lower(),
+            options=texts,
+            schema=_schema(name, config.get("schema")),
+            event_time=event_time,
+            value_format=config.get("value_format"),
+            unique_key=_names(config.get("unique_key")),
+        )
+
+
+def _schema(name: str, schema: Any) -> str | None:
+    """Columns as DDL, from DDL, a mapping, or dbt's list of columns."""
+    if schema is None or isinstance(schema, str):
+        return schema
+    columns: list[tuple[Any, Any]]
+    if isinstance(schema, Mapping):
+        columns = list(schema.items())
+    elif isinstance(schema, list) and all(isinstance(column, Mapping) for column in schema):
+        columns = [(column.get("name"), column.get("type", column.get("data_type"))) for column in schema]
+    else:
+        columns = [(None, None)]
+    if not columns or not all(isinstance(part, str) and part for column in columns for part in column):
+        raise DbtRuntimeError(
+            f"Source {name}: 'schema' must be text like 'a INT, b TIMESTAMP', a mapping of columns to types, or a "
+            f"list of columns with 'name' and 'type'; it is {schema!r}."
+        )
+    return ", ".join(f"`{column}` {type_}" for column, type_ in columns)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _text(value: Any) -> str:
+    """A value as Spark's options have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_known: dict[str, StreamSource] = {}
+_lock = threading.Lock()
+
+
+def register(source: StreamSource) -> None:
+    """Make a source known to this process."""
+    with _lock:
+        _known[source.relation] = source
+
+
+def stream_source(relation: str) -> StreamSource | None:
+    """The source that SQL refers to as `relation`; None if there is none that says it is a stream."""
+    return _known.get(relation)
+
+
+def known_sources() -> list[StreamSource]:
+    """All sources of this process that say they are streams."""
+    with _lock:
+        return list(_known.values())

@@ -1,0 +1,55 @@
+"""One Spark for all tests of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest_plugins = ["dbt.tests.fixtures.project"]
+
+# Tests look at tables, not at usage statistics.
+os.environ.setdefault("DBT_SEND_ANONYMOUS_USAGE_STATS", "false")
+
+
+@pytest.fixture(scope="session")
+def storage_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The storage root of the run: warehouse, catalog and state of all tests."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def target(storage_root: Path) -> dict[str, Any]:
+    """The profile's target of all tests; dbt in this process shares `spark` through it."""
+    return {
+        "type": "spark_streaming",
+        "threads": 2,
+        "storage_root": str(storage_root),
+        "master": "local[2]",
+    }
+
+
+@pytest.fixture(scope="class")
+def dbt_profile_target(target: dict[str, Any]) -> dict[str, Any]:
+    """What dbt's own test classes ask for."""
+    return dict(target)
+
+
+@pytest.fixture(scope="session")
+def environment(target: dict[str, Any]) -> Iterator[Any]:
+    """Where Spark runs in this test run."""
+    from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+    from dbt.adapters.spark_streaming.environment import close_environments, get_environment
+
+    options = {key: value for key, value in target.items() if key not in ("type", "threads")}
+    yield get_environment(SparkStreamingCredentials(schema="default", **options))
+    close_environments()
+
+
+@pytest.fixture(scope="session")
+def spark(environment: Any) -> Any:
+    """The Spark session, with Iceberg, that dbt in this process uses too."""
+    return environment.session()
