@@ -15,7 +15,7 @@ from tests.oracle.compare import difference, read_expected
 pytestmark = pytest.mark.skipif(ORACLE is None, reason="the Flink oracle is not beside this repository")
 
 
-def rows_of(table: str) -> list[dict[str, Any]]:
+def input_of(table: str) -> list[dict[str, Any]]:
     assert ORACLE is not None
     rows: list[dict[str, Any]] = pq.read_table(ORACLE / "data" / "tiny" / f"{table}.parquet").to_pylist()
     return [{**row, "ts": ref.to_micros(row["ts"])} for row in rows]
@@ -61,7 +61,7 @@ CASES: dict[str, Case] = {
 def test_the_reference_gives_the_rows_of_flink(case: str, cuts: int) -> None:
     assert ORACLE is not None
     table, windows, keys, metrics = CASES[case]
-    rows = rows_of(table)
+    rows = input_of(table)
     stream = ref.Stream(windows, keys, metrics, delay=5 * ref.SECOND)
     out = []
     for cut in range(cuts):
@@ -71,7 +71,7 @@ def test_the_reference_gives_the_rows_of_flink(case: str, cuts: int) -> None:
     instants = [at for at, name in enumerate(header) if name in ("window_start", "window_end", "last_ts")]
     readable = [
         tuple(
-            ref.to_datetime(value) if at in instants and value is not None else value
+            ref.to_datetime(value).replace(tzinfo=None) if at in instants and value is not None else value
             for at, value in enumerate(row)
         )
         for row in out

@@ -1,0 +1,30 @@
+"""Rows of a table for comparisons in Python."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from tests.reference import to_datetime
+
+
+def rows_of(table: Any) -> list[tuple[Any, ...]]:
+    """The rows of a DataFrame, with instants as datetimes in UTC whatever zone this machine is in."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import TimestampType
+
+    fields = table.schema.fields
+    instants = [at for at, field in enumerate(fields) if isinstance(field.dataType, TimestampType)]
+    columns = [table[f"`{field.name}`"] for field in fields]
+    for at in instants:
+        columns[at] = F.unix_micros(columns[at]).alias(fields[at].name)
+    return [
+        tuple(
+            _instant(value) if at in instants and value is not None else value for at, value in enumerate(row)
+        )
+        for row in table.select(columns).collect()
+    ]
+
+
+def _instant(micros: int) -> datetime:
+    return to_datetime(micros).replace(tzinfo=None)
