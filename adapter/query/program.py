@@ -47,6 +47,9 @@ class Step:
     sql: str
     persist: bool = False
     """Used more than once, so computed once and kept until the end of the micro-batch."""
+    initial: str | None = None
+    """The text to use instead while the state has no rows; cheaper, with the same result. Where
+    `initial` of one step or part of a level is used, so is that of all the others."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,8 @@ class StatePart:
     watermark is there."""
     fold: str
     """The same state in fewer rows, from ``state`` and ``clock``."""
+    initial: str | None = None
+    """As in `Step`."""
 
 
 @dataclass(frozen=True)

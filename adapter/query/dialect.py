@@ -1,0 +1,94 @@
+"""Spark SQL text to tree and back: the one place that knows sqlglot's Spark dialect and its gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from .errors import QueryError
+
+DIALECT = "spark"
+
+
+def parse(sql: str) -> exp.Query:
+    """The tree of one SELECT (or UNION of them).
+
+    Raises:
+        QueryError: the text doesn't parse, or is something else than one query.
+    """
+    try:
+        trees = [tree for tree in sqlglot.parse(sql, read=DIALECT) if tree is not None]
+    except SqlglotError as error:
+        details = getattr(error, "errors", None) or [{}]
+        where, near = details[0].get("line"), details[0].get("highlight")
+        place = f" at line {where}, near '{near}'" if where and near else ""
+        raise QueryError(f"The query doesn't parse{place}: {details[0].get('description') or error}") from error
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        found = "nothing" if not trees else f"{len(trees)} statements" if len(trees) > 1 else trees[0].key.upper()
+        raise QueryError(f"A streaming model is one SELECT; found {found}.")
+    tree = trees[0]
+    while isinstance(tree, exp.Subquery) and not tree.alias:
+        tree = tree.this
+    return tree
+
+
+def sql(tree: exp.Expression, pretty: bool = False) -> str:
+    """The text of a tree."""
+    return tree.sql(dialect=DIALECT, pretty=pretty)
+
+
+def from_clause(select: exp.Select) -> exp.From | None:
+    """The FROM of a SELECT (its key was renamed between versions of sqlglot)."""
+    return select.args.get("from_") or select.args.get("from")
+
+
+def with_clause(query: exp.Query) -> exp.With | None:
+    """The WITH of a query."""
+    return query.args.get("with_") or query.args.get("with")
+
+
+def remove_with(query: exp.Query) -> None:
+    """Takes the WITH off a query."""
+    query.set("with_" if "with_" in query.args else "with", None)
+
+
+def function_name(node: exp.Expression) -> str:
+    """Spark's name of a function call, in lower case."""
+    name = node.name if isinstance(node, exp.Anonymous) else sql(node).partition("(")[0]
+    return name.strip().lower()
+
+
+def arguments(node: exp.Expression) -> list[exp.Expression]:
+    """The arguments of a function call in order."""
+    found: list[exp.Expression] = []
+    for value in node.args.values():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, exp.Distinct):
+                found.extend(item.expressions)
+            elif isinstance(item, exp.Expression):
+                found.append(item)
+    return found
+
+
+def walk_same_query(node: exp.Expression) -> Iterator[exp.Expression]:
+    """A node and what is under it, leaving out subqueries."""
+    yield node
+    for child in node.iter_expressions():
+        if not isinstance(child, exp.Query):
+            yield from walk_same_query(child)
+
+
+def canonical(node: exp.Expression, unqualified: Collection[str] = ()) -> str:
+    """Text for comparing two expressions: without quotes, case of names, or qualifiers of the
+    columns named in `unqualified`."""
+    copy = node.copy()
+    for column in copy.find_all(exp.Column):
+        if column.name.lower() in unqualified:
+            column.set("table", None)
+    for identifier in copy.find_all(exp.Identifier):
+        identifier.set("this", identifier.this.lower())
+        identifier.set("quoted", False)
+    return sql(copy)

@@ -1,0 +1,10 @@
+"""What is wrong with a model's text, as a sentence for its author."""
+
+from __future__ import annotations
+
+
+class QueryError(Exception):
+    """A query that can't be planned. The message says what was found and what to write instead.
+
+    The adapter puts the model's name in front and raises it as dbt's compilation error.
+    """

@@ -1,0 +1,84 @@
+"""GROUP BY as a list of keys and, where there are any, grouping sets over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, product
+
+from sqlglot import exp
+
+from .dialect import canonical
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The keys in the order Spark numbers them, and the keys of each grouping set."""
+
+    keys: tuple[exp.Expression, ...]
+    sets: tuple[tuple[int, ...], ...] | None
+    """Positions in `keys`; None for a plain GROUP BY."""
+
+
+def grouping(select: exp.Select) -> Grouping:
+    """The GROUP BY of a SELECT, with ordinals, aliases, ALL, ROLLUP and CUBE written out."""
+    group = select.args["group"]
+    if group.args.get("all"):
+        return Grouping(tuple(item.unalias() for item in select.expressions if not _aggregates(item)), None)
+    keys: list[exp.Expression] = []
+    seen: dict[str, int] = {}
+
+    def position(node: exp.Expression) -> int:
+        node = _resolve(node.this if isinstance(node, exp.Paren) else node, select)
+        text = canonical(node)
+        if text not in seen:
+            seen[text] = len(keys)
+            keys.append(node)
+        return seen[text]
+
+    def members(node: exp.Expression) -> tuple[int, ...]:
+        return tuple(position(item) for item in (node.expressions if isinstance(node, exp.Tuple) else [node]))
+
+    def sets_of(node: exp.Expression) -> list[tuple[int, ...]]:
+        if isinstance(node, exp.Rollup | exp.Cube):
+            parts = [members(item) for item in node.expressions]
+            if isinstance(node, exp.Rollup):
+                chosen = [parts[:length] for length in range(len(parts), -1, -1)]
+            else:
+                chosen = [list(some) for size in range(len(parts), -1, -1) for some in combinations(parts, size)]
+            return [tuple(key for part in some for key in part) for some in chosen]
+        return [members(node)]
+
+    plain: list[int] = []
+    factors: list[list[tuple[int, ...]]] = []
+    for node in group.expressions:
+        if isinstance(node, exp.GroupingSets):
+            factors.append([keys_of for item in node.expressions for keys_of in sets_of(item)])
+        elif isinstance(node, exp.Rollup | exp.Cube):
+            factors.append(sets_of(node))
+        else:
+            plain.append(position(node))
+    for suffix, operator in (("rollup", exp.Rollup), ("cube", exp.Cube)):
+        if group.args.get(suffix):  # GROUP BY a, b WITH ROLLUP
+            factors.append(sets_of(operator(expressions=[keys[index].copy() for index in plain])))
+            plain = []
+    if not factors:
+        return Grouping(tuple(keys), None)
+    sets = [tuple(dict.fromkeys([*plain, *(key for part in some for key in part)])) for some in product(*factors)]
+    return Grouping(tuple(keys), tuple(sets))
+
+
+def _resolve(node: exp.Expression, select: exp.Select) -> exp.Expression:
+    """The expression behind an ordinal or an alias. As in Spark a column goes before an alias: an
+    alias that is made from a column of its own name is taken for the column."""
+    if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.this) <= len(select.expressions):
+        return select.expressions[int(node.this) - 1].unalias()
+    if isinstance(node, exp.Column) and not node.table:
+        for item in select.expressions:
+            if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
+                names = {column.name.lower() for column in item.this.find_all(exp.Column)}
+                return node if node.name.lower() in names and not isinstance(item.this, exp.Column) else item.this
+    return node
+
+
+def _aggregates(item: exp.Expression) -> bool:
+    return item.find(exp.AggFunc) is not None

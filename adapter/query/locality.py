@@ -1,0 +1,154 @@
+"""Whether a SELECT over results of windows stays within one window.
+
+Such a query can be evaluated on the windows that have just closed, and never looks back: it groups,
+ranks and joins by ``window_end``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from .dialect import sql, walk_same_query
+from .errors import QueryError
+
+Columns = Mapping[str, str]
+"""Output column (lower case) → the window column it carries."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A relation in FROM or JOIN."""
+
+    alias: str
+    node: exp.Expression
+    kind: str
+    window_columns: Columns
+    join: exp.Join | None = None
+
+
+def window_column(node: exp.Expression, sources: Sequence[Source]) -> str | None:
+    """Which window column an expression is, if it is one."""
+    if not isinstance(node, exp.Column):
+        return None
+    for source in sources:
+        if not node.table or node.table.lower() == source.alias.lower():
+            if found := source.window_columns.get(node.name.lower()):
+                return found
+    return None
+
+
+def output_columns(select: exp.Select, sources: Sequence[Source]) -> dict[str, str]:
+    """The window columns a SELECT hands on."""
+    found: dict[str, str] = {}
+    for item in select.expressions:
+        column = item.unalias()
+        if isinstance(column, exp.Star):
+            for source in sources:
+                found.update(source.window_columns)
+        elif isinstance(column, exp.Column) and isinstance(column.this, exp.Star):
+            for source in sources:
+                if source.alias.lower() == column.table.lower():
+                    found.update(source.window_columns)
+        elif kind := window_column(column, sources):
+            found[item.alias_or_name.lower()] = kind
+    return found
+
+
+def check(select: exp.Select, sources: Sequence[Source], outputs: Columns) -> None:
+    """Passes a SELECT whose operators all stay within one window.
+
+    Raises:
+        QueryError: one does not; the message says how to make it so.
+    """
+    check_ranks(select, sources)
+    if limit := select.args.get("limit") or select.args.get("fetch") or select.args.get("offset"):
+        raise QueryError(
+            f"'{sql(limit).strip()}' cuts off rows across windows; to keep the first rows of each window, filter on "
+            "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY …)."
+        )
+    group = select.args.get("group")
+    if group and not group.args.get("all"):
+        keys = [key for item in group.expressions for key in (item, *item.find_all(exp.Column))]
+        named = [_by_ordinal_or_alias(key, select) for key in keys]
+        if not any(window_column(key, sources) == "window_end" for key in named):
+            raise QueryError(
+                f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it."
+            )
+    elif not group and any(_aggregates(item) for item in select.expressions):
+        raise QueryError(
+            "An aggregate over window results without GROUP BY mixes windows; add GROUP BY window_start, window_end."
+        )
+    if select.args.get("distinct") and "window_end" not in outputs.values():
+        raise QueryError("SELECT DISTINCT over window results mixes windows; put window_end into the select list.")
+    for source in sources:
+        if source.join is not None:
+            _check_join(source, sources)
+
+
+def check_ranks(select: exp.Select, sources: Sequence[Source]) -> None:
+    """Passes a SELECT whose OVER clauses are partitioned by ``window_end``."""
+    for item in [*select.expressions, select.args.get("qualify")]:
+        for window in item.find_all(exp.Window) if item else ():
+            if not any(window_column(key, sources) == "window_end" for key in window.args.get("partition_by") or ()):
+                raise QueryError(
+                    f"'{sql(window)}' ranks rows of different windows together; write PARTITION BY "
+                    "window_start, window_end, ….",
+                )
+
+
+def _by_ordinal_or_alias(key: exp.Expression, select: exp.Select) -> exp.Expression:
+    if isinstance(key, exp.Literal) and key.is_int and 0 < int(key.this) <= len(select.expressions):
+        return select.expressions[int(key.this) - 1].unalias()
+    if isinstance(key, exp.Column) and not key.table:
+        for item in select.expressions:
+            if isinstance(item, exp.Alias) and item.alias.lower() == key.name.lower():
+                return item.this
+    return key
+
+
+def _aggregates(item: exp.Expression) -> bool:
+    return any(
+        isinstance(node, exp.AggFunc) and not isinstance(node.parent, exp.Window)
+        for node in walk_same_query(item)
+        if not node.find_ancestor(exp.Window)
+    )
+
+
+def _check_join(source: Source, sources: Sequence[Source]) -> None:
+    join = source.join
+    assert join is not None
+    before = sources[: list(sources).index(source)]
+    results = [other for other in before if other.kind == "result"]
+    side, kind = (join.side or "").upper(), (join.kind or "").upper()
+    if source.kind != "result":
+        if results and (side in ("RIGHT", "FULL")):
+            raise QueryError(
+                f"{side} JOIN keeps every row of '{source.alias}', which is not a stream, in every window; "
+                "make it a LEFT JOIN with the window result on the left."
+            )
+        return
+    if not results:
+        if side in ("LEFT", "FULL") and kind not in ("SEMI", "ANTI"):
+            raise QueryError(
+                f"{side} JOIN keeps every row of '{before[0].alias}', which is not a stream, in every window; "
+                "put the window result on the left."
+            )
+        return
+    using = {column.name.lower() for column in join.args.get("using") or ()}
+    if any(source.window_columns.get(name) == "window_end" for name in using):
+        return
+    condition = join.args.get("on")
+    for test in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+        if isinstance(test, exp.EQ | exp.NullSafeEQ):
+            sides = [test.this, test.expression]
+            if all(window_column(end, sources) == "window_end" for end in sides) and any(
+                window_column(end, [source]) == "window_end" for end in sides
+            ):
+                return
+    raise QueryError(
+        f"The join with '{source.alias}' compares rows of different windows; add "
+        "ON a.window_start = b.window_start AND a.window_end = b.window_end."
+    )

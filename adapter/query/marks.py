@@ -1,0 +1,127 @@
+"""Hints and marks: which parts of a tree are windows, streams, and results of stages.
+
+Macros mark windows and streams with hints that Spark ignores (`windows.expand`). The planner marks
+the tables that are streams, and the places where a stage's result has been put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from . import windows
+from .dialect import from_clause, sql
+from .errors import QueryError
+from .windows import Window
+
+_STREAM = "stream"
+_STAGE = "stage"
+
+
+def window_of(node: exp.Expression) -> Window | None:
+    """The window function a SELECT stands for, if it does."""
+    for hint in _hints(node):
+        if isinstance(hint, exp.Anonymous) and hint.name.lower() in windows.KINDS:
+            first, *rest = hint.expressions
+            return windows.from_hint(hint.name, [first.name, *(literal.name for literal in rest)])
+    return None
+
+
+def marked_as_stream(node: exp.Expression) -> bool:
+    """Whether a SELECT is what ``stream()`` prints."""
+    return any(hint.name.upper() == windows.STREAM.upper() for hint in _hints(node))
+
+
+def _hints(node: exp.Expression) -> list[exp.Expression]:
+    hint = node.args.get("hint") if isinstance(node, exp.Select) else None
+    return hint.expressions if hint else []
+
+
+def input_of(select: exp.Select) -> exp.Query:
+    """The query under a window function: ``select * from relation``."""
+    source = from_clause(select)
+    assert source is not None
+    return source.this.this
+
+
+def mark_streams(tree: exp.Query) -> None:
+    """Marks the table under each window function, or those under ``stream()``, as a stream.
+
+    Raises:
+        QueryError: there is none, or more than one and nothing says which.
+    """
+    for select in tree.find_all(exp.Select):
+        if marked_as_stream(select):
+            tables = list(select.find_all(exp.Table))
+            if len(tables) != 1:
+                raise QueryError(f"stream() marks one table, found {_listed(tables) or 'none'} under it.")
+            _mark(tables[0])
+    for select in tree.find_all(exp.Select):
+        if window := window_of(select):
+            below = input_of(select)
+            if any(window_of(inner) for inner in below.find_all(exp.Select)):
+                continue  # a window over the result of a window
+            tables = list(below.find_all(exp.Table))
+            if any(is_stream(table) for table in tables):
+                continue
+            if len({sql(_bare(table)).lower() for table in tables}) != 1:
+                raise QueryError(
+                    f"{window.kind}() has {_listed(tables) or 'no table'} under it; mark the one that is the "
+                    "stream: {{ stream(ref('…')) }}."
+                )
+            for table in tables:
+                _mark(table)
+
+
+def _bare(table: exp.Table) -> exp.Table:
+    copy = table.copy()
+    copy.set("alias", None)
+    return copy
+
+
+def _listed(tables: list[exp.Table]) -> str:
+    return ", ".join(dict.fromkeys(sql(_bare(table)) for table in tables))
+
+
+def _mark(table: exp.Table) -> None:
+    table.meta[_STREAM] = True
+
+
+def is_stream(table: exp.Expression) -> bool:
+    """Whether a table is read as a stream."""
+    return bool(table.meta.get(_STREAM))
+
+
+def relation_name(table: exp.Table) -> str:
+    """The name of a table as the compiled text has it."""
+    return sql(_bare(table))
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """The result of a stage, where the stage was."""
+
+    name: str
+    level: int
+    window_columns: tuple[tuple[str, str], ...]
+
+
+def stage_result(result: StageResult) -> exp.Select:
+    """``select * from stage``, marked."""
+    select = exp.select("*").from_(exp.to_table(result.name))
+    select.meta[_STAGE] = result
+    return select
+
+
+def result_of(node: exp.Expression) -> StageResult | None:
+    """The mark that `stage_result` left."""
+    return node.meta.get(_STAGE)
+
+
+def windows_under(tree: exp.Expression) -> Iterator[exp.Select]:
+    """The window functions under a node, outermost first."""
+    for select in tree.find_all(exp.Select):
+        if window_of(select):
+            yield select

@@ -1,0 +1,459 @@
+"""A model's text → its `Plan`: which parts keep state, and the SQL below and above them.
+
+The tree is visited from the bottom up. Each query is one of four kinds; where a kind can't stay row
+level or window local, it is refused with a sentence, or a stage is put in its place:
+
+static     no stream in it: read afresh at each micro-batch
+rows       a stream, row by row
+windowed   rows with their windows, not yet closed
+result     rows of windows that have closed, out of a stage
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp, transforms
+
+from . import ctes, marks
+from .aggregate_stage import (
+    WINDOW_END,
+    WINDOW_START,
+    WINDOW_TIME,
+    NotMergeable,
+    StageBuilder,
+    check_path,
+    check_rows_of_stage,
+    slice_columns,
+)
+from .dialect import canonical, from_clause, function_name, parse, sql, walk_same_query
+from .errors import QueryError
+from .locality import Columns, Source, check, check_ranks, output_columns
+from .plan import AggregateStage, Plan, RowsStage, Stream
+from .windows import Window
+
+STATIC, ROWS, WINDOWED, RESULT = "static", "rows", "windowed", "result"
+_WINDOW_COLUMNS = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME)}
+_AGGREGATE_NAMES = frozenset({"every", "some", "mean", "std"})
+
+
+@dataclass(frozen=True)
+class Info:
+    """What the planner knows of a query."""
+
+    kind: str
+    window_columns: Columns = field(default_factory=dict)
+    level: int = 0
+    """How many stages' commits come before its rows."""
+
+
+def plan(text: str) -> Plan:
+    """The plan of a model's compiled text.
+
+    Raises:
+        QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
+    """
+    return _Planner(text).plan()
+
+
+def reads_windows(text: str) -> bool:
+    """Whether a text may hold a window function, told without parsing it."""
+    upper = text.upper()
+    return "/*+" in text and any(f"{kind.upper()}(" in upper for kind in marks.windows.KINDS)
+
+
+class _Planner:
+    def __init__(self, text: str) -> None:
+        self.tree = ctes.inline(parse(text))
+        for select in list(self.tree.find_all(exp.Select)):
+            if select.args.get("qualify"):
+                transforms.eliminate_qualify(select)
+        marks.mark_streams(self.tree)
+        self.static: dict[str, None] = {}
+        self.streams: dict[str, Stream] = {}
+        self.stages: dict[str, AggregateStage | RowsStage] = {}
+        self._name_streams()
+
+    def plan(self) -> Plan:
+        if not self.streams:
+            raise QueryError(
+                "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
+                "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
+            )
+        root = exp.Subquery(this=self.tree)
+        info = self._visit(root)
+        query = root.this
+        if info.kind == RESULT and isinstance(query, exp.Select):
+            query.set("order", None)  # rows of a table have no order
+        output = sql(query)
+        needed = self._needed_columns(query)
+        streams = tuple(
+            replace(stream, columns=needed, event_time=self._event_time(stream)) for stream in self.streams.values()
+        )
+        return Plan(streams, tuple(self.stages.values()), output, tuple(self.static))
+
+    # -- streams -----------------------------------------------------------------------------------
+
+    def _name_streams(self) -> None:
+        """Gives each stream a view, and its tables that name."""
+        self.user_identifiers = {node.this.lower() for node in self.tree.find_all(exp.Identifier)}
+        self.user_stars = _free_stars(self.tree)
+        self.times: dict[str, set[str | None]] = {}
+        for select in self.tree.find_all(exp.Select):
+            window = marks.window_of(select)
+            if window:
+                below = marks.input_of(select)
+                over_windows = next(marks.windows_under(below), None) is not None
+                for table in below.find_all(exp.Table) if not over_windows else ():
+                    if marks.is_stream(table):
+                        column = _column_of_stream(below, window.time_col)
+                        self.times.setdefault(marks.relation_name(table).lower(), set()).add(column)
+        for table in list(self.tree.find_all(exp.Table)):
+            relation = marks.relation_name(table)
+            if not marks.is_stream(table):
+                self.static.setdefault(relation)
+                continue
+            stream = self.streams.get(relation.lower())
+            if stream is None:
+                view = "stream_" + "".join(char if char.isalnum() else "_" for char in table.name.lower())
+                while any(view == other.view for other in self.streams.values()):
+                    view += "_2"
+                stream = self.streams[relation.lower()] = Stream(relation, view, None, None)
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=table.this.quoted)))
+            table.set("this", exp.to_identifier(stream.view))
+            table.set("db", None)
+            table.set("catalog", None)
+
+    def _event_time(self, stream: Stream) -> str | None:
+        columns = self.times.get(stream.relation.lower(), set())
+        return next(iter(columns)) if len(columns) == 1 else None
+
+    def _needed_columns(self, output: exp.Query) -> tuple[str, ...] | None:
+        kept_whole = not self.stages or any(isinstance(stage, RowsStage) for stage in self.stages.values())
+        if self.user_stars == "all" or (self.user_stars == "plain" and kept_whole):
+            return None
+        return tuple(sorted(self.user_identifiers))
+
+    # -- the visit ---------------------------------------------------------------------------------
+
+    def _visit(self, node: exp.Expression) -> Info:
+        if isinstance(node, exp.Subquery):
+            info = self._visit(node.this)
+            for join in node.args.get("joins") or ():
+                if info.kind != STATIC or self._visit(join.this).kind != STATIC:
+                    raise QueryError(f"'{sql(node)}' joins streams in brackets; write the joins one after another.")
+            return info
+        if isinstance(node, exp.Table):
+            return Info(ROWS if marks.is_stream(node) else STATIC)
+        if isinstance(node, exp.SetOperation):
+            return self._visit_union(node)
+        if isinstance(node, exp.Select):
+            return self._visit_select(node)
+        if next(marks.windows_under(node), None):
+            raise QueryError(f"A window function can't stand in '{sql(node)[:80]}'; put it into FROM.")
+        return Info(STATIC)
+
+    def _visit_select(self, select: exp.Select) -> Info:
+        if result := marks.result_of(select):
+            return Info(RESULT, dict(result.window_columns), result.level)
+        if window := marks.window_of(select):
+            below = self._visit(marks.input_of(select))
+            if below.kind == WINDOWED:
+                raise QueryError(
+                    f"{window} stands over rows that already have windows; aggregate, rank or join them first."
+                )
+            return Info(WINDOWED, _WINDOW_COLUMNS, below.level)
+        sources = self._sources(select)
+        self._refuse_streams_in_expressions(select)
+        kinds = [source.kind for source in sources]
+        if RESULT in kinds or WINDOWED in kinds:
+            return self._visit_windows(select, sources)
+        if ROWS not in kinds:
+            return Info(STATIC)
+        _check_row_level(select, sources)
+        if kinds.count(ROWS) > 1:
+            raise QueryError(
+                "Joins of two streams without windows are not supported yet; join window results on window_start and "
+                "window_end, or read one of the two as a table."
+            )
+        return Info(ROWS)
+
+    def _visit_windows(self, select: exp.Select, sources: list[Source]) -> Info:
+        kinds = [source.kind for source in sources]
+        if ROWS in kinds:
+            row = next(source.alias for source in sources if source.kind == ROWS)
+            raise QueryError(
+                f"'{row}' is a stream without windows, joined with windows; give it a window function too, or read it "
+                "as a table."
+            )
+        level = max(self._levels.pop(id(source.node), 0) for source in sources)
+        if kinds.count(WINDOWED) == 1 and RESULT not in kinds:
+            windowed = next(source for source in sources if source.kind == WINDOWED)
+            reason = self._row_level_reason(select)
+            if reason is None:
+                _check_row_level(select, sources)
+                return Info(WINDOWED, output_columns(select, sources), level)
+            if select.args.get("group"):
+                _check_joins(sources)
+                try:
+                    return self._aggregate(select, sources, windowed, level)
+                except NotMergeable as found:
+                    reason = str(found)
+        else:
+            reason = "a join of windows"
+        for source in sources:
+            if source.kind == WINDOWED:
+                self._keep_rows(source.node, reason)
+        sources = self._sources(select)
+        outputs = output_columns(select, sources)
+        check(select, sources, outputs)
+        level = max(self._levels.pop(id(source.node), 0) for source in sources)
+        return Info(RESULT, outputs, level)
+
+    def _visit_union(self, node: exp.SetOperation) -> Info:
+        sides = [self._visit(node.this), self._visit(node.expression)]
+        kinds = {side.kind for side in sides}
+        if kinds == {STATIC}:
+            return Info(STATIC)
+        plain = isinstance(node, exp.Union) and not node.args.get("distinct")
+        if kinds == {ROWS} or kinds == {ROWS, STATIC} and plain:
+            if not plain or STATIC in kinds:
+                raise QueryError(f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{sql(node)[:80]}'.")
+            return Info(ROWS)
+        if kinds == {WINDOWED} and plain:
+            return Info(WINDOWED, _common(sides), max(side.level for side in sides))
+        if not kinds <= {WINDOWED, RESULT}:
+            raise QueryError(
+                f"{node.key.upper()} puts window results together with something else; both sides must be over windows."
+            )
+        for side in (node.this, node.expression):
+            if self._visit(side).kind == WINDOWED:
+                self._keep_rows(side, f"{node.key.upper()} over windows")
+        sides = [self._visit(node.this), self._visit(node.expression)]
+        columns = _common(sides)
+        if not plain and WINDOW_END not in columns.values():
+            raise QueryError(f"{node.key.upper()} compares rows of different windows; put window_end into both sides.")
+        return Info(RESULT, columns, max(side.level for side in sides))
+
+    def _sources(self, select: exp.Select) -> list[Source]:
+        nodes: list[tuple[exp.Expression, exp.Join | None]] = []
+        if source := from_clause(select):
+            nodes.append((source.this, None))
+        nodes += [(join.this, join) for join in select.args.get("joins") or ()]
+        found = []
+        self._levels: dict[int, int] = getattr(self, "_levels", {})
+        for node, join in nodes:
+            info = self._visit(node)
+            self._levels[id(node)] = info.level
+            found.append(Source(node.alias_or_name, node, info.kind, info.window_columns, join))
+        return found
+
+    def _refuse_streams_in_expressions(self, select: exp.Select) -> None:
+        for clause in ("expressions", "where", "having", "group", "qualify"):
+            value = select.args.get(clause)
+            for node in value if isinstance(value, list) else [value] if value else []:
+                for query in node.find_all(exp.Query):
+                    if any(marks.is_stream(table) for table in query.find_all(exp.Table)):
+                        raise QueryError(
+                            f"'{sql(query)[:80]}' reads a stream inside an expression; write it as a join "
+                            "(LEFT SEMI, LEFT ANTI) in FROM."
+                        )
+
+    # -- stages ------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _row_level_reason(select: exp.Select) -> str | None:
+        """Why a SELECT over rows with windows needs them closed; None: it works row by row."""
+        if select.args.get("group"):
+            return "GROUP BY"
+        for clause in ("distinct", "limit", "offset", "having"):
+            if select.args.get(clause):
+                return f"SELECT {clause.upper()}" if clause == "distinct" else clause.upper()
+        for item in select.expressions:
+            for node in walk_same_query(item):
+                if isinstance(node, exp.Window):
+                    return f"{function_name(node.this)}() over rows"
+                if isinstance(node, exp.AggFunc) or function_name_is_aggregate(node):
+                    return f"{function_name(node)}() over rows"
+        return None
+
+    def _aggregate(self, select: exp.Select, sources: Sequence[Source], windowed: Source, level: int) -> Info:
+        over = next(marks.windows_under(windowed.node))
+        window = marks.window_of(over)
+        assert window is not None
+        if len(list(marks.windows_under(windowed.node))) > 1:
+            raise NotMergeable("a UNION of windows")
+        self._check_path(windowed.node, window)
+        check_rows_of_stage(select, window, sources)
+        builder = StageBuilder(select, sources, window)
+        check_ranks(select, sources)
+        if limit := select.args.get("limit"):
+            raise QueryError(f"'{sql(limit).strip()}' cuts off rows across windows; filter on a ROW_NUMBER() instead.")
+        outputs = output_columns(select, sources)
+        if select.args.get("distinct") and WINDOW_END not in outputs.values():
+            raise QueryError("SELECT DISTINCT over window results mixes windows; put window_end into the select list.")
+        key = canonical(select)
+        stage = self.stages.get(key)
+        if stage is None:
+            name = self._new_name()
+            stage = AggregateStage(
+                name=name,
+                level=level,
+                window=window,
+                streams=self._streams_under(select),
+                rows=builder.rows(),
+                keys=tuple(builder.keys),
+                grouping_sets=builder.grouping_sets,
+                metrics=tuple(builder.metrics.values()),
+                distinct_sets=builder.distinct_sets,
+                output=builder.output(f"{name}_windows"),
+            )
+            self.stages[key] = stage
+        result = marks.StageResult(stage.name, level + 1, tuple(outputs.items()))
+        select.replace(marks.stage_result(result))
+        return Info(RESULT, outputs, level + 1)
+
+    def _check_path(self, node: exp.Expression, window: Window) -> None:
+        while isinstance(node, exp.Subquery):
+            node = node.this
+        if isinstance(node, exp.Select) and not marks.window_of(node):
+            sources = self._sources(node)
+            check_path(node, window, sources)
+            self._check_path(next(source.node for source in sources if source.kind == WINDOWED), window)
+
+    def _keep_rows(self, node: exp.Expression, reason: str) -> None:
+        """Puts kept rows in the place of every window function under a node."""
+        for select in list(marks.windows_under(node)):
+            window = marks.window_of(select)
+            assert window is not None
+            key = canonical(select)
+            stage = self.stages.get(key)
+            level = self._visit(marks.input_of(select)).level
+            if stage is None:
+                below = sql(marks.input_of(select))
+                items = ", ".join(slice_columns(window, hidden=False))
+                stage = RowsStage(
+                    name=self._new_name(),
+                    level=level,
+                    window=window,
+                    streams=self._streams_under(select),
+                    rows=f"select {items}, struct(input.*) as `row` from ({below}) as input",
+                    reason=reason,
+                )
+                self.stages[key] = stage
+            result = marks.StageResult(stage.name, level + 1, tuple(_WINDOW_COLUMNS.items()))
+            select.replace(marks.stage_result(result))
+
+    def _new_name(self) -> str:
+        return f"stage_{len(self.stages) + 1}"
+
+    def _streams_under(self, node: exp.Expression) -> tuple[str, ...]:
+        names = (table.name for table in node.find_all(exp.Table) if marks.is_stream(table))
+        return tuple(dict.fromkeys(names))
+
+
+def function_name_is_aggregate(node: exp.Expression) -> bool:
+    """Whether a call is an aggregate that sqlglot doesn't know as one."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() in _AGGREGATE_NAMES
+
+
+def _common(sides: Sequence[Info]) -> dict[str, str]:
+    first, second = sides
+    return {name: kind for name, kind in first.window_columns.items() if second.window_columns.get(name) == kind}
+
+
+def _check_row_level(select: exp.Select, sources: Sequence[Source]) -> None:
+    """Passes a SELECT that can be evaluated on the rows of one micro-batch alone."""
+    for clause, advice in (
+        ("group", "put a window function around the stream: GROUP BY window_start, window_end, …"),
+        ("distinct", "use GROUP BY over a window function"),
+        ("limit", "rank within windows instead"),
+        ("having", "use GROUP BY over a window function"),
+    ):
+        if value := select.args.get(clause):
+            raise QueryError(
+                f"'{sql(value).strip() or 'DISTINCT'}' over a whole stream without windows is not supported yet; {advice}."
+            )
+    for item in select.expressions:
+        for node in walk_same_query(item):
+            if isinstance(node, exp.Window | exp.AggFunc) or function_name_is_aggregate(node):
+                raise QueryError(
+                    f"'{sql(node)}' over a whole stream without windows is not supported yet; put a window function "
+                    "around the stream and group or partition by window_start, window_end."
+                )
+    _check_joins(sources)
+    if order := select.args.get("order"):
+        order.pop()
+
+
+def _check_joins(sources: Sequence[Source]) -> None:
+    """Passes joins that keep no row of a table that is not a stream for its own sake."""
+    streaming = False
+    for source in sources:
+        side = (source.join.side or "").upper() if source.join is not None else ""
+        kind = (source.join.kind or "").upper() if source.join is not None else ""
+        if source.join is not None:
+            keeps_left = side in ("LEFT", "FULL") or kind in ("SEMI", "ANTI")
+            keeps_right = side in ("RIGHT", "FULL")
+            if (keeps_right and source.kind == STATIC) or (keeps_left and not streaming and source.kind != STATIC):
+                raise QueryError(
+                    f"The {side} JOIN with '{source.alias}' keeps every row of a table that is not a stream, so each "
+                    "micro-batch would put them out again; put the stream on the left of a LEFT JOIN."
+                )
+        streaming = streaming or source.kind != STATIC
+
+
+def _free_stars(tree: exp.Query) -> str:
+    """How the query's own stars spread columns: "none", "plain" (only in select lists), or "all"."""
+    found = "none"
+    for star in tree.find_all(exp.Star):
+        holder = star.parent if isinstance(star.parent, exp.Column) else star
+        parent = holder.parent
+        if isinstance(parent, exp.Count):
+            continue
+        select = parent if isinstance(parent, exp.Select) else None
+        if select is not None and (marks.window_of(select) or marks.marked_as_stream(select)):
+            continue
+        if select is not None and _is_input_of_window(select):
+            continue
+        if select is None or select.args.get("distinct") or isinstance(select.parent, exp.SetOperation):
+            return "all"
+        found = "plain"
+    return found
+
+
+def _is_input_of_window(select: exp.Select) -> bool:
+    over = select.find_ancestor(exp.Select)
+    return over is not None and marks.window_of(over) is not None and marks.input_of(over) is select
+
+
+def _column_of_stream(below: exp.Query, column: str) -> str | None:
+    """The column of the stream that a time column is, through SELECTs that only pass it on."""
+    node: exp.Expression = below
+    while True:
+        while isinstance(node, exp.Subquery):
+            node = node.this
+        if isinstance(node, exp.Table):
+            return column if marks.is_stream(node) else None
+        if not isinstance(node, exp.Select) or marks.result_of(node):
+            return None
+        named = [item for item in node.expressions if item.output_name.lower() == column.lower()]
+        if named:
+            source_column = named[0].unalias()
+            if not isinstance(source_column, exp.Column):
+                return None
+            column = source_column.name
+        elif not any(item.is_star for item in node.expressions):
+            return None
+        sources = [from_clause(node).this] if from_clause(node) else []  # type: ignore[union-attr]
+        sources += [join.this for join in node.args.get("joins") or ()]
+        streams = [source for source in sources if any(marks.is_stream(t) for t in _tables(source))]
+        if len(streams) != 1:
+            return None
+        node = streams[0]
+
+
+def _tables(node: exp.Expression) -> list[exp.Table]:
+    return list(node.find_all(exp.Table))

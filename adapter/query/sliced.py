@@ -1,0 +1,464 @@
+"""SQL of a stage that keeps partial aggregates per slice.
+
+Windows that do not grow (tumble, hop) keep the *sights* of DISTINCT values, a row per slice, key and
+value, and count them when a window closes. Windows that grow (cumulate) would count all of them at
+every step. They keep the *first sight* of each value in its window instead, and its slice gets +1
+among the partial aggregates. When disorder brings an earlier sight, that slice gets +1 and the later
+one −1 (a Z-set), so running sums over slices are exact and no distinct set is read to emit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from .aggregate_stage import EXPIRES_AT, GROUPING_ID, SLICE_END, WINDOW_END, WINDOW_START, WINDOW_TIME
+from .aggregates import DISTINCT, MERGEABLE, Aggregate
+from .closing import AFTER, BEFORE, closing_windows, exploded, live
+from .plan import AggregateStage, DistinctSet, Metric
+from .program import StatePart, Step
+from .windows import quote
+
+_CENTER = "center"
+
+
+class SlicedStage:
+    """The pieces of an `AggregateStage`."""
+
+    def __init__(self, stage: AggregateStage) -> None:
+        self.stage, self.window = stage, stage.window
+        self.metrics = [_MetricColumns(metric) for metric in stage.metrics]
+        self.plain = [metric for metric in self.metrics if metric.metric.distinct_set is None]
+        keys = [quote(key.name) for key in stage.keys]
+        self.group_keys = keys
+        self.keys = [*keys, GROUPING_ID] if stage.grouping_sets is not None else keys
+        self.rows = f"{stage.name}_rows"
+        self.input = f"{stage.name}_input" if self.window.grows else self.rows
+        self.slices = f"{stage.name}_slices"
+        # What identifies a slice of a key.
+        self.slice = [EXPIRES_AT, *([WINDOW_START] if self.window.grows else []), SLICE_END]
+
+    # -- before the commit -------------------------------------------------------------------------
+
+    def ingest(self) -> list[Step]:
+        """What is made of the batch before its state is written."""
+        steps = []
+        if self.window.grows:
+            steps.append(Step(self.input, self._on_time()))
+            steps += [
+                Step(self._new(members), self._new_values(members), persist=True, initial=self._first_values(members))
+                for members in self.stage.distinct_sets
+            ]
+        return steps
+
+    def parts(self) -> list[StatePart]:
+        """The kinds of state rows."""
+        slices = self._unioned([self._partials(), *(self._changes(m, False) for m in self._first_sight_sets())])
+        initial = self._unioned([self._partials(), *(self._changes(m, True) for m in self._first_sight_sets())])
+        parts = [StatePart(self.slices, slices, self._fold_slices(), initial)]
+        for members in self.stage.distinct_sets:
+            if self.window.grows:
+                append = f"select {self._value_columns(members)}\nfrom {self._new(members)}"
+            else:
+                append = self._sights(members)
+            parts.append(StatePart(self._part(members), append, self._fold_values(members)))
+        return parts
+
+    def _on_time(self) -> str:
+        """Rows of growing windows; a late row counts from the first step that has not been put out."""
+        columns = [column for column in self._row_columns() if column != SLICE_END]
+        first = f"timestamp_micros({self.window.end_after(BEFORE)})"
+        return (
+            f"select {', '.join(columns)}, greatest({SLICE_END}, {first}) as {SLICE_END}\n"
+            f"from {self.rows} cross join clock"
+        )
+
+    def _row_columns(self) -> list[str]:
+        names = [*self.group_keys]
+        for metric in self.stage.metrics:
+            names += [quote(name) for name in (*metric.arguments, metric.filter) if name and name != "*"]
+        return list(dict.fromkeys([*self.slice, *names]))
+
+    def _group_by(self, fixed: Iterable[str]) -> str:
+        """GROUP BY of rows: a slice, values, and the user's keys, in Spark's order for grouping_id()."""
+        sets = self.stage.grouping_sets
+        if sets is None:
+            return "group by " + ", ".join([*fixed, *self.group_keys])
+        listed = ", ".join("(" + ", ".join(quote(name) for name in members) + ")" for members in sets)
+        return "group by " + ", ".join([*fixed, f"grouping sets ({listed})"])
+
+    def _selected_keys(self) -> list[str]:
+        if self.stage.grouping_sets is None:
+            return self.group_keys
+        # By position and not by grouping_id(): the order of keys in sets is the order of first mention.
+        bits = [
+            f"shiftleft(cast(grouping({key}) as bigint), {len(self.group_keys) - 1 - place})"
+            for place, key in enumerate(self.group_keys)
+        ]
+        return [*self.group_keys, f"{' + '.join(bits) or '0L'} as {GROUPING_ID}"]
+
+    def _partials(self) -> str:
+        made = {name: text for metric in self.plain for name, text in metric.make().items()}
+        return (
+            f"select {', '.join([*self.slice, *self._selected_keys(), *self._in_order(made)])}\n"
+            f"from {self.input}\n{self._group_by(self.slice)}"
+        )
+
+    def _in_order(self, made: Mapping[str, str]) -> list[str]:
+        """Select items for the state columns of a slice, NULL where nothing is made for one."""
+        return [f"{made.get(name, 'null')} as {quote(name)}" for name in self._all_columns()]
+
+    # -- distinct values ---------------------------------------------------------------------------
+
+    def _distinct_metrics(self) -> list[_MetricColumns]:
+        return [metric for metric in self.metrics if metric.metric.distinct_set is not None]
+
+    def _first_sight_sets(self) -> Sequence[DistinctSet]:
+        return self.stage.distinct_sets if self.window.grows else ()
+
+    def _part(self, members: DistinctSet) -> str:
+        return f"{self.stage.name}_{members.name}"
+
+    def _new(self, members: DistinctSet) -> str:
+        return f"{self._part(members)}_new"
+
+    def _values(self, members: DistinctSet) -> list[str]:
+        return [quote(name) for name in members.columns]
+
+    def _firsts(self, members: DistinctSet) -> list[str]:
+        """A column per FILTER: the first slice a value was seen in."""
+        return [quote(f"{members.name}_first_{n}") for n in range(len(members.filters))]
+
+    def _flags(self, members: DistinctSet) -> list[str]:
+        """A column per FILTER: whether a sight passes it."""
+        return [quote(f"{members.name}_in_{n}") for n in range(len(members.filters))]
+
+    def _value_columns(self, members: DistinctSet) -> str:
+        return ", ".join(
+            [EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members), *self._firsts(members)]
+        )
+
+    def _not_null(self, members: DistinctSet) -> str:
+        return " and ".join(f"{value} is not null" for value in self._values(members))
+
+    def _first_values(self, members: DistinctSet) -> str:
+        """The first sights among the rows of the batch."""
+        firsts = [
+            f"min({SLICE_END}){f' filter (where {quote(condition)})' if condition else ''} as {first}"
+            for first, condition in zip(self._firsts(members), members.filters, strict=True)
+        ]
+        fixed = [EXPIRES_AT, WINDOW_START, *self._values(members)]
+        having = "" if None in members.filters else f"\nhaving {self._any_not_null(self._firsts(members))}"
+        return (
+            f"select {', '.join([*fixed, *self._selected_keys(), *firsts])}\n"
+            f"from {self.input}\nwhere {self._not_null(members)}\n{self._group_by(fixed)}{having}"
+        )
+
+    @staticmethod
+    def _any_not_null(columns: Sequence[str]) -> str:
+        return f"coalesce({', '.join(columns)}) is not null"
+
+    def _new_values(self, members: DistinctSet) -> str:
+        """First sights that are new or earlier than those known, with the known ones beside them."""
+        identity = [EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)]
+        firsts = self._firsts(members)
+        matches = [f"known.{WINDOW_START} = batch.{WINDOW_START}"]
+        matches += [f"known.{key} <=> batch.{key}" for key in self.keys]
+        matches += [f"known.{value} = batch.{value}" for value in self._values(members)]
+        known = ", ".join(f"known.{column}" for column in [*identity, *firsts])
+        both = ", ".join(identity)
+        fresh = [f"min(case when fresh then {first} end) as {first}" for first in firsts]
+        older = [f"min(case when not fresh then {first} end) as {self._known(first)}" for first in firsts]
+        better = " or ".join(
+            f"{first} < {self._known(first)} or ({self._known(first)} is null and {first} is not null)"
+            for first in firsts
+        )
+        return (
+            f"with batch as (\n{self._first_values(members)}\n),\n"
+            f"known as (\n"
+            f"  select {known}\n  from state as known left semi join batch\n    on {' and '.join(matches)}\n"
+            f"  where known.part = '{self._part(members)}'\n"
+            f"),\n"
+            f"seen as (\n"
+            f"  select {both}, {', '.join([*fresh, *older])}\n"
+            f"  from (\n"
+            f"    select {both}, {', '.join(firsts)}, true as fresh from batch\n"
+            f"    union all\n"
+            f"    select {both}, {', '.join(firsts)}, false as fresh from known\n"
+            f"  )\n"
+            f"  group by {both}\n"
+            f")\n"
+            f"select * from seen where {better}"
+        )
+
+    @staticmethod
+    def _known(first: str) -> str:
+        return first[:-1] + "_known`"
+
+    def _changes(self, members: DistinctSet, initial: bool) -> str:
+        """What new first sights do to the partial aggregates of slices."""
+        metrics = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
+        new = self._new(members)
+        shared = ", ".join([EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)])
+        branches = []
+        for number, first in enumerate(self._firsts(members)):
+            known = self._known(first)
+            better = "" if initial else f" and ({known} is null or {first} < {known})"
+            branches.append(
+                f"select {shared}, {first} as {SLICE_END}, {number} as condition, 1 as sign from {new} "
+                f"where {first} is not null{better}"
+            )
+            if not initial:
+                branches.append(
+                    f"select {shared}, {known} as {SLICE_END}, {number} as condition, -1 as sign from {new} "
+                    f"where {first} < {known}"
+                )
+        made = {}
+        for metric in metrics:
+            number = members.filters.index(metric.metric.filter)
+            only = f" filter (where condition = {number})" if len(members.filters) > 1 else ""
+            made |= {name: text + only for name, text in metric.make().items()}
+        listed = "\n  union all\n  ".join(branches)
+        return (
+            f"select {', '.join([*self.slice, *self.keys, *self._in_order(made)])}\n"
+            f"from (\n  {listed}\n)\ngroup by {', '.join([*self.slice, *self.keys])}"
+        )
+
+    def _sights(self, members: DistinctSet) -> str:
+        """The values seen in each slice."""
+        flags = [
+            f"bool_or({quote(condition) if condition else 'true'}) as {flag}"
+            for flag, condition in zip(self._flags(members), members.filters, strict=True)
+        ]
+        fixed = [*self.slice, *self._values(members)]
+        anyone = " or ".join(quote(c) for c in members.filters if c) if None not in members.filters else ""
+        return (
+            f"select {', '.join([*fixed, *self._selected_keys(), *flags])}\n"
+            f"from {self.input}\nwhere {self._not_null(members)}{f' and ({anyone})' if anyone else ''}\n"
+            f"{self._group_by(fixed)}"
+        )
+
+    # -- folding -----------------------------------------------------------------------------------
+
+    def _fold_slices(self) -> str:
+        """One row per key for all that has been put out, and one per slice and key after it."""
+        source = f"select * from state cross join clock where part = '{self.slices}' and {live()}"
+        if self.window.grows:
+            until = f"timestamp_micros({self.window.end_until(AFTER)})"
+            columns = [c for c in [*self.slice, *self.keys, *map(quote, self._all_columns())] if c != SLICE_END]
+            source = (
+                f"select {', '.join(columns)}, greatest({SLICE_END}, {until}) as {SLICE_END}\n"
+                f"  from state cross join clock where part = '{self.slices}' and {live()}"
+            )
+        return self._merged(f"({source})", [*self.slice, *self.keys])
+
+    def _fold_values(self, members: DistinctSet) -> str:
+        where = f"from state cross join clock where part = '{self._part(members)}' and {live()}"
+        if self.window.grows:
+            identity = [EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)]
+            made = [f"min({first}) as {first}" for first in self._firsts(members)]
+        else:
+            identity = [*self.slice, *self.keys, *self._values(members)]
+            made = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)]
+        return f"select {', '.join([*identity, *made])}\n{where}\ngroup by {', '.join(identity)}"
+
+    # -- merging -----------------------------------------------------------------------------------
+
+    def _all_columns(self) -> list[str]:
+        metrics = self.metrics if self.window.grows else self.plain
+        return [name for metric in metrics for name in metric.columns()]
+
+    def _lifted(self, relation: str, keys: Sequence[str], metrics: Sequence[_MetricColumns], order: str = "") -> str:
+        """`relation` with the columns that can be merged."""
+        if not any(metric.aggregate.lift for metric in metrics):
+            return relation
+        over = f"over (partition by {', '.join(keys)}{order})" if keys else f"over ({order.strip()})"
+        centers = [
+            f"first_value({quote(metric.column('mean'))}, true) {over} as {quote(metric.column(_CENTER))}"
+            for metric in metrics
+            if metric.aggregate.needs_center
+        ]
+        lifts = [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.lift().items()]
+        return f"(select *, {', '.join(lifts)} from (select *, {', '.join(centers)} from {relation}))"
+
+    def _merged(self, relation: str, keys: Sequence[str], metrics: Sequence[_MetricColumns] | None = None) -> str:
+        """State rows with equal keys made into one, in state columns."""
+        if metrics is None:
+            metrics = self.metrics if self.window.grows else self.plain
+        lifted = self._lifted(relation, keys, metrics)
+        made = [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.merge().items()]
+        grouped = f"group by {', '.join(keys)}" if keys else ""
+        merged = f"select {', '.join([*keys, *made])}\nfrom {lifted}\n{grouped}"
+        if lifted is relation:
+            return merged
+        lowered = [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.lower().items()]
+        return f"select {', '.join([*keys, *lowered])}\nfrom (\n{merged}\n)"
+
+    # -- after the commit --------------------------------------------------------------------------
+
+    def emit(self) -> list[Step]:
+        """The windows that have closed."""
+        return self._emission(clock=True)
+
+    def batch(self) -> list[Step]:
+        """All windows, with what a stream keeps in its state made on the way."""
+        steps = []
+        if self.window.grows:
+            steps.append(Step(self.input, f"select * from {self.rows}"))
+            steps += [Step(self._new(members), self._first_values(members)) for members in self.stage.distinct_sets]
+        for part in self.parts():
+            if not (self.window.grows and part.name != self.slices):
+                steps.append(Step(part.name, part.initial or part.append))
+        return steps + self._emission(clock=False)
+
+    def _state(self, part: str, clock: bool) -> str:
+        return f"(select * from state where part = '{part}')" if clock else part
+
+    def _emission(self, clock: bool) -> list[Step]:
+        name = self.stage.name
+        windows = self._growing_windows(clock) if self.window.grows else self._fixed_windows(clock)
+        start = WINDOW_START if self.window.grows else f"timestamp_micros(end_micros - {self.window.size})"
+        finished = [f"{metric.finish()} as {quote(metric.metric.name)}" for metric in self.metrics]
+        columns = [
+            f"{start} as {WINDOW_START}",
+            f"timestamp_micros(end_micros) as {WINDOW_END}",
+            f"timestamp_micros(end_micros - 1) as {WINDOW_TIME}",
+            *self.keys,
+            *finished,
+        ]
+        return [
+            Step(f"{name}_windows", f"select {', '.join(columns)}\nfrom (\n{windows}\n)"),
+            Step(name, self.stage.output),
+        ]
+
+    def _fixed_windows(self, clock: bool) -> str:
+        """Tumble and hop: the slices of each window put together."""
+        keys = ["end_micros", *self.keys]
+        relation = self._state(self.slices, clock)
+        columns = ", ".join([*self.keys, *map(quote, self._all_columns())]) or "1 as one"
+        closing = closing_windows(self.window, relation, columns, clock)
+        plain = self._merged(f"(\n{closing}\n)", keys)
+        if not self.stage.distinct_sets:
+            return plain
+        branches = [self._with_missing(f"(\n{plain}\n)", keys, self.plain)]
+        for members in self.stage.distinct_sets:
+            metrics = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
+            branches.append(self._with_missing(f"(\n{self._counted(members, metrics, clock)}\n)", keys, metrics))
+        # Each column comes from one branch, so any aggregate that passes over NULL joins them.
+        made = [f"any_value({quote(c)}, true) as {quote(c)}" for metric in self.metrics for c in metric.columns()]
+        listed = "\nunion all\n".join(branches)
+        return f"select {', '.join([*keys, *made])}\nfrom (\n{listed}\n)\ngroup by {', '.join(keys)}"
+
+    def _with_missing(self, relation: str, keys: Sequence[str], present: Sequence[_MetricColumns]) -> str:
+        columns = [
+            quote(name) if metric in present else f"null as {quote(name)}"
+            for metric in self.metrics
+            for name in metric.columns()
+        ]
+        return f"select {', '.join([*keys, *columns])} from {relation}"
+
+    def _counted(self, members: DistinctSet, metrics: Sequence[_MetricColumns], clock: bool) -> str:
+        """The values of each window, counted."""
+        flags, values = self._flags(members), self._values(members)
+        columns = ", ".join([*self.keys, *values, *flags])
+        closing = closing_windows(self.window, self._state(self._part(members), clock), columns, clock)
+        keys = ["end_micros", *self.keys]
+        seen = [f"bool_or({flag}) as {flag}" for flag in flags]
+        made = []
+        for metric in metrics:
+            flag = flags[members.filters.index(metric.metric.filter)]
+            made += [
+                f"{text} filter (where {flag}) as {quote(name)}" for name, text in metric.make(sign="1").items()
+            ]
+        return (
+            f"select {', '.join([*keys, *made])}\nfrom (\n"
+            f"select {', '.join([*keys, *values, *seen])}\nfrom (\n{closing}\n)\n"
+            f"group by {', '.join([*keys, *values])}\n)\ngroup by {', '.join(keys)}"
+        )
+
+    def _growing_windows(self, clock: bool) -> str:
+        """Cumulate: running totals over the slices of a window. Each holds until the next slice of
+        its key, so steps without new data cost a row of the result and nothing else."""
+        partition = [WINDOW_START, EXPIRES_AT, *self.keys]
+        relation = self._state(self.slices, clock)
+        if clock:
+            relation = (
+                f"(select state.* from {relation} as state cross join clock\n"
+                f"where clock.watermark_before is null or state.{EXPIRES_AT} > clock.watermark_before)"
+            )
+        slices = self._merged(relation, [*self.slice, *self.keys])
+        ordered = f" order by {SLICE_END} rows between unbounded preceding and current row"
+        lifted = self._lifted(f"(\n{slices}\n)", partition, self.metrics, ordered)
+        over = f"over (partition by {', '.join(partition)}{ordered})"
+        running = [f"{text} {over} as {quote(name)}" for metric in self.metrics for name, text in metric.merge().items()]
+        next_slice = f"lead({SLICE_END}) over (partition by {', '.join(partition)} order by {SLICE_END}) as next_slice"
+        totals = f"select {', '.join([*partition, SLICE_END, *running, next_slice])}\nfrom {lifted}"
+        columns = [WINDOW_START, *self.keys]
+        columns += [f"{text} as {quote(name)}" for metric in self.metrics for name, text in metric.lower().items()]
+        first = f"unix_micros({SLICE_END})"
+        if self.window.emit == "on_change":
+            last = first
+        else:
+            last = f"coalesce(unix_micros(next_slice) - {self.window.step}, unix_micros({EXPIRES_AT}))"
+        if clock:
+            return exploded(self.window, f"(\n{totals}\n)", ", ".join(columns), first, last)
+        return (
+            f"select {', '.join(columns)}, explode(sequence({first}, {last}, {self.window.step})) as end_micros\n"
+            f"from (\n{totals}\n)"
+        )
+
+    @staticmethod
+    def _unioned(branches: Sequence[str]) -> str:
+        return "\nunion all\n".join(branches)
+
+
+class _MetricColumns:
+    """The state columns of one metric, with names in the place of the table's placeholders."""
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+        kinds = MERGEABLE if metric.distinct_set is None else DISTINCT
+        self.aggregate: Aggregate = kinds[metric.function]
+
+    def column(self, suffix: str) -> str:
+        """The name of a state column: the metric's own where there is one."""
+        return self.metric.name if suffix == "value" else f"{self.metric.name}_{suffix}"
+
+    def columns(self) -> list[str]:
+        """The names of its state columns."""
+        return [self.column(suffix) for suffix in self.aggregate.make]
+
+    def make(self, sign: str = "sign") -> dict[str, str]:
+        """State column → aggregate over rows."""
+        arguments = ["*" if name == "*" else quote(name) for name in self.metric.arguments]
+        condition = self.metric.filter if self.metric.distinct_set is None else None
+        where = f" filter (where {quote(condition)})" if condition else ""
+        words = {"args": ", ".join(arguments), "filter": where, "sign": sign}
+        return {
+            self.column(suffix): text.format(*arguments, **words) for suffix, text in self.aggregate.make.items()
+        }
+
+    def _named(self, text: str, lifted: bool) -> str:
+        suffixes = self.aggregate.lift if lifted and self.aggregate.lift else self.aggregate.make
+        names = {suffix: quote(self._lifted_name(suffix) if lifted else self.column(suffix)) for suffix in suffixes}
+        return text.format(**names, **({_CENTER: quote(self.column(_CENTER))} if not lifted else {}))
+
+    def _lifted_name(self, suffix: str) -> str:
+        return self.column(f"lifted_{suffix}" if self.aggregate.lift else suffix)
+
+    def lift(self) -> dict[str, str]:
+        """Lifted column → expression over state columns; none where state columns merge as they are."""
+        return {self._lifted_name(suffix): self._named(text, False) for suffix, text in self.aggregate.lift.items()}
+
+    def merge(self) -> dict[str, str]:
+        """Lifted column → aggregate over rows of state."""
+        return {self._lifted_name(suffix): self._named(text, True) for suffix, text in self.aggregate.merge.items()}
+
+    def lower(self) -> dict[str, str]:
+        """State column → expression over merged lifted columns."""
+        if not self.aggregate.lower:
+            return {name: quote(name) for name in self.columns()}
+        return {self.column(suffix): self._named(text, True) for suffix, text in self.aggregate.lower.items()}
+
+    def finish(self) -> str:
+        """The metric's value from its state columns."""
+        return self._named(self.aggregate.finish, False)
