@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.connections import SparkConnectionManager, SparkConnectionWrapper
-from dbt.adapters.spark.session import SessionConnectionWrapper
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
 from dbt.adapters.spark_streaming.errors import readable
+from dbt.adapters.spark_streaming.literals import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -48,15 +48,21 @@ class Handle(SparkConnectionWrapper):
             DbtDatabaseError: Spark refuses it or fails.
         """
         if bindings:
-            sql = sql % tuple(SessionConnectionWrapper._fix_binding(value) for value in bindings)
+            sql = sql % tuple(literal(value) for value in bindings)
         sql = sql.strip().removesuffix(";")
-        with self._errors():
+        with self.errors():
             self._frame = self.environment.run(sql, self.group, self._name, self._project_root)
+
+    def prepare(self, text: str) -> None:
+        """Have the calling thread's work counted to this connection, and make the declared sources
+        that `text` names readable."""
+        self.environment.enter(self.group, self._name)
+        self.environment.declared.make_mentioned(text, self._project_root)
 
     def fetchall(self) -> list[Row] | None:
         """All rows of the last statement."""
         if self._rows is None and self._frame is not None:
-            with self._errors():
+            with self.errors():
                 self._rows = self._frame.collect()
         return self._rows
 
@@ -64,7 +70,7 @@ class Handle(SparkConnectionWrapper):
         """The first rows of the last statement."""
         if self._frame is None:
             return []
-        with self._errors():
+        with self.errors():
             return self._frame.take(size)
 
     def fetchone(self) -> Row | None:
@@ -95,7 +101,8 @@ class Handle(SparkConnectionWrapper):
         """Nothing: each statement is a transaction of its own."""
 
     @contextmanager
-    def _errors(self) -> Generator[None, None, None]:
+    def errors(self) -> Generator[None, None, None]:
+        """Turn what goes wrong inside into an error of dbt's, in words a user can read."""
         if self.cancelled:
             raise DbtDatabaseError("Cancelled.")
         try:

@@ -22,7 +22,7 @@ def storage_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def target(storage_root: Path) -> dict[str, Any]:
+def spark_target(storage_root: Path) -> dict[str, Any]:
     """The profile's target of all tests; dbt in this process shares `spark` through it."""
     return {
         "type": "spark_streaming",
@@ -33,23 +33,23 @@ def target(storage_root: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="class")
-def dbt_profile_target(target: dict[str, Any]) -> dict[str, Any]:
+def dbt_profile_target(spark_target: dict[str, Any]) -> dict[str, Any]:
     """What dbt's own test classes ask for."""
-    return dict(target)
+    return dict(spark_target)
 
 
 @pytest.fixture(scope="session")
-def environment(target: dict[str, Any]) -> Iterator[Any]:
+def spark_environment(spark_target: dict[str, Any]) -> Iterator[Any]:
     """Where Spark runs in this test run."""
     from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
     from dbt.adapters.spark_streaming.environment import close_environments, get_environment
 
-    options = {key: value for key, value in target.items() if key not in ("type", "threads")}
+    options = {key: value for key, value in spark_target.items() if key not in ("type", "threads")}
     yield get_environment(SparkStreamingCredentials(schema="default", **options))
     close_environments()
 
 
 @pytest.fixture(scope="session")
-def spark(environment: Any) -> Any:
+def spark(spark_environment: Any) -> Any:
     """The Spark session, with Iceberg, that dbt in this process uses too."""
-    return environment.session()
+    return spark_environment.session()

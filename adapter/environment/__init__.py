@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["Environment", "Storage", "close_environments", "get_environment"]
 
 
+DESCRIBED = ("type", "catalog-impl", "uri", "warehouse")
+
+
 class Environment(ABC):
     """A place where Spark runs, for one target of a profile, with one session in it.
 
@@ -61,6 +64,19 @@ class Environment(ABC):
     @abstractmethod
     def versions(self) -> dict[str, str]:
         """What runs: Spark, Iceberg, Java."""
+
+    def all_iceberg(self) -> bool:
+        """Whether whatever is in the models' catalog is Iceberg's."""
+        implementation = self.session().conf.get(f"spark.sql.catalog.{self.credentials.catalog}", None)
+        return implementation == "org.apache.iceberg.spark.SparkCatalog"
+
+    def describe_catalog(self) -> str:
+        """The models' catalog, for `dbt debug`. Leaves out what may be secret."""
+        prefix = f"spark.sql.catalog.{self.credentials.catalog}"
+        conf = self.session().conf
+        told = [f"{key} {value}" for key in DESCRIBED if (value := conf.get(f"{prefix}.{key}", None))]
+        what = ", ".join(told) or conf.get(prefix, None) or "the session's own"
+        return f"{self.credentials.catalog} ({what})"
 
     @abstractmethod
     def close(self) -> None:

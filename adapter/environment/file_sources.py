@@ -12,6 +12,7 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.errors import readable
+from dbt.adapters.spark_streaming.literals import literal
 from dbt.adapters.spark_streaming.stream_source import StreamSource, known_sources
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
@@ -98,16 +99,6 @@ def create_table(source: StreamSource) -> str:
     if "path" in source.options:
         statement += f" location {literal(source.options['path'])}"
     return statement
-
-
-def literal(text: str) -> str:
-    r"""A text as a literal of Spark SQL.
-
-    >>> literal("it's")
-    "'it\\'s'"
-    """
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def _exists(session: Any, path: str) -> bool:

@@ -1,0 +1,116 @@
+"""What Spark's DESCRIBE EXTENDED says, in the words of `dbt docs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.adapters.base import BaseRelation
+from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
+
+
+@dataclass(frozen=True)
+class DescribedColumn:
+    """A column."""
+
+    name: str
+    type: str
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class Description:
+    """A table or view."""
+
+    columns: tuple[DescribedColumn, ...]
+    details: dict[str, str]
+    """The named values of the part that follows the columns: Owner, Comment, Statistics …"""
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[Any, ...]]) -> Description:
+        """From the rows of the statement: columns until an empty name, then details."""
+        columns: list[DescribedColumn] = []
+        details: dict[str, str] = {}
+        for name, value, comment in rows:
+            if not name or name.startswith("#"):
+                break
+            columns.append(DescribedColumn(name, value, comment or None))
+        for name, value, _ in rows[len(columns) :]:
+            if name and not name.startswith("#"):
+                details.setdefault(name, value)
+        return cls(tuple(columns), details)
+
+    @property
+    def comment(self) -> str | None:
+        """The comment of the relation itself."""
+        return self.details.get("Comment") or None
+
+    @property
+    def owner(self) -> str | None:
+        """Whose it is."""
+        return self.details.get("Owner") or None
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """``bytes`` and ``rows``, where Spark knows them."""
+        parts = (part.split() for part in self.details.get("Statistics", "").split(",") if part.strip())
+        return {unit: int(number) for number, unit in parts}
+
+
+def table(relation: BaseRelation, described: Description) -> CatalogTable:
+    """One relation."""
+    return CatalogTable(
+        metadata=TableMetadata(
+            type=_kind(relation, described),
+            schema=str(relation.schema),
+            name=str(relation.identifier),
+            comment=described.comment,
+            owner=described.owner,
+        ),
+        columns={
+            column.name: ColumnMetadata(column.type, index, column.name, column.comment)
+            for index, column in enumerate(described.columns, 1)
+        },
+        stats={
+            unit: StatsItem(id=unit, label=unit, value=number, include=True, description="")
+            for unit, number in described.statistics.items()
+        },
+    )
+
+
+def rows(relation: BaseRelation, described: Description) -> list[dict[str, Any]]:
+    """One relation as the rows of a catalog query, one per column."""
+    shared: dict[str, Any] = {
+        "table_database": None,
+        "table_schema": relation.schema,
+        "table_name": relation.identifier,
+        "table_type": _kind(relation, described),
+        "table_comment": described.comment,
+        "table_owner": described.owner,
+    }
+    for unit in ("bytes", "rows"):
+        number = described.statistics.get(unit)
+        shared |= {
+            f"stats:{unit}:label": unit,
+            f"stats:{unit}:value": number,
+            f"stats:{unit}:description": "",
+            f"stats:{unit}:include": number is not None,
+        }
+    return [
+        {
+            **shared,
+            "column_name": column.name,
+            "column_index": index,
+            "column_type": column.type,
+            "column_comment": column.comment,
+        }
+        for index, column in enumerate(described.columns, 1)
+    ]
+
+
+def _kind(relation: BaseRelation, described: Description) -> str:
+    if relation.type is not None:
+        return str(relation.type)
+    is_view = "View Text" in described.details or "View Query Output Columns" in described.details
+    return "view" if is_view else "table"

@@ -1,0 +1,39 @@
+"""Python models, run in this process."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from typing import TYPE_CHECKING
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_streaming.errors import readable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run_python_model(name: str, code: str, session: SparkSession) -> None:
+    """Run a compiled Python model: its function, and what dbt adds to write the result.
+
+    Raises:
+        DbtRuntimeError: it fails; with the line of the model.
+    """
+    file = f"<python model {name}>"
+    # So that a traceback, and inspect, find the lines.
+    linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
+    try:
+        exec(compile(code, file, "exec"), {"__name__": file, "spark": session})
+    except Exception as problem:
+        lines = [frame.lineno for frame in traceback.extract_tb(problem.__traceback__) if frame.filename == file]
+        if isinstance(problem, SyntaxError) and problem.filename == file:
+            lines.append(problem.lineno)
+        text = ""
+        if lines and lines[-1]:
+            text = f", at: {linecache.getline(file, lines[-1]).strip()}"
+        raise DbtRuntimeError(
+            f"The Python model failed with {type(problem).__name__}{text}\n{readable(problem)}"
+        ) from problem
+    finally:
+        linecache.cache.pop(file, None)

@@ -1,0 +1,58 @@
+{# Descriptions as comments, of a relation and of its columns. #}
+
+{% macro spark_streaming__persist_docs(relation, model, for_relation, for_columns) -%}
+    {#-
+        Only what differs is written: each change of a comment is a version of the table's metadata,
+        and most runs change none. A view gets its comments when it is created.
+    -#}
+    {% set relation_docs = for_relation and config.persist_relation_docs() and model.description %}
+    {% set column_docs = for_columns and config.persist_column_docs() and model.columns %}
+    {% if relation.is_view or not (relation_docs or column_docs) %}
+        {{ return('') }}
+    {% endif %}
+    {% set comments = adapter.described_comments(relation) %}
+    {% if relation_docs and comments.get('') != model.description %}
+        {% do run_query(alter_relation_comment(relation, model.description)) %}
+    {% endif %}
+    {% if column_docs %}
+        {% set existing = comments.keys() | reject('equalto', '') | list %}
+        {% set documented = validate_doc_columns(relation, model.columns, existing) %}
+        {% set lowered = {} %}
+        {% for name, comment in comments.items() %}{% do lowered.update({name | lower: comment}) %}{% endfor %}
+        {% set changed = {} %}
+        {% for name, column in documented.items() %}
+            {% if lowered.get(name | lower, '') != column['description'] %}
+                {% do changed.update({name: column}) %}
+            {% endif %}
+        {% endfor %}
+        {% do alter_column_comment(relation, changed) %}
+    {% endif %}
+{% endmacro %}
+
+
+{% macro spark_streaming__alter_relation_comment(relation, relation_comment) -%}
+    comment on table {{ relation.render() }} is '{{ _escape_literal(relation_comment) }}'
+{%- endmacro %}
+
+
+{% macro spark_streaming__alter_column_comment(relation, column_dict) %}
+    {% for name, column in column_dict.items() %}
+        {% call statement('alter_column_comment') %}
+            alter table {{ relation.render() }} alter column
+                {{ adapter.quote(name) if column['quote'] else name }}
+                comment '{{ _escape_literal(column['description']) }}'
+        {% endcall %}
+    {% endfor %}
+{% endmacro %}
+
+
+{% macro spark_streaming__comment_clause() %}
+    {%- if config.persist_relation_docs() and model.description %}
+        comment '{{ _escape_literal(model.description) }}'
+    {%- endif %}
+{%- endmacro %}
+
+
+{% macro _escape_literal(text) -%}
+    {{ text | replace('\\', '\\\\') | replace("'", "\\'") }}
+{%- endmacro %}

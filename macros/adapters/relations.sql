@@ -1,0 +1,17 @@
+{# Relations: names, replacing, dropping. #}
+
+{% macro spark_streaming__make_temp_relation(base_relation, suffix='__dbt_tmp') %}
+    {#- A temporary view, which has no schema in its name. Its type says so, as it is dropped by type. -#}
+    {% set temporary = base_relation.incorporate(
+        path={"identifier": base_relation.identifier ~ suffix}, type="view"
+    ) %}
+    {{ return(temporary.include(database=false, schema=false)) }}
+{% endmacro %}
+
+
+{% macro spark_streaming__drop_schema(relation) -%}
+    {#- What was in it is gone already (see the adapter's drop_schema): no catalog of Iceberg's cascades. -#}
+    {%- call statement('drop_schema') -%}
+        drop schema if exists {{ relation }}
+    {%- endcall -%}
+{% endmacro %}
