@@ -1,0 +1,126 @@
+"""The micro-batches of a model, one after the other, each step once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .microbatch import MicroBatch, Work
+from .position import Position
+from .progress import report, write_progress
+from .session import prepare, shuffle_partitions
+from .state import digest
+from .watermark import Watermark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass
+class Taken:
+    """What the steps of one run add up to."""
+
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    late_rows: int = 0
+    null_time_rows: int = 0
+
+
+class Batches:
+    """Carries out a program, step after step.
+
+    Args:
+        spark: the project's session.
+        work: what is carried out.
+        position: the last step that is in; None at the beginning of a stream.
+        query_id: gives Structured Streaming's id of the checkpoint.
+    """
+
+    def __init__(
+        self, spark: SparkSession, work: Work, position: Position | None, query_id: Callable[[], str]
+    ) -> None:
+        self.taken = Taken()
+        self.position = position or Position(
+            work.model.name, query_id="", batch=-1, signature=digest(work.program.signature)
+        )
+        self._work = work
+        self._query_id = query_id
+        self._partitions = shuffle_partitions(spark)
+        self._prepared = False
+        self._watermark = Watermark(
+            delay=work.model.watermark_delay,
+            newest={
+                stream.relation: self.position.newest.get(stream.relation) for stream in work.program.inputs
+            },
+            value=self.position.after,
+        )
+
+    def take(self, batch: DataFrame, number: int) -> None:
+        """Take in a micro-batch, unless it is in already: Spark replays one that a crash cut short."""
+        if number <= self.position.batch:
+            return
+        spark = batch.sparkSession
+        if not self._prepared:
+            prepare(spark, self._partitions)
+            self._prepared = True
+        position = replace(
+            self.position,
+            query_id=self.position.query_id or self._query_id(),
+            batch=number,
+            flush=0,
+            level=0,
+            folded=False,
+            before=self.position.after,
+        )
+        with self._step(spark, position) as step:
+            if self._work.program.levels:
+                self._watermark = step.take_in(batch, self._watermark)
+                step.put_out()
+            else:
+                self._watermark = step.pass_on(batch, self._watermark)
+
+    def finish(self, spark: SparkSession) -> None:
+        """Put out what a crash kept the last step from putting out."""
+        with self._step(spark, self.position) as step:
+            step.put_out()
+
+    def flush(self, spark: SparkSession) -> None:
+        """Close all windows that are open, as at the end of the input."""
+        # The rows of one level's windows open windows of the next, so there may be several rounds.
+        while (last := self._work.state.last_expiry(spark, self.position.after)) is not None:
+            position = replace(
+                self.position,
+                flush=self.position.flush + 1,
+                level=0,
+                folded=False,
+                before=self.position.after,
+            )
+            with self._step(spark, position) as step:
+                step.close_at(last)
+                step.put_out()
+
+    @contextmanager
+    def _step(self, spark: SparkSession, position: Position) -> Iterator[MicroBatch]:
+        scheduler = spark._jsc.sc().dagScheduler()
+        jobs = scheduler.numTotalJobs()
+        step = MicroBatch(self._work, spark, position)
+        try:
+            yield step
+        finally:
+            step.release()
+        stateful = bool(self._work.program.levels)
+        if stateful and self._work.state.is_scattered(step.position):
+            step.fold()
+        self.position = step.position
+        figures = step.figures
+        figures.jobs = scheduler.numTotalJobs() - jobs
+        self.taken.batches += 1
+        self.taken.rows_in += figures.rows_in
+        self.taken.rows_out += figures.rows_out
+        self.taken.late_rows += figures.late_rows
+        self.taken.null_time_rows += figures.null_time_rows
+        state = self._work.state.size() if stateful else None
+        write_progress(self._work.model, report(self.position, figures, state))

@@ -1,0 +1,35 @@
+"""What Structured Streaming's checkpoint says: whose it is and how far it has come."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from ..environment.storage import Storage
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The record of a streaming query."""
+
+    query_id: str
+    planned: int | None
+    """The newest micro-batch whose input is fixed; None before the first."""
+    done: int | None
+    """The newest micro-batch that Spark saw through to its end."""
+
+
+def read_checkpoint(storage: Storage, path: str) -> Checkpoint | None:
+    """The checkpoint in a folder; None where no stream has begun."""
+    metadata = storage.read_text(f"{path}/metadata")
+    if not metadata:
+        return None
+    return Checkpoint(
+        query_id=json.loads(metadata)["id"],
+        planned=_newest(storage, f"{path}/offsets"),
+        done=_newest(storage, f"{path}/commits"),
+    )
+
+
+def _newest(storage: Storage, log: str) -> int | None:
+    return max((int(name) for name in storage.list(log) if name.isdigit()), default=None)

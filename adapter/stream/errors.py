@@ -1,0 +1,122 @@
+"""What went wrong in a stream, as a sentence for the model's author."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dbt_common.exceptions import DbtRuntimeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .model import StreamModel
+
+
+class StreamError(DbtRuntimeError):
+    """A stream that can't start or go on. `msg` names the model, what was found and what to do."""
+
+
+def explain(model: StreamModel, problem: BaseException) -> StreamError:
+    """Any exception of a running stream as a sentence.
+
+    Spark wraps what happened in a micro-batch several times (the stream, the callback, the job, the
+    task); the innermost cause is what the author can do something about.
+    """
+    for link in _chain(problem):
+        if isinstance(link, StreamError):
+            return link
+    text = "\n".join(_message(link) for link in _chain(problem))
+    return StreamError(_known(model, text) or f"Model {model.name}: {_first_cause(text)}")
+
+
+def _chain(problem: BaseException | None) -> Iterator[BaseException]:
+    while problem is not None:
+        yield problem
+        problem = problem.__cause__ or problem.__context__
+
+
+def _message(problem: BaseException) -> str:
+    """The message and the JVM's stack, whose "Caused by" lines name the causes."""
+    java = getattr(problem, "java_exception", None) or getattr(problem, "_origin", None)
+    if java is None:
+        return str(problem)
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    messages = [str(problem)]
+    try:
+        while java is not None:
+            messages.append(f"Caused by: {java.toString()}")
+            java = java.getCause()
+    except Py4JError:
+        pass  # the JVM is gone; what we have must do
+    return "\n".join(messages)
+
+
+_FILE = re.compile(r"(?P<file>\b[A-Za-z][\w+.-]*:/[^\s,;'\"`]+)")
+_UNREADABLE = re.compile(
+    r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|is not a Parquet file|Malformed ORC|MALFORMED_RECORD"
+)
+_NOT_APPENDED = re.compile(r"Cannot process (?P<kind>overwrite|delete) snapshot", re.IGNORECASE)
+_SNAPSHOT_GONE = re.compile(r"Cannot load current offset at snapshot|[Cc]annot find (?:next )?snapshot")
+_TWO_WRITERS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using")
+
+
+def _known(model: StreamModel, text: str) -> str | None:
+    if _UNREADABLE.search(text):
+        found = _FILE.search(text)
+        if found:
+            file = found["file"].rstrip(".")
+            source = next((s for s in model.sources if s.is_files and s.holds(file)), None)
+            what = f"as {source.format}, as source {source.relation} says it is" if source else "by Spark"
+            return (
+                f"Model {model.name}: the file {file} can't be read {what}. Remove it from the folder or "
+                "correct the source's format; no row of this micro-batch was taken in."
+            )
+    changed = _NOT_APPENDED.search(text)
+    if changed:
+        kind = changed["kind"].lower()
+        return (
+            f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and "
+            f"a stream takes in appended rows only. Rebuild the model with {model.rebuild}, or pass over such "
+            f"changes with the source's option 'streaming-skip-{kind}-snapshots'."
+        )
+    if _SNAPSHOT_GONE.search(text):
+        return (
+            f"Model {model.name}: a source no longer has the snapshots that come after the last one taken in "
+            f"(the table was replaced, or its snapshots expired). Rebuild the model with {model.rebuild}."
+        )
+    if _TWO_WRITERS.search(text):
+        return (
+            f"Model {model.name}: another run of it is writing to {model.checkpoint}. Wait until it ends, or "
+            f"stop it with `dbt-stream stop {model.name}`."
+        )
+    return None
+
+
+_CAUSE = re.compile(r"^(?:Caused by:\s*)?(?:[\w$]+\.)*(?P<name>[\w$]+(?:Exception|Error)):\s*(?P<text>.+)$")
+# These only say that something else went wrong.
+_WRAPPERS = {
+    "StreamingQueryException",
+    "ForeachBatchUserFuncException",
+    "Py4JException",
+    "Py4JJavaError",
+    "SparkException",
+    "ExecutionException",
+    "RuntimeException",
+}
+
+
+def _first_cause(text: str) -> str:
+    """The most telling line of a chain of messages: the innermost that isn't a wrapper's."""
+    best = ""
+    for line in text.splitlines():
+        found = _CAUSE.match(line.strip())
+        if found and (found["name"] not in _WRAPPERS or not best):
+            best = found["text"]
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "the stream stopped")
+    return _shorten(best or first)
+
+
+def _shorten(message: str) -> str:
+    return re.sub(r"\s*SQLSTATE: \w+.*$", "", message).strip()

@@ -1,0 +1,251 @@
+"""One micro-batch: a `Program` carried out, in two commits.
+
+::
+
+    streams → rows (kept, judged, counted) → ingest steps → parts → COMMIT state
+    state   → emit steps → output → COMMIT table
+
+Both commits carry the `Position`. What comes after the first is a function of the state and of the
+position's two watermarks, so after a crash it is done again from the state alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..query.program import Level, Program, StatePart, Step
+from .model import StreamModel
+from .position import Position
+from .progress import Figures
+from .rows import Judged, Meter, judge, keep
+from .schema import schema_of_parts
+from .sink import AppendSink
+from .sources import split
+from .state import StateTable
+from .watermark import Watermark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_FEW_ROWS = 50_000
+"""So many are written by one task into one file."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What stays the same from one micro-batch to the next."""
+
+    model: StreamModel
+    program: Program
+    state: StateTable
+    sink: AppendSink
+
+
+class MicroBatch:
+    """A step that is being carried out. `position` follows what is committed.
+
+    Args:
+        work: what is carried out.
+        spark: the session it runs in; views of this step are made there.
+        position: the step. Its watermark `before` is set; so is `after`, where there is no input.
+    """
+
+    def __init__(self, work: Work, spark: SparkSession, position: Position) -> None:
+        self.position = position
+        self.figures = Figures()
+        self._work = work
+        self._spark = spark
+        self._kept: list[DataFrame] = []
+
+    def take_in(self, batch: DataFrame, watermark: Watermark) -> Watermark:
+        """From the micro-batch's rows to the first commit.
+
+        Returns:
+            The watermark after them.
+        """
+        level = self._work.program.levels[0]
+        with self.figures.timed("read"):
+            self._show_clock()
+            meters = self._show_streams(batch, level)
+            judged = judge(self._spark, self._work.model, level.rows, self._kept)
+            watermark = watermark.advance(self._newest(meters, judged))
+        self.position = replace(
+            self.position,
+            after=watermark.value,
+            newest=watermark.newest,
+            rows_in=self.position.rows_in + self.figures.rows_in,
+        )
+        self._show_clock()
+        self._add_level(level, judged)
+        return watermark
+
+    def put_out(self) -> None:
+        """From the state to the second commit, if a window may have closed.
+
+        Where windows are stacked, the rows of each level go into the state of the next on the way.
+        """
+        program = self._work.program
+        boundaries = program.boundaries
+        before, after = self.position.before, self.position.after
+        if boundaries is not None and not any(each.crossed(before, after) for each in boundaries):
+            return
+        self._show_clock()
+        for number, level in enumerate(program.levels):
+            if number > self.position.level:
+                with self.figures.timed("read"):
+                    judged = judge(self._spark, self._work.model, level.rows, self._kept)
+                self.position = replace(self.position, level=number)
+                self._add_level(level, judged)
+            with self.figures.timed("emission"):
+                self._work.state.show(self._spark)
+                for step in level.emit:
+                    self._show(step)
+        with self.figures.timed("emission"):
+            self._append(few=self._work.state.rows <= _FEW_ROWS)
+
+    def pass_on(self, batch: DataFrame, watermark: Watermark) -> Watermark:
+        """From the micro-batch's rows to the table, where there is no state between: one commit.
+
+        Counts and watermark are known only when it is done, so the commit carries those of before.
+
+        Returns:
+            The watermark after them.
+        """
+        self._show_clock()
+        meters = self._show_streams(batch, None)
+        with self.figures.timed("emission"):
+            self._append(few=False)
+        watermark = watermark.advance(self._newest(meters, []))
+        self.position = replace(
+            self.position,
+            after=watermark.value,
+            newest=watermark.newest,
+            rows_in=self.position.rows_in + self.figures.rows_in,
+        )
+        return watermark
+
+    def close_at(self, watermark: int) -> None:
+        """A step without rows that only moves the watermark: the first commit."""
+        self.position = replace(self.position, after=watermark)
+        self._commit({}, few=True)
+
+    def fold(self) -> None:
+        """Write the state in fewer rows; only after all of the step's rows are in the table."""
+        with self.figures.timed("fold"):
+            self._show_clock()
+            self._work.state.show(self._spark)
+            levels = self._work.program.levels
+            parts = {part.name: self._spark.sql(part.fold) for level in levels for part in level.parts}
+            self.position = replace(self.position, folded=True)
+            self._work.state.fold(self._spark, parts, self.position)
+            self.figures.commits += 1
+
+    def release(self) -> None:
+        """Give back the memory of what was kept."""
+        for rows in self._kept:
+            rows.unpersist()
+        self._kept.clear()
+
+    # Views.
+
+    def _show_clock(self) -> None:
+        def instant(micros: int | None) -> str:
+            return "cast(null as timestamp)" if micros is None else f"timestamp_micros({micros}L)"
+
+        position = self.position
+        row = f"{position.batch}L, {instant(position.before)}, {instant(position.after)}"
+        self._spark.sql(
+            f"select * from values ({row}) as clock(batch_id, watermark_before, watermark_after)"
+        ).createOrReplaceTempView("clock")
+
+    def _show_streams(self, batch: DataFrame, level: Level | None) -> dict[str, Meter]:
+        """A view per stream; their rows are counted when they are read."""
+        streams = self._work.program.inputs
+        rows_of = split(batch, streams)
+        meters: dict[str, Meter] = {}
+        for stream in streams:
+            meter = meters[stream.relation] = Meter(rows_of[stream.view], stream)
+            readers = 1 if level is None else sum(stream.view in rows.streams for rows in level.rows)
+            if readers != 1:
+                # Read once for all; and for the count alone where nobody reads it.
+                keep(meter.rows, self._kept)
+            meter.rows.createOrReplaceTempView(stream.view)
+        return meters
+
+    def _newest(self, meters: Mapping[str, Meter], judged: Sequence[Judged]) -> dict[str, int | None]:
+        """The newest event time of each stream. On the way their rows are counted."""
+        newest: dict[str, int | None] = {}
+        for stream in self._work.program.inputs:
+            rows, newest[stream.relation] = meters[stream.relation].read()
+            self.figures.rows_in += rows
+            if stream.event_time is None:
+                times = [each.newest for each in judged if stream.view in each.streams]
+                newest[stream.relation] = max((time for time in times if time is not None), default=None)
+        return newest
+
+    def _show(self, step: Step, state_is_empty: bool = False) -> None:
+        rows = self._spark.sql(_text(step, state_is_empty))
+        if step.persist:
+            keep(rows, self._kept)
+        rows.createOrReplaceTempView(step.name)
+
+    # Commits.
+
+    def _add_level(self, level: Level, judged: Sequence[Judged]) -> None:
+        """From judged rows to a commit of the state."""
+        late = sum(rows.late_rows for rows in judged)
+        null_times = sum(rows.null_time_rows for rows in judged)
+        self.figures.late_rows += late
+        self.figures.null_time_rows += null_times
+        self.position = replace(
+            self.position,
+            late_rows=self.position.late_rows + late,
+            null_time_rows=self.position.null_time_rows + null_times,
+        )
+        state = self._work.state
+        with self.figures.timed("state"):
+            if not state.exists:
+                state.create(self._spark, self._schema_of_state(), self._work.program.signature)
+            state.show(self._spark)
+            is_empty = state.rows == 0
+            for step in level.ingest:
+                self._show(step, is_empty)
+            parts = {part.name: self._spark.sql(_text(part, is_empty)) for part in level.parts}
+        self._commit(parts, few=sum(rows.live_rows for rows in judged) <= _FEW_ROWS)
+
+    def _commit(self, parts: Mapping[str, DataFrame], few: bool) -> None:
+        with self.figures.timed("commit_state"):
+            self._work.state.append(self._spark, parts, self.position, few)
+            self.figures.commits += 1
+
+    def _append(self, few: bool) -> None:
+        rows = self._spark.sql(self._work.program.output)
+        self.figures.rows_out = self._work.sink.append(self._spark, rows, self.position, few)
+        self.figures.commits += 1
+        self.position = replace(self.position, rows_out=self.position.rows_out + self.figures.rows_out)
+
+    def _schema_of_state(self) -> StructType:
+        """The state's columns, from its texts: each is analysed, none is run."""
+        parts: dict[str, DataFrame] = {}
+        for number, level in enumerate(self._work.program.levels):
+            if number > 0:
+                # What comes out of a level is made from the state of that level.
+                empty = self._spark.createDataFrame([], schema_of_parts(parts))
+                empty.createOrReplaceTempView("state")
+                for step in self._work.program.levels[number - 1].emit:
+                    self._spark.sql(step.sql).createOrReplaceTempView(step.name)
+                for rows in level.rows:
+                    self._spark.sql(rows.sql).createOrReplaceTempView(rows.name)
+            for step in level.ingest:
+                self._spark.sql(_text(step, True)).createOrReplaceTempView(step.name)
+            parts |= {part.name: self._spark.sql(_text(part, True)) for part in level.parts}
+        return schema_of_parts(parts)
+
+
+def _text(made: Step | StatePart, state_is_empty: bool) -> str:
+    if state_is_empty and made.initial is not None:
+        return made.initial
+    return made.append if isinstance(made, StatePart) else made.sql

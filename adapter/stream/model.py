@@ -1,0 +1,84 @@
+"""What a streaming model is to the running code: names, places and settings, no plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..environment.storage import Storage
+
+
+@dataclass(frozen=True)
+class StreamSource:
+    """Where the rows of a `StreamInput` come from."""
+
+    relation: str
+    """As `StreamInput.relation` names it."""
+    location: str
+    """A table's name or a folder."""
+    format: str = "iceberg"
+    """``iceberg`` for a table; ``parquet``, ``json``, ``csv``, ``orc`` or ``text`` for a folder."""
+    schema: str | None = None
+    """Columns and types of a folder's files, as in CREATE TABLE. None: found from its files."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Spark's options for reading the format as a stream."""
+
+    @property
+    def is_files(self) -> bool:
+        """Whether it is a folder of files."""
+        return self.format != "iceberg"
+
+    def holds(self, file: str) -> bool:
+        """Whether a file lies in the folder, whichever way the two are written."""
+        return _path(file).startswith(_path(self.location).rstrip("/") + "/")
+
+
+def _path(location: str) -> str:
+    return re.sub(r"^file:/+", "/", location)
+
+
+@dataclass(frozen=True)
+class StreamModel:
+    """A model that is kept up to date from streams."""
+
+    name: str
+    """What its author calls it: for messages, `--select` and Spark's query name."""
+    target: str
+    """Its table. The materialization makes it; rows are appended to it here."""
+    state: str
+    """Its state table, an Iceberg table made here."""
+    storage: Storage
+    """Where checkpoint, lock and progress are kept."""
+    sources: tuple[StreamSource, ...]
+    """One for each `StreamInput`."""
+    watermark_delay: int = 0
+    """Microseconds that the watermark stays behind the newest event time."""
+    trigger: str | None = None
+    """None: take all that is there, then stop. Else an interval between micro-batches, as in
+    '10 seconds'; the stream goes on until it is stopped."""
+
+    @property
+    def key(self) -> str:
+        """The model's name for files: two models of a target never share it."""
+        return re.sub(r"[^\w.-]", "_", self.target.replace("`", ""))
+
+    @property
+    def checkpoint(self) -> str:
+        """Structured Streaming's record of what was read."""
+        return f"{self.storage.checkpoints}/{self.key}"
+
+    @property
+    def lock(self) -> str:
+        """The file that is locked while the model is written."""
+        return f"{self.storage.locks}/{self.key}.lock"
+
+    @property
+    def progress(self) -> str:
+        """The file with the last micro-batch's figures."""
+        return f"{self.storage.progress}/{self.key}.json"
+
+    @property
+    def rebuild(self) -> str:
+        """The command that builds table and state anew."""
+        return f"`dbt run --full-refresh --select {self.name}`"

@@ -1,0 +1,97 @@
+"""How far a model has come: what both commits of a micro-batch carry in their snapshot's summary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .watermark import from_text, to_text
+
+PREFIX = "stream."
+
+
+@dataclass(frozen=True)
+class Position:
+    """The last step that a table has taken in.
+
+    A table that has it is never given the same step again; that is how a micro-batch that Spark
+    replays after a crash is written once.
+    """
+
+    model: str
+    query_id: str
+    """Structured Streaming's id of the checkpoint."""
+    batch: int
+    """Structured Streaming's number of the micro-batch; -1 before the first."""
+    flush: int = 0
+    """How many times the windows were closed by `flush` after that micro-batch."""
+    level: int = 0
+    """Which of the program's levels: a step is complete with the last."""
+    folded: bool = False
+    """The state was folded since, so the rows of this step are out and can't be made again."""
+    before: int | None = None
+    """The watermark before the step, in microseconds since 1970 (UTC)."""
+    after: int | None = None
+    """The watermark after the step."""
+    newest: Mapping[str, int | None] = field(default_factory=dict)
+    """The newest event time of each stream."""
+    rows_in: int = 0
+    """Rows read since the stream began, like all counts here."""
+    late_rows: int = 0
+    null_time_rows: int = 0
+    rows_out: int = 0
+    """In the state's summary: up to the step before, for the step's own rows come later."""
+    signature: str = ""
+    """A digest of what the state depends on."""
+
+    @property
+    def step(self) -> tuple[int, int]:
+        """What orders positions of one stream."""
+        return self.batch, self.flush
+
+    def properties(self) -> dict[str, str]:
+        """As properties of a snapshot; times are readable, in UTC."""
+        found = {
+            "model": self.model,
+            "query-id": self.query_id,
+            "batch-id": str(self.batch),
+            "flush": str(self.flush),
+            "level": str(self.level),
+            "folded": json.dumps(self.folded),
+            "watermark-before": to_text(self.before),
+            "watermark-after": to_text(self.after),
+            "newest": json.dumps({name: to_text(time) for name, time in self.newest.items()}),
+            "rows-in": str(self.rows_in),
+            "late-rows": str(self.late_rows),
+            "null-time-rows": str(self.null_time_rows),
+            "rows-out": str(self.rows_out),
+            "signature": self.signature,
+        }
+        return {PREFIX + name: text for name, text in found.items() if text is not None}
+
+
+def read_position(summary: Mapping[str, str]) -> Position | None:
+    """The position in a snapshot's summary; None if the snapshot isn't a stream's."""
+    if f"{PREFIX}batch-id" not in summary:
+        return None
+
+    def text(name: str) -> str:
+        return summary.get(PREFIX + name, "")
+
+    return Position(
+        model=text("model"),
+        query_id=text("query-id"),
+        batch=int(text("batch-id")),
+        flush=int(text("flush") or 0),
+        level=int(text("level") or 0),
+        folded=text("folded") == "true",
+        before=from_text(text("watermark-before")),
+        after=from_text(text("watermark-after")),
+        newest={name: from_text(time) for name, time in json.loads(text("newest") or "{}").items()},
+        rows_in=int(text("rows-in") or 0),
+        late_rows=int(text("late-rows") or 0),
+        null_time_rows=int(text("null-time-rows") or 0),
+        rows_out=int(text("rows-out") or 0),
+        signature=text("signature"),
+    )

@@ -1,0 +1,88 @@
+"""What a model's last micro-batch did, in a small file that can be read without Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from .model import StreamModel
+from .position import Position
+from .watermark import to_text
+
+
+@dataclass
+class Figures:
+    """Counts and times of one step, filled while it is carried out."""
+
+    rows_in: int = 0
+    late_rows: int = 0
+    null_time_rows: int = 0
+    rows_out: int = 0
+    commits: int = 0
+    jobs: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    """By phase: ``read`` (rows into memory), ``state`` (what they add to the state), ``commit_state``,
+    ``emission`` (the rows of closed windows and their commit), ``fold``."""
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Add the time of a block to a phase."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.monotonic() - began
+
+
+def report(
+    position: Position, figures: Figures, state: Mapping[str, int] | None, now: float | None = None
+) -> dict[str, object]:
+    """The figures of a step as plain JSON; ``dbt-stream status`` shows them.
+
+    Args:
+        position: the step. Its counts are totals since the stream began.
+        figures: those of the step alone.
+        state: rows, bytes and files of the state table; None if there is none.
+        now: seconds since 1970.
+    """
+    now = time.time() if now is None else now
+    lag = None if position.after is None else round(now - position.after / 1e6, 3)
+    return {
+        "model": position.model,
+        "query_id": position.query_id,
+        "batch": position.batch,
+        "flush": position.flush,
+        "time": to_text(int(now * 1e6)),
+        "watermark": to_text(position.after),
+        "lag_seconds": lag,
+        "total": {
+            "rows_in": position.rows_in,
+            "late_rows": position.late_rows,
+            "null_time_rows": position.null_time_rows,
+            "rows_out": position.rows_out,
+        },
+        "last": {
+            "rows_in": figures.rows_in,
+            "late_rows": figures.late_rows,
+            "null_time_rows": figures.null_time_rows,
+            "rows_out": figures.rows_out,
+            "commits": figures.commits,
+            "jobs": figures.jobs,
+            "seconds": {phase: round(taken, 3) for phase, taken in figures.seconds.items()},
+        },
+        "state": None if state is None else dict(state),
+    }
+
+
+def write_progress(model: StreamModel, progress: Mapping[str, object]) -> None:
+    """Replace the file: a reader sees the old figures or the new ones."""
+    model.storage.write_text(model.progress, json.dumps(progress, indent=1))
+
+
+def read_progress(model: StreamModel) -> dict[str, object] | None:
+    """The last figures; None if the model never ran."""
+    text = model.storage.read_text(model.progress)
+    return None if text is None else dict(json.loads(text))

@@ -1,0 +1,147 @@
+"""Do checkpoint, state and table belong together? Decided before anything is written.
+
+The order of writing in a micro-batch is: Spark plans its input in the checkpoint, then state, then
+table, then Spark's commit in the checkpoint. So after a crash at any point the table is at most one
+step behind the state, and the state at most one behind the checkpoint's plan. Anything else means
+that someone removed, restored or replaced one of the three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .checkpoint import Checkpoint
+from .errors import StreamError
+from .model import StreamModel
+from .position import Position
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run finds when it starts."""
+
+    checkpoint: Checkpoint | None
+    has_target: bool
+    target_written: bool
+    """Whether anything was ever written to the table as it is now."""
+    target: Position | None
+    """The last step in the table."""
+    has_state: bool = False
+    state: Position | None = None
+    """The last step in the state."""
+    signature: Mapping[str, object] | None = None
+    """What the state was made for."""
+
+
+def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], found: Found) -> None:
+    """Return if the stream can start or go on.
+
+    Raises:
+        StreamError: what doesn't fit, and what to do.
+    """
+    problem = _target_problem(model, found) or (
+        _state_problem(model, signature, found) if stateful else _stateless_problem(model, found)
+    )
+    if problem:
+raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.")
+
+
+def _target_problem(model: StreamModel, found: Found) -> str | None:
+    if not found.has_target:
+        if found.state is not None:
+            return f"its table {model.target} is gone, but its state {model.state} is there."
+        return f"its table {model.target} doesn't exist."
+    if found.checkpoint is None and found.target is not None:
+        return (
+            f"its table {model.target} holds rows of a stream whose checkpoint {model.checkpoint} is gone; "
+            "starting again would put every row in twice."
+        )
+    if found.checkpoint and found.target and found.target.query_id != found.checkpoint.query_id:
+        return (
+            f"its table {model.target} was written by another stream (checkpoint {found.target.query_id}) "
+            f"than the one in {model.checkpoint} ({found.checkpoint.query_id})."
+        )
+    return None
+
+
+def _state_problem(model: StreamModel, signature: Mapping[str, object], found: Found) -> str | None:
+    checkpoint, state, target = found.checkpoint, found.state, found.target
+    if state is None:
+        if checkpoint and checkpoint.done is not None:
+            return f"its checkpoint {model.checkpoint} is there, but its state {model.state} is gone."
+        if target is not None:
+            return f"its table {model.target} holds rows of a stream whose state {model.state} is gone."
+        return None
+    if checkpoint is None:
+        return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone."
+    if state.query_id != checkpoint.query_id:
+        return (
+            f"its state {model.state} was written by another stream (checkpoint {state.query_id}) than the "
+            f"one in {model.checkpoint} ({checkpoint.query_id})."
+        )
+    changed = changes(found.signature or {}, signature)
+    if changed:
+        return f"its query has changed in what its state depends on ({', '.join(changed)})."
+    if state.batch > (-1 if checkpoint.planned is None else checkpoint.planned):
+        return (
+            f"its state {model.state} is at micro-batch {state.batch}, but its checkpoint {model.checkpoint} "
+            f"only at {checkpoint.planned}: an older checkpoint was put back."
+        )
+    if checkpoint.done is not None and state.batch < checkpoint.done:
+        return (
+            f"its state {model.state} is at micro-batch {state.batch}, but its checkpoint {model.checkpoint} "
+            f"at {checkpoint.done}: the state was rolled back."
+        )
+    if target is not None and target.step > state.step:
+        return (
+            f"its table {model.target} is at micro-batch {target.batch}, but its state {model.state} at "
+            f"{state.batch}: the state was rolled back."
+        )
+    if target is None and state.rows_out > 0 and (not found.target_written or unfinished(found)):
+        return _replaced(model)
+    return None
+
+
+def unfinished(found: Found) -> bool:
+    """Whether the rows of the state's last step may not be in the table yet."""
+    state, checkpoint, target = found.state, found.checkpoint, found.target
+    if state is None or checkpoint is None or state.folded:
+        return False
+    if target is not None and target.step >= state.step:
+        return False
+    # Spark's commit comes after ours; a flush has none.
+    return state.flush > 0 or checkpoint.done is None or state.batch > checkpoint.done
+
+
+def _stateless_problem(model: StreamModel, found: Found) -> str | None:
+    checkpoint, target = found.checkpoint, found.target
+    if checkpoint is None or checkpoint.planned is None:
+        return None
+    if target is not None and target.batch > checkpoint.planned:
+        return (
+            f"its table {model.target} is at micro-batch {target.batch}, but its checkpoint "
+            f"{model.checkpoint} only at {checkpoint.planned}: an older checkpoint was put back."
+        )
+    if checkpoint.done is None:
+        return None
+    if target is not None and target.batch < checkpoint.done:
+        return (
+            f"its table {model.target} is at micro-batch {target.batch}, but its checkpoint "
+            f"{model.checkpoint} at {checkpoint.done}: the table was rolled back."
+        )
+    if target is None and (not found.target_written or checkpoint.planned > checkpoint.done):
+        return _replaced(model)
+    return None
+
+
+def _replaced(model: StreamModel) -> str:
+    return (
+        f"its table {model.target} no longer shows what was put into it (it was replaced, or all of its "
+        "snapshots expired), so rows could be missing or come twice."
+    )
+
+
+def changes(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
+    """The names of what differs between two signatures, sorted; none if they mean the same."""
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))

@@ -1,0 +1,217 @@
+"""A model's stream as a whole: start, wait, stop; close its windows; forget it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..query.program import Program
+from .batches import Batches
+from .checkpoint import read_checkpoint
+from .errors import StreamError, explain
+from .lock import locked
+from .microbatch import Work
+from .model import StreamModel
+from .recovery import Found, check, unfinished
+from .session import working_session
+from .sink import AppendSink
+from .sources import read_streams
+from .state import StateTable
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class StreamResult:
+    """What a run did."""
+
+    batches: int
+    rows_in: int
+    rows_out: int
+    late_rows: int
+    """Dropped, for all their windows were closed."""
+    null_time_rows: int
+    """Dropped, for they have no event time."""
+    watermark: int | None
+    """In microseconds since 1970 (UTC); None if there is none yet."""
+
+
+def run_stream(spark: SparkSession, model: StreamModel, program: Program) -> StreamResult:
+    """Run a stream until its input is taken in (or, with an interval as trigger, until it is stopped).
+
+    Args:
+        spark: the project's session.
+        model: the model; its table exists.
+        program: what a micro-batch does.
+
+    Raises:
+        StreamError: the stream can't start, go on or was cut short. Each of its micro-batches is in its
+            table entirely or not at all.
+    """
+    with RunningStream(spark, model, program) as stream:
+        return stream.wait()
+
+
+def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamResult:
+    """Close all windows that are open, as at the end of the input; no input is read.
+
+    Args:
+        spark: the project's session.
+        model: the model.
+        program: what a micro-batch does.
+
+    Raises:
+        StreamError: as in `run_stream`.
+    """
+    with _sentences(model), locked(spark, model):
+        session = working_session(spark)
+        batches = _resume(session, model, program)
+        if program.levels and batches.position.batch >= 0:
+            batches.flush(session)
+        return _result(batches)
+
+
+def reset(spark: SparkSession, model: StreamModel) -> None:
+    """Forget checkpoint and state, so that the next run begins at the sources' beginning.
+
+    The table is the caller's to empty, afterwards: until it is, a run refuses to start, as it does after a
+    crash in here. (State goes first: a state without a checkpoint could be taken for a new one's.)
+
+    Args:
+        spark: the project's session.
+        model: the model.
+
+    Raises:
+        StreamError: a run of the model is going on.
+    """
+    with _sentences(model), locked(spark, model):
+        StateTable(spark, model).drop(spark)
+        model.storage.delete(model.checkpoint)
+        model.storage.delete(model.progress)
+
+
+class RunningStream:
+    """A stream that is going on. As a context manager it is stopped at the end of the block.
+
+    Args:
+        spark: the project's session.
+        model: the model; its table exists.
+        program: what a micro-batch does.
+
+    Raises:
+        StreamError: it can't start.
+    """
+
+    def __init__(self, spark: SparkSession, model: StreamModel, program: Program) -> None:
+        self.model = model
+        self._problem: Exception | None = None
+        with _sentences(model), ExitStack() as stack:
+            stack.enter_context(locked(spark, model))
+            session = working_session(spark)
+            self._batches = _resume(session, model, program)
+            writer = (
+                read_streams(session, model, program.inputs)
+                .writeStream.queryName(model.key)
+                .option("checkpointLocation", model.checkpoint)
+                .foreachBatch(self._take)
+            )
+            if model.trigger is None:
+                writer = writer.trigger(availableNow=True)
+            else:
+                writer = writer.trigger(processingTime=model.trigger)
+            self._query = writer.start()
+            self._resources = stack.pop_all()
+
+    @property
+    def query(self) -> Any:
+        """Spark's handle of the stream."""
+        return self._query
+
+    def wait(self, seconds: float | None = None) -> StreamResult:
+        """Wait until the stream ends (or for a time), and say what it did so far.
+
+        Raises:
+            StreamError: it ended because something went wrong.
+        """
+        with _sentences(self.model):
+            try:
+                self._query.awaitTermination(seconds)  # type: ignore[arg-type]  # fractions too
+            except Exception as problem:
+                raise self._problem or problem from problem
+        return _result(self._batches)
+
+    def stop(self) -> None:
+        """End the stream after the commits of the micro-batch it is in, or without that micro-batch."""
+        try:
+            if self._query.isActive:
+                self._query.stop()
+        finally:
+            self._resources.close()
+
+    def _take(self, batch: DataFrame, number: int) -> None:
+        try:
+            self._batches.take(batch, number)
+        except Exception as problem:
+            self._problem = problem
+            raise
+
+    def __enter__(self) -> RunningStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
+    """Look at checkpoint, state and table, and finish what a crash cut short."""
+    state, sink = StateTable(session, model), AppendSink(session, model)
+    stateful = bool(program.levels)
+    found = Found(
+        checkpoint=read_checkpoint(model.storage, model.checkpoint),
+        has_target=sink.exists,
+        target_written=sink.written,
+        target=sink.position(),
+        has_state=state.exists,
+        state=state.position() if stateful else None,
+        signature=state.signature() if stateful else None,
+    )
+    check(model, stateful, program.signature, found)
+
+    def query_id() -> str:
+        checkpoint = read_checkpoint(model.storage, model.checkpoint)
+        if checkpoint is None:
+            raise StreamError(f"Model {model.name}: its checkpoint {model.checkpoint} was deleted meanwhile.")
+        return checkpoint.query_id
+
+    work = Work(model, program, state, sink)
+    batches = Batches(session, work, found.state if stateful else found.target, query_id)
+    if stateful and unfinished(found):
+        batches.finish(session)
+    return batches
+
+
+def _result(batches: Batches) -> StreamResult:
+    taken = batches.taken
+    return StreamResult(
+        batches=taken.batches,
+        rows_in=taken.rows_in,
+        rows_out=taken.rows_out,
+        late_rows=taken.late_rows,
+        null_time_rows=taken.null_time_rows,
+        watermark=batches.position.after,
+    )
+
+
+@contextmanager
+def _sentences(model: StreamModel) -> Iterator[None]:
+    try:
+        yield
+    except Exception as problem:
+        raise explain(model, problem) from problem

@@ -1,0 +1,77 @@
+"""The model's table: each step's rows are appended to it once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .errors import StreamError
+from .iceberg import load
+from .model import StreamModel
+from .position import Position
+from .writing import as_columns, writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+class AppendSink:
+    """A table whose rows never change."""
+
+    def __init__(self, spark: SparkSession, model: StreamModel) -> None:
+        self._model = model
+        self._table = load(spark, model.target)
+        self._schema: StructType | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether the table was made."""
+        return self._table is not None
+
+    @property
+    def written(self) -> bool:
+        """Whether anything was ever written to the table as it is now."""
+        return self._table is not None and self._table.snapshot_id is not None
+
+    def position(self) -> Position | None:
+        """The last step in the table, its rows counted in; None if there is none."""
+        return None if self._table is None else self._table.position()
+
+    def append(self, spark: SparkSession, rows: DataFrame, position: Position, few: bool) -> int:
+        """Add rows in one commit that carries `position`.
+
+        Args:
+            spark: the session of the micro-batch.
+            rows: the program's output.
+            position: the step they belong to.
+            few: they fit into one file.
+
+        Returns:
+            How many rows.
+
+        Raises:
+            StreamError: the table has other columns.
+        """
+        assert self._table is not None
+        if self._schema is None:
+            self._schema = spark.table(self._model.target).schema
+        self._check(rows)
+        made = as_columns(rows, self._schema)
+        writer(made.coalesce(1) if few else made, self._model.target, position).append()
+        self._table.refresh()
+        return int(self._table.summary.get("added-records", 0))
+
+    def _check(self, rows: DataFrame) -> None:
+        assert self._schema is not None
+        has = {name.lower() for name in self._schema.names}
+        gives = {name.lower() for name in rows.columns}
+        if has == gives:
+            return
+        differences = [
+            *(f"the query gives {name}, which the table lacks" for name in sorted(gives - has)),
+            *(f"the table has {name}, which the query doesn't give" for name in sorted(has - gives)),
+        ]
+        raise StreamError(
+            f"Model {self._model.name}: its table {self._model.target} has other columns than its query "
+            f"({'; '.join(differences)}). To build it anew from its sources: {self._model.rebuild}."
+        )

@@ -1,0 +1,147 @@
+"""From sources to one streaming DataFrame, and from its micro-batches to one view per stream.
+
+A model with several streams still is one streaming query, so that one checkpoint and one batch
+number cover all of them: their rows travel as structs, one column per stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..query.program import StreamInput
+from .errors import StreamError
+from .model import StreamModel, StreamSource
+from .session import jvm
+from .writing import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+
+def read_streams(spark: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> DataFrame:
+    """All streams of a model as one: the columns of the stream where there is one stream, else a
+    column of structs per stream, named as its view.
+
+    Raises:
+        StreamError: a source that isn't there or can't be read as a stream, or an event time that
+            isn't a time.
+    """
+    sources = {source.relation: source for source in model.sources}
+    streams = [(each.view, _read(spark, model, sources, each)) for each in inputs]
+    if len(streams) == 1:
+        return streams[0][1]
+    from pyspark.sql import functions as F
+
+    structs = [stream.select(F.struct(*map(quoted, stream.columns)).alias(view)) for view, stream in streams]
+    united = structs[0]
+    for struct in structs[1:]:
+        united = united.unionByName(struct, allowMissingColumns=True)
+    return united
+
+
+def split(batch: DataFrame, inputs: tuple[StreamInput, ...]) -> dict[str, DataFrame]:
+    """The rows of each stream of a micro-batch, by view."""
+    if len(inputs) == 1:
+        return {inputs[0].view: batch}
+    return {
+        each.view: batch.where(batch[each.view].isNotNull()).select(f"{quoted(each.view)}.*")
+        for each in inputs
+    }
+
+
+def _read(
+    spark: SparkSession, model: StreamModel, sources: Mapping[str, StreamSource], stream: StreamInput
+) -> DataFrame:
+    source = sources.get(stream.relation)
+    if source is None:
+        raise StreamError(f"Model {model.name}: there is no source for its stream {stream.relation}.")
+    rows = _read_files(spark, model, source) if source.is_files else _read_table(spark, model, source)
+    if stream.event_time is not None:
+        _check_event_time(model, stream, rows)
+    if stream.columns is None:
+        return rows
+    wanted = {name.lower() for name in stream.columns}
+    columns = [quoted(name) for name in rows.columns if name.lower() in wanted]
+    # `count(*)` reads no column, yet a row needs one.
+    return rows.select(*(columns or [quoted(rows.columns[0])]))
+
+
+def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -> DataFrame:
+    if not spark.catalog.tableExists(source.location):
+        raise StreamError(
+            f"Model {model.name}: its stream {source.relation} is the table {source.location}, which doesn't "
+            "exist."
+        )
+    from pyspark.errors import AnalysisException
+
+    try:
+        return spark.readStream.options(**source.options).table(source.location)
+    except AnalysisException as problem:
+        raise StreamError(
+            f"Model {model.name}: the table {source.location} can't be read as a stream "
+            f"({_first_line(problem)}). Streams are Iceberg tables and folders of files."
+        ) from problem
+
+
+def _read_files(spark: SparkSession, model: StreamModel, source: StreamSource) -> DataFrame:
+    folder = jvm(spark).org.apache.hadoop.fs.Path(source.location)
+    files = folder.getFileSystem(spark._jsc.hadoopConfiguration())
+    if not files.exists(folder) and not source.location.count("*"):
+        raise StreamError(
+            f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
+        )
+    schema = source.schema or _schema_of_files(spark, model, source)
+    reader = spark.readStream.format(source.format).options(**source.options)
+    return reader.schema(schema).load(source.location)
+
+
+def _schema_of_files(spark: SparkSession, model: StreamModel, source: StreamSource) -> StructType:
+    from pyspark.errors import AnalysisException
+
+    options = {key: value for key, value in source.options.items() if not key.lower().startswith("maxfiles")}
+    try:
+        return spark.read.format(source.format).options(**options).load(source.location).schema
+    except AnalysisException as problem:
+        raise StreamError(
+            f"Model {model.name}: the columns of its stream {source.relation} can't be found from the files "
+            f"in {source.location} ({_first_line(problem)}). Say them as 'schema' in the source's "
+            "config.meta.stream."
+        ) from problem
+
+
+def _check_event_time(model: StreamModel, stream: StreamInput, rows: DataFrame) -> None:
+    columns = {field.name.lower(): field for field in rows.schema.fields}
+    found = columns.get((stream.event_time or "").lower())
+    if found is None:
+        raise StreamError(
+            f"Model {model.name}: its stream {stream.relation} has no column {stream.event_time}, which is to "
+            f"be its event time. It has {', '.join(rows.columns)}."
+        )
+    if not is_time(found.dataType):
+        kind = found.dataType.simpleString()
+        raise StreamError(
+            f"Model {model.name}: the event time {found.name} of its stream {stream.relation} is a {kind}, "
+            f"and has to be a TIMESTAMP. Convert it below the window, as in `select *, "
+            f"{_conversion(kind, found.name)} as {found.name}_ts`, and use {found.name}_ts as the window's time."
+        )
+
+
+def is_time(kind: DataType) -> bool:
+    """Whether a column of this type can be an event time."""
+    from pyspark.sql.types import TimestampNTZType, TimestampType
+
+    return isinstance(kind, TimestampType | TimestampNTZType)
+
+
+def _conversion(kind: str, name: str) -> str:
+    if kind in ("bigint", "int"):
+        return f"timestamp_millis({name})"
+    if kind == "string":
+        return f"to_timestamp({name})"
+    return f"cast({name} as timestamp)"
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).splitlines()[0]

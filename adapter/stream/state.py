@@ -1,0 +1,202 @@
+"""The state table: what a model remembers between micro-batches, as an Iceberg table anyone can query.
+
+One partition per part. A micro-batch appends to it in one commit, whose snapshot carries the
+`Position`; now and then it is folded, which writes the same state in fewer rows and carries the
+position forward.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from .errors import StreamError
+from .iceberg import IcebergTable, load
+from .model import StreamModel
+from .position import PREFIX, Position
+from .writing import as_columns, literal, quoted, writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+VERSION = 1
+"""Of the table's layout: what this code writes, and all it can read."""
+
+_SIGNATURE = f"{PREFIX}signature"
+_VERSION = f"{PREFIX}version"
+
+_PROPERTIES = {
+    "format-version": "2",
+    # Rows lie where they were made; a shuffle before the write costs more than a small file.
+    "write.distribution-mode": "none",
+    "write.spark.fanout.enabled": "true",
+    # Of all columns only times are ever used to skip files.
+    "write.metadata.metrics.default": "none",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "5",
+}
+
+
+class StateTable:
+    """The state of one model. Reads and writes go through the session of the micro-batch."""
+
+    def __init__(self, spark: SparkSession, model: StreamModel) -> None:
+        self._model = model
+        self._table = load(spark, model.state)
+        self._schema: StructType | None = None
+        self._shown: tuple[str, int | None] | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether the table was made."""
+        return self._table is not None
+
+    def position(self) -> Position | None:
+        """The last step in the state.
+
+        Raises:
+            StreamError: rows are there, but no snapshot says which step they are of.
+        """
+        if self._table is None:
+            return None
+        found = self._table.position()
+        if found is None and self._table.snapshot_id is not None:
+            raise StreamError(
+                f"Model {self._model.name}: no snapshot of its state {self._model.state} says how far it has "
+                f"come; they were expired by hand. To build it anew: {self._model.rebuild}."
+            )
+        return found
+
+    def signature(self) -> Mapping[str, object] | None:
+        """What the state was made for; None if there is none.
+
+        Raises:
+            StreamError: the table was made by a newer version of this package.
+        """
+        if self._table is None:
+            return None
+        properties = self._table.properties
+        if int(properties.get(_VERSION, VERSION)) > VERSION:
+            raise StreamError(
+                f"Model {self._model.name}: its state {self._model.state} was made by a newer "
+                f"dbt-spark-streaming (layout {properties[_VERSION]}, this one knows {VERSION}). Update the package."
+            )
+        found: Mapping[str, object] = json.loads(properties.get(_SIGNATURE, "{}"))
+        return found
+
+    def create(self, spark: SparkSession, schema: StructType, signature: Mapping[str, object]) -> None:
+        """Make the table.
+
+        Args:
+            spark: the session of the micro-batch.
+            schema: the columns, ``part`` first.
+            signature: what the state depends on.
+        """
+        properties = {
+            **_PROPERTIES,
+            **{
+                f"write.metadata.metrics.column.{field.name}": "full"
+                for field in schema.fields
+                if field.dataType.typeName() == "timestamp"
+            },
+            _SIGNATURE: json.dumps(signature, sort_keys=True),
+            _VERSION: str(VERSION),
+        }
+        columns = ", ".join(
+            f"{quoted(field.name)} {field.dataType.simpleString()}" for field in schema.fields
+        )
+        settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
+        spark.sql(
+            f"create table if not exists {self._model.state} ({columns}) using iceberg "
+            f"partitioned by (part) tblproperties ({settings})"
+        )
+        self._table = IcebergTable(spark, self._model.state)
+
+    def show(self, spark: SparkSession) -> None:
+        """Make the view ``state``: the table as it is now."""
+        assert self._table is not None
+        now = (spark._jsparkSession.sessionUUID(), self._table.snapshot_id)
+        if self._shown != now:
+            spark.table(self._model.state).createOrReplaceTempView("state")
+            self._shown = now
+
+    def append(
+        self, spark: SparkSession, parts: Mapping[str, DataFrame], position: Position, few: bool
+    ) -> None:
+        """Add rows in one commit that carries `position`.
+
+        Args:
+            spark: the session of the micro-batch.
+            parts: rows by the name of their part; columns they lack are NULL.
+            position: the step they belong to.
+            few: they fit into one file.
+        """
+        rows = self._rows(spark, parts)
+        writer(rows.coalesce(1) if few else rows, self._model.state, position).append()
+        self._committed()
+
+    def fold(self, spark: SparkSession, parts: Mapping[str, DataFrame], position: Position) -> None:
+        """Put `parts` in the place of all rows, in one commit that carries `position` on."""
+        from pyspark.sql import functions as F
+
+        writer(self._rows(spark, parts), self._model.state, position).overwrite(F.lit(True))
+        self._committed()
+
+    def last_expiry(self, spark: SparkSession, after: int | None) -> int | None:
+        """The latest instant at which a row is of no use any more; None if all are already.
+
+        Args:
+            spark: a session.
+            after: the watermark, in microseconds since 1970.
+        """
+        found = spark.table(self._model.state).selectExpr("unix_micros(max(expires_at)) as last").head()
+        last = None if found is None else found["last"]
+        return last if last is not None and (after is None or last > after) else None
+
+    def drop(self, spark: SparkSession) -> None:
+        """Forget it all."""
+        spark.sql(f"drop table if exists {self._model.state} purge")
+        self._table = self._schema = None
+
+    @property
+    def rows(self) -> int:
+        """Rows in the table, as the newest snapshot counts them."""
+        return self._count("total-records")
+
+    def size(self) -> dict[str, int]:
+        """Rows, bytes and files, as the newest snapshot counts them."""
+        return {
+            "rows": self.rows,
+            "bytes": self._count("total-files-size"),
+            "files": self._count("total-data-files"),
+        }
+
+    def is_scattered(self, position: Position) -> bool:
+        """Whether the state has come to lie in so many files that folding it pays."""
+        return self._count("total-data-files") >= 40
+
+    def _count(self, what: str) -> int:
+        return 0 if self._table is None else int(self._table.summary.get(what, 0))
+
+    def _committed(self) -> None:
+        assert self._table is not None
+        self._table.refresh()
+
+    def _rows(self, spark: SparkSession, parts: Mapping[str, DataFrame]) -> DataFrame:
+        if self._schema is None:
+            self._schema = spark.table(self._model.state).schema
+        made = [as_columns(rows, self._schema, part=name) for name, rows in parts.items()]
+        if not made:
+            return spark.createDataFrame([], self._schema)
+        united = made[0]
+        for rows in made[1:]:
+            united = united.union(rows)
+        return united
+
+
+def digest(signature: Mapping[str, object]) -> str:
+    """A signature in a few letters."""
+    return hashlib.sha256(json.dumps(signature, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,61 @@
+"""How far event time has come: the newest event time of the slowest stream, less the delay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """Instants are microseconds since 1970-01-01 00:00 UTC.
+
+    >>> w = Watermark(delay=5, newest={"clicks": None, "orders": None})
+    >>> w.advance({"clicks": 100, "orders": None}).value is None  # orders holds it
+    True
+    >>> w.advance({"clicks": 100, "orders": None}).advance({"clicks": 90, "orders": 20}).value
+    15
+    """
+
+    delay: int
+    newest: Mapping[str, int | None]
+    """The newest event time seen of each stream; None while a stream had no row."""
+    value: int | None = None
+    """None: no watermark yet."""
+
+    def advance(self, seen: Mapping[str, int | None]) -> Watermark:
+        """The watermark after rows whose newest event times are `seen`. It never goes back."""
+        newest = {stream: _latest(had, seen.get(stream)) for stream, had in self.newest.items()}
+        reached = [time - self.delay for time in newest.values() if time is not None]
+        slowest = min(reached) if reached and len(reached) == len(newest) else None
+        return replace(self, newest=newest, value=_latest(self.value, slowest))
+
+
+def _latest(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else max(one, other)
+
+
+def to_text(micros: int | None) -> str | None:
+    """An instant as ISO 8601 in UTC, exact to the microsecond.
+
+    >>> to_text(1_500_000)
+    '1970-01-01T00:00:01.500000Z'
+    """
+    if micros is None:
+        return None
+    moment = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None)
+    return f"{moment.isoformat(timespec='microseconds')}Z"
+
+
+def from_text(text: str | None) -> int | None:
+    """The instant that `to_text` wrote.
+
+    >>> from_text(to_text(-7))
+    -7
+    """
+    if not text:
+        return None
+    return (datetime.fromisoformat(text.replace("Z", "+00:00")) - _EPOCH) // timedelta(microseconds=1)
