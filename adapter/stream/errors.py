@@ -78,8 +78,8 @@ def _known(model: StreamModel, text: str) -> str | None:
         kind = changed["kind"].lower()
         return (
             f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and "
-            f"a stream takes in appended rows only. Rebuild the model with {model.rebuild}, or pass over such "
-            f"changes with the source's option 'streaming-skip-{kind}-snapshots'."
+            f"a stream takes in appended rows only. Rebuild the model with {model.rebuild}, or pass over "
+            f"such changes with the source's option 'streaming-skip-{kind}-snapshots'."
         )
     if _SNAPSHOT_GONE.search(text):
         return (

@@ -44,7 +44,7 @@ def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], f
         _state_problem(model, signature, found) if stateful else _stateless_problem(model, found)
     )
     if problem:
-raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.")
+        raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.")
 
 
 def _target_problem(model: StreamModel, found: Found) -> str | None:

@@ -106,8 +106,8 @@ def _check_times(model: StreamModel, rows: DataFrame) -> None:
     for field in rows.schema.fields:
         if field.name in ("event_time", "expires_at") and not is_time(field.dataType):
             raise StreamError(
-                f"Model {model.name}: the time of its window is a {field.dataType.simpleString()}, and has to "
-                "be a TIMESTAMP. Convert it below the window."
+                f"Model {model.name}: the time of its window is a {field.dataType.simpleString()}, and has "
+                "to be a TIMESTAMP. Convert it below the window."
             )
 
 

@@ -116,15 +116,16 @@ def _check_event_time(model: StreamModel, stream: StreamInput, rows: DataFrame) 
     found = columns.get((stream.event_time or "").lower())
     if found is None:
         raise StreamError(
-            f"Model {model.name}: its stream {stream.relation} has no column {stream.event_time}, which is to "
-            f"be its event time. It has {', '.join(rows.columns)}."
+            f"Model {model.name}: its stream {stream.relation} has no column {stream.event_time}, which is "
+            f"to be its event time. It has {', '.join(rows.columns)}."
         )
     if not is_time(found.dataType):
         kind = found.dataType.simpleString()
         raise StreamError(
             f"Model {model.name}: the event time {found.name} of its stream {stream.relation} is a {kind}, "
             f"and has to be a TIMESTAMP. Convert it below the window, as in `select *, "
-            f"{_conversion(kind, found.name)} as {found.name}_ts`, and use {found.name}_ts as the window's time."
+            f"{_conversion(kind, found.name)} as {found.name}_ts`, and use {found.name}_ts as the window's "
+            "time."
         )
 
 

@@ -82,7 +82,8 @@ class StateTable:
         if int(properties.get(_VERSION, VERSION)) > VERSION:
             raise StreamError(
                 f"Model {self._model.name}: its state {self._model.state} was made by a newer "
-                f"dbt-spark-streaming (layout {properties[_VERSION]}, this one knows {VERSION}). Update the package."
+                f"dbt-spark-streaming (layout {properties[_VERSION]}, this one knows {VERSION}). Update the "
+                "package."
             )
         found: Mapping[str, object] = json.loads(properties.get(_SIGNATURE, "{}"))
         return found
