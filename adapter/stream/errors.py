@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from .model import StreamModel
 
 
+# Causes of causes; Java lets them go round in circles.
+_DEPTH = 30
+
+
 class StreamError(DbtRuntimeError):
     """A stream that can't start or go on. `msg` names the model, what was found and what to do."""
 
@@ -25,13 +29,16 @@ def explain(model: StreamModel, problem: BaseException) -> StreamError:
     """
     for link in _chain(problem):
         if isinstance(link, StreamError):
-            return link
+            # Another one: an exception must not be its own cause's cause.
+            return StreamError(link.msg)
     text = "\n".join(_message(link) for link in _chain(problem))
     return StreamError(_known(model, text) or f"Model {model.name}: {_first_cause(text)}")
 
 
 def _chain(problem: BaseException | None) -> Iterator[BaseException]:
-    while problem is not None:
+    seen: set[int] = set()  # `raise x from y` while y is handled makes a circle
+    while problem is not None and id(problem) not in seen:
+        seen.add(id(problem))
         yield problem
         problem = problem.__cause__ or problem.__context__
 
@@ -45,7 +52,7 @@ def _message(problem: BaseException) -> str:
 
     messages = [str(problem)]
     try:
-        while java is not None:
+        while java is not None and len(messages) < _DEPTH:
             messages.append(f"Caused by: {java.toString()}")
             java = java.getCause()
     except Py4JError:

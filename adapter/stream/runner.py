@@ -213,5 +213,7 @@ def _result(batches: Batches) -> StreamResult:
 def _sentences(model: StreamModel) -> Iterator[None]:
     try:
         yield
+    except StreamError:
+        raise
     except Exception as problem:
         raise explain(model, problem) from problem

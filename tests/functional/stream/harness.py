@@ -1,0 +1,107 @@
+"""A stream in a test: a source, a program, a table, and what comes out."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.runner import StreamResult, flush, reset, run_stream
+
+SCHEMA = "stream_tests"
+TUMBLE = "window_start timestamp, window_end timestamp, k string, c bigint, s bigint"
+CUMULATE = f"{TUMBLE}, d bigint"
+EVENTS = "ts timestamp, k string, v bigint, x bigint"
+
+_numbers = itertools.count()
+
+
+class Stream:
+    """A model over one Iceberg table of events (`EVENTS`), made for one test.
+
+    Args:
+        spark: the session.
+        root: the storage root.
+        program: what is carried out.
+        columns: the columns of the model's table.
+        delay: how far the watermark stays behind, in microseconds.
+    """
+
+    def __init__(self, spark: Any, root: Path, program: Program, columns: str, delay: int = 0) -> None:
+        self.spark = spark
+        self.program = program
+        name = f"m{next(_numbers)}"
+        spark.sql(f"create namespace if not exists {SCHEMA}")
+        self.events = f"{SCHEMA}.{name}_events"
+        target = f"{SCHEMA}.{name}"
+        spark.sql(f"create table {self.events} ({EVENTS}) using iceberg")
+        spark.sql(f"create table {target} ({columns}) using iceberg")
+        self.model = StreamModel(
+            name=name,
+            target=target,
+            state=f"{target}__state",
+            storage=Storage(str(root), lambda: spark),
+            sources=(StreamSource("events", self.events),),
+            watermark_delay=delay,
+        )
+
+    def reads(self, source: StreamSource) -> None:
+        """Read something else than the table of events."""
+        self.model = replace(self.model, sources=(source,))
+
+    def add(self, *rows: tuple[Any, ...]) -> None:
+        """Append events: milliseconds (or None), k, v, and x (v if left out)."""
+        listed = ", ".join(
+            f"({'null' if row[0] is None else row[0]}, {_literal(row[1])}, {row[2]}L, {row[-1]}L)"
+            for row in rows
+        )
+        self.spark.sql(
+            f"insert into {self.events} "
+            f"select timestamp_millis(t) as ts, k, v, x from values {listed} as new(t, k, v, x)"
+        )
+
+    def run(self) -> StreamResult:
+        """Take in what is there."""
+        return run_stream(self.spark, self.model, self.program)
+
+    def flush(self) -> StreamResult:
+        """Close all windows."""
+        return flush(self.spark, self.model, self.program)
+
+    def reset(self) -> None:
+        """Forget checkpoint and state."""
+        reset(self.spark, self.model)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The table's rows, sorted, times as milliseconds."""
+        return sorted_rows(self.spark.table(self.model.target).collect())
+
+    def snapshots(self, table: str) -> list[dict[str, str]]:
+        """The summaries of a table's snapshots, oldest first."""
+        found = self.spark.sql(f"select summary from {table}.snapshots order by committed_at").collect()
+        return [dict(row.summary) for row in found]
+
+    def forget_checkpoint(self) -> None:
+        """As someone would who cleans up by hand."""
+        shutil.rmtree(self.model.checkpoint)
+
+
+def sorted_rows(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Rows as sorted tuples, times as milliseconds."""
+    return sorted((tuple(map(_plain, row)) for row in rows), key=repr)
+
+
+def _plain(value: Any) -> Any:
+    # Spark gives times without a zone, in that of this process.
+    return round(value.astimezone(timezone.utc).timestamp() * 1000) if isinstance(value, datetime) else value
+
+
+def _literal(text: str | None) -> str:
+    return "null" if text is None else f"'{text}'"

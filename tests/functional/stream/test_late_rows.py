@@ -1,0 +1,96 @@
+"""The late rule, on the trace of Flink's own test: windows of 3 s that grow by 1 s."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import programs
+from .harness import CUMULATE, TUMBLE, Stream
+from .programs import SECOND
+
+
+@pytest.fixture
+def curve(spark: Any, storage_root: Path) -> Stream:
+    return Stream(spark, storage_root, programs.cumulate(SECOND, 3 * SECOND), CUMULATE)
+
+
+def test_the_trace(curve: Stream) -> None:
+    # A row that only moves the watermark: it has a key of its own, left out below.
+    def watermark(at: int) -> list[tuple[Any, ...]]:
+        before = set(curve.rows())
+        curve.add((at, "clock", 0))
+        curve.run()
+        return [(k, start, end, c, s) for start, end, k, c, s, _ in set(curve.rows()) - before if k != "clock"]
+
+    curve.add((2999, "k2", 1), (3000, "k2", 1), (1998, "k2", 1), (1999, "k2", 1), (1000, "k2", 1))
+    curve.add((20, "k1", 1), (0, "k1", 1), (999, "k1", 1))
+    # One batch: the watermark gets to 3000.
+    assert sorted(watermark(999)) == [
+        ("k1", 0, 1000, 3, 3),
+        ("k1", 0, 2000, 3, 3),
+        ("k1", 0, 3000, 3, 3),
+        ("k2", 0, 2000, 3, 3),
+        ("k2", 0, 3000, 4, 4),
+    ]
+    assert watermark(3999) == []
+    assert watermark(4000) == [("k2", 3000, 4000, 1, 1)]
+    # Late for [3000, 4000), which is out; it counts from the next end on.
+    curve.add((3500, "k1", 2))
+    assert sorted(watermark(4999)) == []
+    assert sorted(watermark(5000)) == [("k1", 3000, 5000, 1, 2), ("k2", 3000, 5000, 1, 1)]
+    # Late for all its windows.
+    curve.add((2999, "k1", 1))
+    assert curve.run().late_rows == 1
+    assert sorted(watermark(6000)) == [("k1", 3000, 6000, 1, 2), ("k2", 3000, 6000, 1, 1)]
+    assert watermark(60000) == []
+
+
+def test_a_row_without_a_time_is_dropped_and_counted(curve: Stream) -> None:
+    curve.add((0, "a", 1), (None, "a", 1), (1000, "a", 1))
+    result = curve.run()
+    assert (result.rows_in, result.null_time_rows, result.late_rows, result.rows_out) == (3, 1, 0, 1)
+    assert curve.rows() == [(0, 1000, "a", 1, 1, 1)]
+
+
+def test_the_watermark_stays_behind_by_the_delay(spark: Any, storage_root: Path) -> None:
+    stream = Stream(spark, storage_root, programs.tumble(SECOND), TUMBLE, delay=5 * SECOND)
+    stream.add((0, "a", 1), (5999, "a", 1))
+    assert stream.run().watermark == 999_000
+    assert stream.rows() == []
+    stream.add((1, "a", 1), (6000, "a", 1))
+    assert stream.run().watermark == SECOND
+    assert stream.rows() == [(0, 1000, "a", 2, 2)]
+
+
+def test_a_distinct_value_seen_earlier_than_before_is_moved(curve: Stream) -> None:
+    curve.add((2500, "a", 7))
+    curve.add((1500, "a", 7))
+    curve.model = curve.model.__class__(
+        **{**curve.model.__dict__, "watermark_delay": 10 * SECOND}
+    )
+    curve.run()
+    curve.add((500, "a", 7))
+    curve.run()
+    curve.flush()
+    assert curve.rows() == [(0, 1000, "a", 1, 7, 1), (0, 2000, "a", 2, 14, 1), (0, 3000, "a", 3, 21, 1)]
+
+
+def test_flush_closes_what_is_open_and_goes_on_from_there(curve: Stream) -> None:
+    curve.add((500, "a", 1), (1500, "b", 1))
+    curve.run()
+    assert curve.flush().watermark == 3 * SECOND
+    expected = [
+        (0, 1000, "a", 1, 1, 1),
+        (0, 2000, "a", 1, 1, 1),
+        (0, 2000, "b", 1, 1, 1),
+        (0, 3000, "a", 1, 1, 1),
+        (0, 3000, "b", 1, 1, 1),
+    ]
+    assert curve.rows() == expected
+    assert curve.flush().batches == 0
+    curve.add((2000, "a", 1), (3000, "a", 1))
+    assert curve.run().late_rows == 1
+    assert curve.rows() == expected
