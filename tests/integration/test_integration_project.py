@@ -50,8 +50,8 @@ class Project:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory, target: dict[str, Any], spark: Any) -> Project:
-    project = Project(tmp_path_factory.mktemp("integration") / "shop", target)
+def project(tmp_path_factory: pytest.TempPathFactory, spark_target: dict[str, Any], spark: Any) -> Project:
+    project = Project(tmp_path_factory.mktemp("integration") / "shop", spark_target)
     project.dbt("deps")
     return project
 

@@ -28,12 +28,12 @@ def runs_of(size: str) -> list[tuple[str, int]]:
 def outcome(
     request: pytest.FixtureRequest,
     spark: Any,
-    target: dict[str, Any],
+    spark_target: dict[str, Any],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Outcome:
     assert ORACLE is not None
     size = request.param
-    return run_cases(tmp_path_factory.mktemp(f"oracle_{size}"), ORACLE, size, runs_of(size), target)
+    return run_cases(tmp_path_factory.mktemp(f"oracle_{size}"), ORACLE, size, runs_of(size), spark_target)
 
 
 def check(spark: Any, outcome: Outcome, size: str, case: str, cuts: int) -> None:
