@@ -1,24 +1,63 @@
-"""dbt's adapter."""
+"""dbt's adapter: what dbt-spark does, with Iceberg as the default, in a session of our own."""
 
 from __future__ import annotations
 
 import os
-from typing import TypeAlias
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dbt.adapters.spark.impl import SparkAdapter
+from dbt.adapters.base import BaseRelation, available
+from dbt.adapters.base.impl import AdapterTrackingRelationInfo
+from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
+from dbt.adapters.contracts.connection import AdapterResponse
+from dbt.adapters.contracts.macros import MacroResolverProtocol
+from dbt.adapters.contracts.relation import RelationConfig, RelationType
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
+from dbt_common.contracts.metadata import CatalogTable
+from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.spark_streaming import catalog
+from dbt.adapters.spark_streaming.__version__ import version
 from dbt.adapters.spark_streaming.connections import SparkStreamingConnectionManager
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
+from dbt.adapters.spark_streaming.python_models import run_python_model
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
+from dbt.adapters.spark_streaming.streaming_methods import StreamingMethods
+
+if TYPE_CHECKING:
+    import agate
+
+logger = AdapterLogger("Spark")
+
+FULL = CapabilitySupport(support=Support.Full)
 
 
-class SparkStreamingAdapter(SparkAdapter):
-    """What dbt-spark does, in a session of our own, with Iceberg as the default."""
+@dataclass
+class SparkStreamingConfig(SparkConfig):
+    """The configs of a model that mean something to this adapter."""
+
+    file_format: str = "iceberg"
+
+
+class SparkStreamingAdapter(StreamingMethods, SparkAdapter):
+    """dbt's adapter."""
 
     Relation: TypeAlias = SparkStreamingRelation
     ConnectionManager: TypeAlias = SparkStreamingConnectionManager
+    AdapterSpecificConfigs: TypeAlias = SparkStreamingConfig
 
-    def __init__(self, config, mp_context) -> None:
+    _capabilities = CapabilityDict(
+        {
+            Capability.SchemaMetadataByRelations: FULL,
+            Capability.GetCatalogForSingleRelation: FULL,
+            Capability.TableLastModifiedMetadata: FULL,
+            Capability.TableLastModifiedMetadataBatch: FULL,
+        }
+    )
+
+    def __init__(self, config: Any, mp_context: Any) -> None:
         super().__init__(config, mp_context)
         # `dbt debug` has no project in its hands; it runs in the project's folder then.
         config.credentials.start_at(getattr(config, "project_root", None) or os.getcwd())
@@ -27,3 +66,176 @@ class SparkStreamingAdapter(SparkAdapter):
     def environment(self) -> Environment:
         """Where Spark runs."""
         return get_environment(self.config.credentials)
+
+    # --- what dbt asks about the adapter --------------------------------------------------
+
+    def debug_query(self) -> None:
+        """Show what runs and where things are kept (`dbt debug`).
+
+        Raises:
+            DbtRuntimeError: Spark doesn't answer, or the storage root can't be written.
+        """
+        from dbt.events.types import DebugCmdOut
+        from dbt_common.events.functions import fire_event
+
+        self.execute("select 1 as id")
+        environment = self.environment
+        for name, value in (*environment.versions().items(), ("Catalog", environment.describe_catalog())):
+            fire_event(DebugCmdOut(msg=f"  {name}: {value}"))
+        if problem := environment.storage.problem():
+            raise DbtRuntimeError(
+                f"The storage root {environment.storage.root} can't be written: {problem}. Name another place as "
+                "'storage_root' in the profile."
+            )
+        fire_event(DebugCmdOut(msg=f"  Storage root: {environment.storage.root} (can be written)"))
+
+    def valid_incremental_strategies(self) -> list[str]:
+        """The strategies that are built in."""
+        return ["append", "merge", "insert_overwrite", "microbatch"]
+
+    @classmethod
+    def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
+        """For dbt's usage statistics. dbt derives a module's name from the class's, which isn't ours."""
+        return AdapterTrackingRelationInfo(
+            adapter_name="spark_streaming",
+            base_adapter_version="",
+            adapter_version=version,
+            model_adapter_details=cls._get_adapter_specific_run_info(config),
+        )
+
+    def pre_model_hook(self, config: Any) -> None:
+        """Give a node what it leaves open, just before it is built.
+
+        dbt-spark's macros read ``file_format`` in a dozen places, each with another default
+        (parquet, delta, none). Set here, all of them see the same one. A ``unique_key`` without
+        a strategy would append there, and so make doubles; it means merge.
+        """
+        node_config = getattr(getattr(config, "model", None), "config", None)
+        if node_config is None:
+            return
+        if node_config.get("file_format") is None:
+            node_config["file_format"] = self.config.credentials.file_format
+        if (
+            node_config.get("materialized") == "incremental"
+            and node_config.get("unique_key")
+            and not node_config.get("incremental_strategy")
+        ):
+            node_config["incremental_strategy"] = "merge"
+
+    def set_macro_resolver(self, macro_resolver: MacroResolverProtocol) -> None:
+        """dbt hands over the manifest: all sources in it that are declared become known."""
+        super().set_macro_resolver(macro_resolver)
+        for source in getattr(macro_resolver, "sources", {}).values():
+            try:
+                self.Relation.create_from(_NoQuoting(), source)
+            except DbtRuntimeError as problem:
+                # An error of the nodes that read it, and of them only.
+                logger.debug(str(problem))
+
+    # --- what is there ------------------------------------------------------------------------
+
+    def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
+        """The tables and views of a schema.
+
+        In a catalog of Iceberg's two statements tell, whatever the number of tables; in any other
+        the format of each table is asked for. Temporary views are everyone's and no one's, and
+        are left out.
+        """
+        if not self.environment.all_iceberg():
+            found = super().list_relations_without_caching(schema_relation)
+            return [relation for relation in found if relation.schema]
+        schema = schema_relation.without_identifier().render()
+        views = self._names_in(f"show views in {schema}")
+        tables = [name for name in self._names_in(f"show tables in {schema}") if name not in set(views)]
+        return [
+            self.Relation.create(
+                schema=schema_relation.schema, identifier=name, type=kind, is_iceberg=kind == RelationType.Table
+            )
+            for kind, names in ((RelationType.Table, tables), (RelationType.View, views))
+            for name in names
+        ]
+
+    def _names_in(self, sql: str) -> list[str]:
+        try:
+            _, rows = self.execute(sql, fetch=True)
+        except DbtRuntimeError as problem:
+            if _no_such_schema(problem):
+                return []
+            raise
+        return [name for _, name, temporary in rows if not temporary]
+
+    def drop_schema(self, relation: BaseRelation) -> None:
+        """Drop a schema and what is in it. Iceberg's catalogs drop only an empty one."""
+        for child in self.list_relations_without_caching(relation):
+            self.drop_relation(child)
+        super().drop_schema(relation)
+
+    def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
+        """What `dbt docs` says of one relation; None if there is no such relation."""
+        described = self._describe(relation)
+        return catalog.table(relation, described) if described else None
+
+    def _get_one_catalog(self, information_schema: Any, schemas: set[str], used_schemas: Any) -> agate.Table:
+        relations = [
+            relation for schema in schemas for relation in self.list_relations(information_schema.database, schema)
+        ]
+        return self._catalog_of(relations)
+
+    def _get_one_catalog_by_relations(
+        self, information_schema: Any, relations: Iterable[BaseRelation], used_schemas: Any
+    ) -> agate.Table:
+        return self._catalog_of(relations)
+
+    def _catalog_of(self, relations: Iterable[BaseRelation]) -> agate.Table:
+        from dbt_common.clients.agate_helper import DEFAULT_TYPE_TESTER
+
+        import agate
+
+        rows: list[dict[str, Any]] = []
+        for relation in relations:
+            if described := self._describe(relation):
+                rows += catalog.rows(relation, described)
+        return agate.Table.from_object(rows, column_types=DEFAULT_TYPE_TESTER)
+
+    def _describe(self, relation: BaseRelation) -> catalog.Description | None:
+        try:
+            _, table = self.execute(f"describe extended {relation.render()}", fetch=True)
+        except DbtRuntimeError as problem:
+            if any(word in str(problem) for word in ("TABLE_OR_VIEW_NOT_FOUND", "NoSuchTable")):
+                return None
+            raise
+        return catalog.Description.of([tuple(row) for row in table])
+
+    @available
+    def described_comments(self, relation: BaseRelation) -> dict[str, str]:
+        """The comments a relation has: its own under an empty name, its columns' under theirs."""
+        described = self._describe(relation)
+        if described is None:
+            return {}
+        comments = {column.name: column.comment or "" for column in described.columns}
+        return {"": described.comment or "", **comments}
+
+    # --- Python models --------------------------------------------------------------------------
+
+    def submit_python_job(self, parsed_model: dict[str, Any], compiled_code: str) -> AdapterResponse:
+        """Run a Python model in this process, on the session that runs everything else.
+
+        Raises:
+            DbtRuntimeError: the model's code fails.
+        """
+        handle = self.connections.get_thread_connection().handle
+        with handle.errors():
+            handle.prepare(compiled_code)
+            run_python_model(parsed_model["name"], compiled_code, self.environment.session())
+        return AdapterResponse(_message="OK")
+
+
+class _NoQuoting:
+    """dbt resolves sources without the project's quoting."""
+
+    quoting: dict[str, Any] = {}  # noqa: RUF012
+
+
+def _no_such_schema(problem: DbtRuntimeError) -> bool:
+    words = ("SCHEMA_NOT_FOUND", "Namespace does not exist", "NoSuchNamespace", "does not exist")
+    return any(word in str(problem) for word in words)

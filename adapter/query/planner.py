@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp, transforms
 
-from . import ctes, marks
+from . import ctes, marks, windows
 from .aggregate_stage import (
     WINDOW_END,
     WINDOW_START,
@@ -60,7 +60,7 @@ def plan(text: str) -> Plan:
 def reads_windows(text: str) -> bool:
     """Whether a text may hold a window function, told without parsing it."""
     upper = text.upper()
-    return "/*+" in text and any(f"{kind.upper()}(" in upper for kind in marks.windows.KINDS)
+    return "/*+" in text and any(f"{kind.upper()}(" in upper for kind in windows.KINDS)
 
 
 class _Planner:

@@ -124,7 +124,8 @@ def make(kind: str, time_col: str, *lengths: object, offset: object = "0 seconds
         raise QueryError(f"{kind}(): emit '{emit}' is unknown; write 'every_step' or 'on_change'.")
     if not time_col or not str(time_col).strip():
         raise QueryError(f"{kind}(): time_col is empty; name the column that holds the event time.")
-    return Window(kind, unquote(str(time_col)), size, step, intervals.parse(offset, f"{kind}(): offset") % size, emit)
+    shift = intervals.parse(offset, f"{kind}(): offset") % (step if kind == "hop" else size)
+    return Window(kind, unquote(str(time_col)), size, step, shift, emit)
 
 
 def from_hint(name: str, arguments: Sequence[str]) -> Window:

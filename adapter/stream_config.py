@@ -1,0 +1,95 @@
+"""The configs of a streaming model: one table of what each means, and what isn't there yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .query import intervals
+from .query.errors import QueryError
+
+MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate")
+
+_NOT_YET = "is not supported yet; leave it out"
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """The settings of a streaming model."""
+
+    watermark: int = 0
+    """Microseconds that rows may be out of order."""
+    trigger: str | None = None
+    """None: take all that is there, then stop. Else the interval between micro-batches."""
+
+
+def _any(value: Any) -> str | None:
+    return None
+
+
+def _only(*allowed: Any) -> Callable[[Any], str | None]:
+    def check(value: Any) -> str | None:
+        return None if value in allowed else f"{_NOT_YET} (only {' or '.join(map(repr, allowed))} is)"
+
+    return check
+
+
+_TABLE: Mapping[str, Callable[[Any], str | None]] = {
+    "watermark": _any,
+    "trigger": _any,
+    "output_mode": lambda value: (
+        None
+        if value == "append"
+        else f"'{value}' is not supported yet; windows without early or late results are 'append'"
+        if value == "upsert"
+        else f"'{value}' is unknown; write 'append' or leave it out"
+    ),
+    "first_result_offset": _only(None),
+    "update_rate": _only(None),
+    "complete_result_offset": _only(None, "0 seconds"),
+    "late_updates": _only(None, False),
+    "last_result_offset": _only(None),
+    "changelog": _only(None, False),
+    "state_ttl": _only(None),
+    "constant_domains": _only(None, []),
+    "idle_timeout": _only(None),
+    "on_state_change": _only(None, "fail"),
+    "enum_distinct": _only(None, False),
+    "split_distinct": _only(None, False),
+    "split_topn": _only(None, False),
+}
+"""Config key → what is wrong with a value, if anything."""
+
+# Keys that dbt and dbt-spark give a meaning for any table we make.
+_OF_TABLES = frozenset({"file_format", "location_root", "partition_by", "tblproperties", "options", "clustered_by", "buckets"})
+
+
+def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
+    """A model's settings from its config.
+
+    Args:
+        config: all keys and values of the model's config.
+        standard: the keys that dbt itself knows.
+
+    Raises:
+        QueryError: a key that is unknown, or a value that is wrong or not supported; named.
+    """
+    for key, value in config.items():
+        if key in _TABLE:
+            if problem := _TABLE[key](value):
+                raise QueryError(f"config '{key}' {problem}.")
+        elif key not in standard and key not in _OF_TABLES:
+            raise QueryError(
+                f"config '{key}' is unknown for a streaming model. Its own are: {', '.join(sorted(_TABLE))}. "
+                "What is only meant for readers goes under 'meta'."
+            )
+    watermark = intervals.parse(config.get("watermark") or "0 seconds", "config 'watermark':")
+    if watermark < 0:
+        raise QueryError(f"config 'watermark' '{config['watermark']}' is negative; write how far rows may be out of order.")
+    trigger = config.get("trigger") or "available_now"
+    if trigger == "available_now":
+        return StreamConfig(watermark)
+    if intervals.parse(trigger, "config 'trigger' (other than 'available_now'):") <= 0:
+        raise QueryError(f"config 'trigger' '{trigger}' must be longer than nothing, or 'available_now'.")
+    return StreamConfig(watermark, str(trigger))

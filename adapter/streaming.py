@@ -1,0 +1,171 @@
+"""A dbt model as a stream: its node and compiled text made into what `stream/` carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from datetime import datetime, timezone
+from typing import Any
+
+from dbt.adapters.contracts.connection import AdapterResponse
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
+
+from . import stream_config
+from .environment import Environment
+from .environment.file_sources import at_project
+from .query import generate, planner
+from .query.errors import QueryError
+from .query.plan import Plan
+from .query.program import Program
+from .stream.errors import StreamError
+from .stream.model import StreamModel, StreamSource
+from .stream.runner import StreamResult
+from .stream_source import stream_source
+
+FLUSH = "flush"
+_TITLES = {"window_aggregate": "a GROUP BY over a window function", "cumulate": "a GROUP BY over cumulate()"}
+
+
+@dataclass
+class StreamResponse(AdapterResponse):
+    """What a run did, in dbt's run results."""
+
+    batches: int = 0
+    rows_in: int = 0
+    late_rows: int = 0
+    null_time_rows: int = 0
+    rows_out: int = 0
+    watermark: str | None = None
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """What is wrong with a model, as an error of dbt's."""
+    try:
+        yield
+    except QueryError as problem:
+        raise CompilationError(str(problem)) from problem
+    except StreamError as problem:
+        raise DbtRuntimeError(str(problem)) from problem
+
+
+def plan(node: Mapping[str, Any], sql: str) -> Plan:
+    """The plan of a streaming model, if it is what its materialization says.
+
+    Raises:
+        QueryError: it can't be planned, or is something else; the model is named.
+    """
+    with _named(node):
+        found = planner.plan(sql)
+        materialized = node["config"]["materialized"]
+        if not found.shape.get(materialized, True):
+            raise QueryError(
+                f"materialized='{materialized}' asks for {_TITLES[materialized]}, found {_found(found)}; "
+                "use materialized='streaming_table'."
+            )
+        return found
+
+
+def _found(plan: Plan) -> str:
+    kinds = [f"{'a GROUP BY over ' if hasattr(s, 'metrics') else 'rows of '}{s.window.kind}()" for s in plan.stages]
+    return " and ".join(dict.fromkeys(kinds)) or "no aggregate"
+
+
+@contextmanager
+def _named(node: Mapping[str, Any]) -> Iterator[None]:
+    try:
+        yield
+    except QueryError as problem:
+        raise QueryError(f"Model {node['name']}: {problem}") from problem
+
+
+def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:
+    """The settings of a streaming model.
+
+    Raises:
+        QueryError: as in `stream_config.read`, with the model's name.
+    """
+    from dbt.artifacts.resources import ModelConfig
+
+    with _named(node):
+        return stream_config.read(node["config"], frozenset(field.name for field in fields(ModelConfig)) | {"pre-hook", "post-hook"})
+
+
+def model(node: Mapping[str, Any], environment: Environment, program: Program | None = None) -> StreamModel:
+    """Names and places of a streaming model. Without a `program` it has no sources, which is enough
+    to look at it or forget it."""
+    settings = config(node)
+    # Named in full: a declared source of the same schema and name lies in another catalog.
+    target = _in_catalog(node["relation_name"].replace("`", ""), environment)
+    return StreamModel(
+        name=node["name"],
+        target=target,
+        state=f"{target}__state",
+        storage=environment.storage,
+        sources=tuple(_source(stream.relation, environment) for stream in program.inputs) if program else (),
+        watermark_delay=settings.watermark,
+        # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
+        trigger=None,
+    )
+
+
+def _in_catalog(name: str, environment: Environment) -> str:
+    return name if name.count(".") > 1 else f"{environment.credentials.catalog}.{name}"
+
+
+def _source(relation: str, environment: Environment) -> StreamSource:
+    declared = stream_source(relation)
+    if declared is None or declared.is_table:
+        options = declared.options if declared else {}
+        return StreamSource(relation, _in_catalog(relation.replace("`", ""), environment), options=options)
+    located = at_project(declared, environment.credentials.project_root)
+    options = {key: value for key, value in located.options.items() if key != "path"}
+    return StreamSource(relation, located.options.get("path", ""), located.format, located.schema, options)
+
+
+def added(first: StreamResult, then: StreamResult) -> StreamResult:
+    """Two runs of a model as one."""
+    return StreamResult(
+        batches=first.batches + then.batches,
+        rows_in=first.rows_in + then.rows_in,
+        rows_out=first.rows_out + then.rows_out,
+        late_rows=first.late_rows + then.late_rows,
+        null_time_rows=first.null_time_rows + then.null_time_rows,
+        watermark=then.watermark,
+    )
+
+
+def response(result: StreamResult) -> StreamResponse:
+    """What dbt says and keeps of a run."""
+    watermark = None
+    if result.watermark is not None:
+        watermark = datetime.fromtimestamp(result.watermark / 1e6, timezone.utc).isoformat(sep=" ")
+    dropped = [
+        f"{count} {what}"
+        for count, what in ((result.late_rows, "late"), (result.null_time_rows, "without a time"))
+        if count
+    ]
+    message = f"{result.rows_in} rows in, {result.rows_out} out, {result.batches} batches"
+    return StreamResponse(
+        _message=f"STREAM ({message}{', dropped ' + ' and '.join(dropped) if dropped else ''})",
+        code="STREAM",
+        rows_affected=result.rows_out,
+        batches=result.batches,
+        rows_in=result.rows_in,
+        late_rows=result.late_rows,
+        null_time_rows=result.null_time_rows,
+        rows_out=result.rows_out,
+        watermark=watermark,
+    )
+
+
+def batch_text(sql: str) -> str:
+    """A text for batch: planned through slices where that saves work, else as it is."""
+    if not planner.reads_windows(sql):
+        return sql
+    try:
+        found = planner.plan(sql)
+    except QueryError:
+        return sql  # What a stream can't do, batch can: the macros print plain SQL.
+    return generate.batch(found) if found.sliced else sql

@@ -1,0 +1,134 @@
+"""What macros ask of the adapter about streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.base import available
+from dbt.adapters.base.meta import AdapterMeta
+
+from dbt.adapters.spark.column import SparkColumn
+from dbt_common.exceptions import DbtRuntimeError
+
+from . import streaming
+from .query import generate, windows
+from .query.errors import QueryError
+from .stream import runner
+
+if TYPE_CHECKING:
+    from .environment import Environment
+
+
+class StreamingMethods(metaclass=AdapterMeta):
+    """The methods of the adapter that macros/windows and macros/materializations call."""
+
+    environment: Environment
+    connections: Any
+
+    @available.parse(lambda *arguments, **named: "")
+    def expand_window(
+        self,
+        kind: str,
+        relation: object,
+        time_col: str,
+        lengths: Sequence[object],
+        offset: object = "0 seconds",
+        emit: str = "every_step",
+        time_zone: str | None = None,
+    ) -> str:
+        """The subquery that a window macro prints.
+
+        Raises:
+            CompilationError: an argument that is wrong; what to write instead.
+        """
+        with streaming.sentences():
+            if time_zone is not None:
+                raise QueryError(f"{kind}(): time_zone '{time_zone}' is not supported yet; leave it out.")
+            window = windows.make(kind, time_col, *lengths, offset=offset, emit=emit)
+            return windows.expand(str(relation), window)
+
+    @available.parse(lambda *arguments, **named: "")
+    def expand_stream(self, relation: object) -> str:
+        """The subquery that ``stream()`` prints."""
+        return windows.expand_stream(str(relation))
+
+    @available.parse(lambda *arguments, **named: "")
+    def batch_text(self, sql: str) -> str:
+        """A model's text for batch, with windows planned through slices and the columns' types as
+        the plain text has them."""
+        with streaming.sentences():
+            planned = streaming.batch_text(sql)
+        if planned == sql:
+            return sql
+        types = {column.name: column.dtype for column in self.query_columns(sql)}
+        listed = ", ".join(f"cast(`{name}` as {kind}) as `{name}`" for name, kind in types.items())
+        return f"select {listed} from (\n{planned}\n)"
+
+    @available.parse_list
+    def query_columns(self, sql: str, order: Sequence[str] | None = None) -> list[SparkColumn]:
+        """Names and types of a query's columns.
+
+        Args:
+            sql: a model's compiled text.
+            order: names in the order to return them in; default: the query's.
+
+        Raises:
+            DbtRuntimeError: Spark refuses the query.
+        """
+        handle = self.connections.get_thread_connection().handle
+        try:
+            handle.execute(sql)
+            found = handle.description
+        except DbtRuntimeError:
+            # Spark is stricter than the planner in places: grouping_id() with names, for one.
+            with streaming.sentences():
+                planned = streaming.batch_text(sql)
+            if planned == sql:
+                raise
+            handle.execute(planned)
+            found = handle.description
+        columns = {name.lower(): SparkColumn(column=name, dtype=kind) for name, kind, *_ in found}
+        return [columns[name.lower()] for name in order] if order else list(columns.values())
+
+    @available.parse_none
+    def check_stream(self, model: Mapping[str, Any], sql: str, graph: Any = None) -> None:
+        """Passes a streaming model whose configs and text are right. Touches nothing.
+
+        Raises:
+            CompilationError: one is not; what to write instead.
+        """
+        with streaming.sentences():
+            streaming.config(model)
+            if not self._is_empty_run():
+                streaming.plan(model, sql)
+
+    @available.parse_none
+    def reset_stream(self, model: Mapping[str, Any]) -> None:
+        """Forgets checkpoint and state of a streaming model."""
+        with streaming.sentences():
+            runner.reset(self.environment.session(), streaming.model(model, self.environment))
+
+    @available.parse(lambda *arguments, **named: streaming.StreamResponse("STREAM"))
+    def run_stream(
+        self, model: Mapping[str, Any], sql: str, graph: Any = None, flush: bool = False
+    ) -> streaming.StreamResponse:
+        """Takes in what the streams of a model have, and says what came of it.
+
+        Raises:
+            DbtRuntimeError: the stream can't start or go on.
+        """
+        if self._is_empty_run():
+            return streaming.StreamResponse("STREAM (--empty: no rows)", code="STREAM")
+        with streaming.sentences():
+            program = generate.program(streaming.plan(model, sql))
+            described = streaming.model(model, self.environment, program)
+            self.connections.get_thread_connection().handle.prepare(sql)
+            session = self.environment.session()
+            result = runner.run_stream(session, described, program)
+            if flush:
+                result = streaming.added(result, runner.flush(session, described, program))
+            return streaming.response(result)
+
+    def _is_empty_run(self) -> bool:
+        return bool(getattr(self.config.args, "EMPTY", False) or getattr(self.config.args, "empty", False))  # type: ignore[attr-defined]

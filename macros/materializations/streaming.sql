@@ -1,0 +1,74 @@
+{#-
+  streaming_table is the general materialization; window_aggregate and cumulate run the same engine and
+  only add what their names promise of the query.
+
+    plan the text (nothing is touched if it can't be)
+    → make the empty table, by the text itself with no rows, so that contract and types are Spark's
+    → run the stream → docs, grants, hooks
+-#}
+
+{% materialization streaming_table, adapter='spark_streaming' %}
+  {{ return(_materialize_stream('streaming_table')) }}
+{% endmaterialization %}
+
+{% materialization window_aggregate, adapter='spark_streaming' %}
+  {{ return(_materialize_stream('window_aggregate')) }}
+{% endmaterialization %}
+
+{% materialization cumulate, adapter='spark_streaming' %}
+  {{ return(_materialize_stream('cumulate')) }}
+{% endmaterialization %}
+
+
+{% macro _materialize_stream(materialized) %}
+  {%- set target = this.incorporate(type='table') -%}
+  {%- set existing = load_cached_relation(this) -%}
+  {%- set full_refresh = should_full_refresh() -%}
+
+  {%- do adapter.check_stream(model, sql, graph) -%}
+
+  {{ run_hooks(pre_hooks, inside_transaction=False) }}
+  {{ run_hooks(pre_hooks, inside_transaction=True) }}
+
+  {%- if existing is none or full_refresh or not existing.is_table -%}
+    {%- do adapter.reset_stream(model) -%}
+    {%- if existing is not none and not existing.is_table -%}
+      {%- do adapter.drop_relation(existing) -%}
+    {%- endif -%}
+    {%- do run_query(_create_streaming_table(target, sql)) -%}
+    {%- do persist_constraints(target, model) -%}
+  {%- endif -%}
+
+  {%- set response = adapter.run_stream(model, sql, graph, flush=var('flush', false)) -%}
+  {%- do store_result('main', response) -%}
+
+  {%- set should_revoke = should_revoke(existing, full_refresh_mode=true) -%}
+  {%- do apply_grants(target, config.get('grants'), should_revoke=should_revoke) -%}
+  {%- do persist_docs(target, model) -%}
+
+  {{ run_hooks(post_hooks, inside_transaction=True) }}
+  {{ run_hooks(post_hooks, inside_transaction=False) }}
+
+  {{ return({'relations': [target]}) }}
+{% endmacro %}
+
+
+{#- CREATE … AS would leave a snapshot that overwrites, and streams that read this table could not pass it. -#}
+{% macro _create_streaming_table(target, sql) -%}
+  {%- set contract = config.get('contract') -%}
+  {%- if contract.enforced -%}
+    {%- do get_assert_columns_equivalent(sql) -%}
+  {%- endif -%}
+  {%- set columns = adapter.query_columns(sql, model.columns.keys() | list if contract.enforced else none) -%}
+  create or replace table {{ target }} (
+    {%- for column in columns %}
+    {{ adapter.quote(column.name) }} {{ column.dtype }}{{ ',' if not loop.last }}
+    {%- endfor %}
+  )
+  {{ file_format_clause() }}
+  {{ options_clause() }}
+  {{ tblproperties_clause() }}
+  {{ partition_cols(label="partitioned by") }}
+  {{ location_clause() }}
+  {{ comment_clause() }}
+{%- endmacro %}

@@ -1,0 +1,39 @@
+{#-
+  The window functions: called in FROM, each prints a subquery in plain Spark SQL with a hint that the
+  planner reads. The text is made in Python (adapter/query/windows.py); a project may override one by a
+  macro named <prefix>__tumble and a dispatch config.
+-#}
+
+{% macro tumble(relation, time_col, size, offset='0 seconds', time_zone=none) -%}
+  {{ return(adapter.dispatch('tumble', 'dbt')(relation, time_col, size, offset, time_zone)) }}
+{%- endmacro %}
+
+{% macro default__tumble(relation, time_col, size, offset, time_zone) -%}
+  {{ return(adapter.expand_window('tumble', relation, time_col, [size], offset=offset, time_zone=time_zone)) }}
+{%- endmacro %}
+
+{% macro hop(relation, time_col, slide, size, offset='0 seconds', time_zone=none) -%}
+  {{ return(adapter.dispatch('hop', 'dbt')(relation, time_col, slide, size, offset, time_zone)) }}
+{%- endmacro %}
+
+{% macro default__hop(relation, time_col, slide, size, offset, time_zone) -%}
+  {{ return(adapter.expand_window('hop', relation, time_col, [slide, size], offset=offset, time_zone=time_zone)) }}
+{%- endmacro %}
+
+{% macro cumulate(relation, time_col, step, max_size, offset='0 seconds', emit='every_step', time_zone=none) -%}
+  {{ return(adapter.dispatch('cumulate', 'dbt')(relation, time_col, step, max_size, offset, emit, time_zone)) }}
+{%- endmacro %}
+
+{% macro default__cumulate(relation, time_col, step, max_size, offset, emit, time_zone) -%}
+  {{ return(adapter.expand_window(
+      'cumulate', relation, time_col, [step, max_size], offset=offset, emit=emit, time_zone=time_zone
+  )) }}
+{%- endmacro %}
+
+{% macro stream(relation) -%}
+  {{ return(adapter.dispatch('stream', 'dbt')(relation)) }}
+{%- endmacro %}
+
+{% macro default__stream(relation) -%}
+  {{ return(adapter.expand_stream(relation)) }}
+{%- endmacro %}
