@@ -52,6 +52,9 @@ class SparkStreamingCredentials(SparkCredentials):
     they are all there is (any REST, Hive, Glue, Nessie … catalog), without they are added to
     those of the embedded one, a SQLite file in `storage_root`."""
 
+    server_side_parameters: dict[str, Any] = field(default_factory=dict)
+    """Settings of Spark, over ours."""
+
     packages: list[str] = field(default_factory=list)
     """More Maven coordinates (``group:artifact:version``), fetched once."""
 

@@ -18,7 +18,7 @@ from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import catalog
+from dbt.adapters.spark_streaming import catalog, seeds
 from dbt.adapters.spark_streaming.__version__ import version
 from dbt.adapters.spark_streaming.connections import SparkStreamingConnectionManager
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
@@ -214,6 +214,15 @@ class SparkStreamingAdapter(StreamingMethods, SparkAdapter):
             return {}
         comments = {column.name: column.comment or "" for column in described.columns}
         return {"": described.comment or "", **comments}
+
+    # --- seeds -----------------------------------------------------------------------------------
+
+    @available
+    def stage_seed(self, relation: BaseRelation, table: agate.Table) -> str:
+        """Make a seed's rows a temporary view; its name."""
+        view = self.quote(f"{relation.schema}__{relation.identifier}__seed")
+        seeds.stage(table, view, self.environment.session())
+        return view
 
     # --- Python models --------------------------------------------------------------------------
 

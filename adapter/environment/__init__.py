@@ -65,18 +65,23 @@ class Environment(ABC):
     def versions(self) -> dict[str, str]:
         """What runs: Spark, Iceberg, Java."""
 
+    @property
+    def catalog(self) -> str:
+        """The catalog that models are in."""
+        return self.credentials.catalog
+
     def all_iceberg(self) -> bool:
         """Whether whatever is in the models' catalog is Iceberg's."""
-        implementation = self.session().conf.get(f"spark.sql.catalog.{self.credentials.catalog}", None)
+        implementation = self.session().conf.get(f"spark.sql.catalog.{self.catalog}", None)
         return implementation == "org.apache.iceberg.spark.SparkCatalog"
 
     def describe_catalog(self) -> str:
         """The models' catalog, for `dbt debug`. Leaves out what may be secret."""
-        prefix = f"spark.sql.catalog.{self.credentials.catalog}"
+        prefix = f"spark.sql.catalog.{self.catalog}"
         conf = self.session().conf
         told = [f"{key} {value}" for key in DESCRIBED if (value := conf.get(f"{prefix}.{key}", None))]
         what = ", ".join(told) or conf.get(prefix, None) or "the session's own"
-        return f"{self.credentials.catalog} ({what})"
+        return f"{self.catalog} ({what})"
 
     @abstractmethod
     def close(self) -> None:

@@ -102,6 +102,8 @@ def create_table(source: StreamSource) -> str:
 
 
 def _exists(session: Any, path: str) -> bool:
+    if not hasattr(session, "_jvm"):
+        return True  # a server's files; it says itself what it lacks
     hadoop_path = session._jvm.org.apache.hadoop.fs.Path(path)
     files = hadoop_path.getFileSystem(session._jsc.hadoopConfiguration())
     found = files.globStatus(hadoop_path)

@@ -20,3 +20,9 @@
         drop view if exists {{ staging_relation }}
     {% endcall %}
 {% endmacro %}
+
+
+{% macro spark_streaming__get_or_create_relation(database, schema, identifier, type) %}
+    {#- Spark has schemas only; dbt passes the node's database, which is undefined here. -#}
+    {{ return(default__get_or_create_relation(none, schema, identifier, type)) }}
+{% endmacro %}

@@ -1,0 +1,98 @@
+"""Spark on a Spark Connect server."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_streaming.environment import Environment
+from dbt.adapters.spark_streaming.environment.session import iceberg_version
+from dbt.adapters.spark_streaming.errors import readable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+
+logger = AdapterLogger("Spark")
+
+DEFAULT_CATALOG = "lakehouse"
+
+
+class ConnectEnvironment(Environment):
+    """A session on a server that others started, with the catalogs that it has."""
+
+    def __init__(self, credentials: SparkStreamingCredentials) -> None:
+        super().__init__(credentials)
+        self._lock = threading.RLock()
+        self._session: SparkSession | None = None
+
+    def session(self) -> SparkSession:
+        """See `Environment.session`."""
+        with self._lock:
+            if self._session is None:
+                self._session = self._connect()
+            return self._session
+
+    def _connect(self) -> SparkSession:
+        try:
+            from pyspark.sql.connect.session import SparkSession as RemoteSession
+        except ImportError as problem:
+            raise DbtRuntimeError(
+                "'method: connect' needs pyspark's client for Spark Connect, which isn't installed: "
+                f"pip install 'dbt-spark-streaming[connect]'. ({readable(problem)})"
+            ) from problem
+        host = str(self.credentials.host)
+        try:
+            session = RemoteSession.builder.remote(host).create()
+            session.version  # noqa: B018  the first question to the server
+        except Exception as problem:
+            raise DbtRuntimeError(
+                f"There is no Spark Connect server at {host}: {readable(problem).splitlines()[0]}"
+            ) from problem
+        for key, value in self.credentials.server_side_parameters.items():
+            try:
+                session.conf.set(key, value)
+            except Exception as problem:
+                raise DbtRuntimeError(
+                    f"'{key}' in 'server_side_parameters' can't be set on a server that runs already. Set it where "
+                    "the server is started."
+                ) from problem
+        if self.credentials.catalog != DEFAULT_CATALOG:
+            session.catalog.setCurrentCatalog(self.credentials.catalog)
+        return session
+
+    @property
+    def catalog(self) -> str:
+        """The catalog that models are in: the server's, unless the profile names one."""
+        return self.session().catalog.currentCatalog()
+
+    def enter(self, group: str, description: str = "") -> None:
+        """See `Environment.enter`."""
+        session = self.session()
+        session.clearTags()
+        session.addTag(group)
+
+    def cancel(self, group: str) -> None:
+        """See `Environment.cancel`."""
+        if self._session is not None:
+            self.stop_streams()
+            self._session.interruptTag(group)
+
+    def versions(self) -> dict[str, str]:
+        """See `Environment.versions`."""
+        session = self.session()
+        return {"Spark": f"{session.version} (the server's)", "Iceberg": iceberg_version(session)}
+
+    def close(self) -> None:
+        """See `Environment.close`."""
+        with self._lock:
+            session, self._session = self._session, None
+            if session is not None:
+                try:
+                    session.stop()
+                except Exception as problem:
+                    logger.debug(f"While leaving the server: {problem}")

@@ -1,0 +1,7 @@
+"""dbt's own suite: column types."""
+
+from dbt.tests.adapter.column_types.test_column_types import BaseColumnTypes
+
+
+class TestColumnTypes(BaseColumnTypes):
+    pass

@@ -1,0 +1,7 @@
+"""dbt's own suite: several threads."""
+
+from dbt.tests.adapter.concurrency.test_concurrency import BaseConcurrency
+
+
+class TestConcurrency(BaseConcurrency):
+    pass

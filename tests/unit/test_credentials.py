@@ -1,0 +1,91 @@
+"""What a profile may say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+
+
+def credentials(**profile: Any) -> SparkStreamingCredentials:
+    """As dbt makes them of a profile."""
+    SparkStreamingCredentials.validate(profile)
+    return SparkStreamingCredentials.from_dict(profile)
+
+
+def test_a_schema_is_enough() -> None:
+    made = credentials(schema="shop")
+    assert (made.method, made.host, made.master) == ("session", "local", "local[*]")
+    assert made.file_format == "iceberg"
+    assert made.database is None
+    assert made.is_local
+
+
+def test_dbt_validates_what_it_made() -> None:
+    made = credentials(schema="shop")
+    SparkStreamingCredentials.validate(made.to_dict(omit_none=True))
+
+
+@pytest.mark.parametrize(
+    ("profile", "sentence"),
+    [
+        ({}, "The profile needs a 'schema'"),
+        ({"schema": "s", "sotrage_root": "x"}, "'sotrage_root' is not a key of a spark_streaming profile."),
+        # dbt-spark's, for ways to run Spark that are not ours
+        ({"schema": "s", "token": "t"}, "'token' is not a key"),
+        ({"schema": "s", "method": "thrift"}, "'thrift' is not a method"),
+        ({"schema": "s", "method": "connect"}, "'method: connect' needs a 'host' that starts with sc://"),
+        (
+            {"schema": "s", "host": "sc://h:15002"},
+            "'host: sc://h:15002' means nothing with 'method: session'",
+        ),
+        ({"schema": "s", "catalog": "my-catalog"}, "'catalog: my-catalog' is not a name"),
+        ({"schema": "s", "packages": ["sqlite"]}, "'sqlite' in 'packages' is not a Maven coordinate"),
+        ({"schema": "s", "packages": "a:b:1"}, "'packages' in the profile must be a list"),
+        (
+            {"schema": "s", "server_side_parameters": []},
+            "'server_side_parameters' in the profile must be a mapping",
+        ),
+        ({"schema": "s", "master": 4}, "'master' in the profile must be text, not 4"),
+    ],
+)
+def test_what_means_nothing_is_refused(profile: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DbtRuntimeError, match=re.escape(sentence)):
+        credentials(**profile)
+
+
+def test_ansi_is_off_unless_the_profile_says_otherwise() -> None:
+    key = "spark.sql.ansi.enabled"
+    assert credentials(schema="s").server_side_parameters[key] == "false"
+    assert credentials(schema="s", server_side_parameters={key: True}).server_side_parameters[key] == "true"
+    assert credentials(schema="s", server_side_parameters={key: "TRUE"}).server_side_parameters[key] == "true"
+
+
+def test_yaml_values_become_sparks() -> None:
+    made = credentials(
+        schema="s",
+        server_side_parameters={"spark.ui.enabled": True, "spark.sql.shuffle.partitions": 7},
+        catalog_options={"type": "rest", "cache-enabled": False},
+    )
+    assert made.server_side_parameters["spark.ui.enabled"] == "true"
+    assert made.server_side_parameters["spark.sql.shuffle.partitions"] == "7"
+    assert made.catalog_options == {"type": "rest", "cache-enabled": "false"}
+
+
+def test_a_relative_storage_root_starts_at_the_project(tmp_path: Path) -> None:
+    made = credentials(schema="s", storage_root="kept/here")
+    made.start_at(tmp_path)
+    assert made.storage_root == str(tmp_path / "kept" / "here")
+    made.start_at("/elsewhere")
+    assert made.storage_root == str(tmp_path / "kept" / "here")
+
+
+def test_another_file_system_stays_as_it_is() -> None:
+    made = credentials(schema="s", storage_root="s3a://bucket/dbt")
+    made.start_at("/project")
+    assert made.storage_root == "s3a://bucket/dbt"

@@ -1,0 +1,78 @@
+"""Spark's settings of a target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+from dbt.adapters.spark_streaming.environment.session import ICEBERG_EXTENSIONS, packages, settings
+from dbt.adapters.spark_streaming.environment.storage import Storage
+
+
+def settings_of(root: str = "/data/spark", **profile: Any) -> dict[str, str]:
+    return settings(SparkStreamingCredentials(schema="s", **profile), Storage(root, lambda: None))
+
+
+def test_the_embedded_catalog_is_in_the_storage_root() -> None:
+    conf = settings_of()
+    assert conf["spark.sql.defaultCatalog"] == "lakehouse"
+    assert conf["spark.sql.catalog.lakehouse.type"] == "jdbc"
+    assert conf["spark.sql.catalog.lakehouse.uri"].startswith("jdbc:sqlite:/data/spark/catalog.db")
+    assert conf["spark.sql.catalog.lakehouse.warehouse"] == "/data/spark/warehouse"
+    assert conf["spark.sql.catalog.lakehouse.cache-enabled"] == "false"
+
+
+def test_options_without_a_type_are_added_to_the_embedded_catalog() -> None:
+    conf = settings_of(catalog_options={"warehouse": "/elsewhere"})
+    assert conf["spark.sql.catalog.lakehouse.type"] == "jdbc"
+    assert conf["spark.sql.catalog.lakehouse.warehouse"] == "/elsewhere"
+
+
+def test_options_with_a_type_are_all_there_is() -> None:
+    conf = settings_of(catalog="prod", catalog_options={"type": "rest", "uri": "http://rest"})
+    of_catalog = {key: value for key, value in conf.items() if key.startswith("spark.sql.catalog.")}
+    assert of_catalog == {
+        "spark.sql.catalog.prod": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.prod.type": "rest",
+        "spark.sql.catalog.prod.uri": "http://rest",
+    }
+
+
+def test_sqlite_is_fetched_for_the_embedded_catalog_only() -> None:
+    embedded = SparkStreamingCredentials(schema="s")
+    rest = SparkStreamingCredentials(schema="s", catalog_options={"type": "rest"}, packages=["g:a:1"])
+    assert any("sqlite" in coordinate for coordinate in packages(embedded))
+    assert not any("sqlite" in coordinate for coordinate in packages(rest))
+    assert packages(rest)[-1] == "g:a:1"
+
+
+def test_the_embedded_catalog_needs_a_local_root() -> None:
+    with pytest.raises(DbtRuntimeError, match="The storage root s3a://b/x isn't on this machine"):
+        settings_of("s3a://b/x")
+
+
+def test_the_profile_has_the_last_word() -> None:
+    conf = settings_of(
+        server_side_parameters={"spark.sql.session.timeZone": "Asia/Tokyo", "spark.ui.enabled": True}
+    )
+    assert conf["spark.sql.session.timeZone"] == "Asia/Tokyo"
+    assert conf["spark.ui.enabled"] == "true"
+
+
+def test_extensions_come_beside_icebergs() -> None:
+    conf = settings_of(server_side_parameters={"spark.sql.extensions": "a.B,c.D"})
+    assert conf["spark.sql.extensions"] == f"{ICEBERG_EXTENSIONS},a.B,c.D"
+
+
+@pytest.mark.parametrize(
+    ("master", "partitions"), [("local[1]", "2"), ("local[6]", "6"), ("local[3,2]", "3")]
+)
+def test_as_many_shuffle_partitions_as_cores(master: str, partitions: str) -> None:
+    assert settings_of(master=master)["spark.sql.shuffle.partitions"] == partitions
+
+
+def test_a_cluster_keeps_sparks_own_shuffle_partitions() -> None:
+    assert "spark.sql.shuffle.partitions" not in settings_of(master="yarn")

@@ -1,0 +1,74 @@
+"""Small files under the storage root."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+
+
+def no_session() -> None:
+    raise AssertionError("a local root needs no Spark")
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(str(tmp_path), no_session)
+
+
+def test_a_text_comes_back(storage: Storage) -> None:
+    path = storage.path("progress", "model.json")
+    assert storage.read_text(path) is None
+    assert not storage.exists(path)
+    storage.write_text(path, "über")
+    assert storage.read_text(path) == "über"
+    assert storage.exists(path)
+    assert storage.list(storage.progress) == ["model.json"]
+
+
+def test_deleting_what_is_not_there_is_fine(storage: Storage) -> None:
+    storage.delete(storage.path("none"))
+    storage.write_text(storage.path("folder", "file"), "x")
+    storage.delete(storage.path("folder"))
+    assert storage.list(storage.root) == []
+    assert storage.list(storage.path("folder")) == []
+
+
+def test_a_reader_never_sees_half_a_text(storage: Storage) -> None:
+    path = storage.path("file")
+    texts = {"a" * 100_000, "b" * 100_000}
+    storage.write_text(path, max(texts))
+    done = threading.Event()
+
+    def write() -> None:
+        for number in range(50):
+            storage.write_text(path, sorted(texts)[number % 2])
+        done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not done.is_set():
+        assert storage.read_text(path) in texts
+    writer.join()
+    assert storage.list(storage.root) == ["file"]
+
+
+def test_a_root_that_cannot_be_written_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert Storage(str(tmp_path), no_session).problem() is None
+    assert Storage(str(tmp_path / "file"), no_session).problem() in ("Not a directory", "File exists")
+
+
+@pytest.mark.parametrize(
+    ("root", "local"),
+    [("/a/b", True), ("file:///a/b", True), ("s3a://bucket/x", False), ("hdfs://n/x", False)],
+)
+def test_what_is_local(root: str, local: bool) -> None:
+    storage = Storage(root, no_session)
+    assert storage.is_local is local
+    assert storage.warehouse == f"{root.removeprefix('file://')}/warehouse"
+    assert os.path.basename(storage.catalog) == "catalog.db"

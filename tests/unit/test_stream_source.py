@@ -1,0 +1,122 @@
+"""What sources.yml may say of a stream."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_streaming.environment.file_sources import at_project, create_table
+from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
+from dbt.adapters.spark_streaming.stream_source import StreamSource, stream_source
+
+
+def source(config: Any, event_time: str | None = None) -> StreamSource:
+    return StreamSource.from_config("raw.bid", "`spark_catalog`.`raw`.`bid`", config, event_time)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"a": "INT", "b": "TIMESTAMP"},
+        [{"name": "a", "type": "INT"}, {"name": "b", "type": "TIMESTAMP"}],
+        [{"name": "a", "data_type": "INT"}, {"name": "b", "data_type": "TIMESTAMP"}],
+    ],
+)
+def test_a_schema_may_be_a_mapping_or_a_list(schema: Any) -> None:
+    assert (
+        source({"format": "csv", "options": {"path": "x"}, "schema": schema}).schema
+        == "`a` INT, `b` TIMESTAMP"
+    )
+
+
+def test_ddl_stays_as_it_is() -> None:
+    assert source({"format": "csv", "path": "x", "schema": "a INT"}).schema == "a INT"
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ("parquet", "Source raw.bid: 'stream' must be a mapping with 'format' and 'options'"),
+        ({"fromat": "csv"}, "Source raw.bid: 'fromat' is not a key of 'stream'. Known keys are: format,"),
+        ({"format": ["csv"]}, "Source raw.bid: 'format' must be a name"),
+        ({"format": "csv"}, "Source raw.bid: the format csv needs a 'path' under 'options'"),
+        ({"format": "csv", "options": "x"}, "Source raw.bid: 'options' must be a mapping"),
+        ({"format": "kafka", "schema": [{"type": "INT"}]}, "Source raw.bid: 'schema' must be text like"),
+    ],
+)
+def test_what_means_nothing_is_refused(config: Any, sentence: str) -> None:
+    with pytest.raises(DbtRuntimeError, match=re.escape(sentence)):
+        source(config)
+
+
+def test_options_are_sparks() -> None:
+    made = source({"format": "CSV", "options": {"path": "x", "header": True, "maxFilesPerTrigger": 1}})
+    assert made.format == "csv"
+    assert made.options == {"path": "x", "header": "true", "maxFilesPerTrigger": "1"}
+
+
+def test_a_relative_path_starts_at_the_project() -> None:
+    made = source({"format": "csv", "path": "data/bids"})
+    assert at_project(made, "/project").options["path"] == "/project/data/bids"
+    remote = source({"format": "csv", "path": "s3a://bucket/bids"})
+    assert at_project(remote, "/project").options["path"] == "s3a://bucket/bids"
+
+
+def test_the_statement_that_makes_it_readable() -> None:
+    made = source({"format": "csv", "options": {"path": "/d'ir", "sep": "\\t"}, "schema": "a INT"})
+    assert create_table(made) == (
+        r"create table `spark_catalog`.`raw`.`bid` (a INT) using csv options ('sep' '\\t') location '/d\'ir'"
+    )
+
+
+def node(meta: dict[str, Any], event_time: str | None = None) -> Any:
+    """What dbt has of a source."""
+    return SimpleNamespace(
+        database=None,
+        schema="raw",
+        identifier="bid",
+        name="bid",
+        source_name="raw",
+        quoting_dict={},
+        catalog_name=None,
+        meta={},
+        config=SimpleNamespace(meta=meta, event_time=event_time),
+    )
+
+
+QUOTING = SimpleNamespace(quoting={})
+
+
+def test_files_are_in_the_sessions_catalog() -> None:
+    stream = {"format": "json", "options": {"path": "x"}}
+    relation = SparkStreamingRelation.create_from(QUOTING, node({"stream": stream}, "ts"))
+    assert str(relation) == "`spark_catalog`.`raw`.`bid`"
+    known = stream_source(str(relation))
+    assert known is not None
+    assert (known.name, known.format, known.event_time) == ("raw.bid", "json", "ts")
+
+
+def test_limits_keep_the_name() -> None:
+    stream = {"format": "json", "options": {"path": "x"}}
+    relation = SparkStreamingRelation.create_from(QUOTING, node({"stream": stream}), limit=0)
+    assert str(relation) == "(select * from `spark_catalog`.`raw`.`bid` where false limit 0)"
+
+
+def test_a_table_is_where_tables_are() -> None:
+    relation = SparkStreamingRelation.create_from(QUOTING, node({"stream": {"format": "iceberg"}}))
+    assert str(relation) == "raw.bid"
+    assert stream_source("raw.bid") is not None
+
+
+def test_the_older_meta_counts_too() -> None:
+    older = node({})
+    older.meta = {"stream": {"format": "json", "path": "x"}}
+    assert SparkStreamingRelation.create_from(QUOTING, older).declared
+
+
+def test_other_sources_are_as_before() -> None:
+    assert str(SparkStreamingRelation.create_from(QUOTING, node({"owner": "me"}))) == "raw.bid"
