@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dbt.adapters.spark_streaming.query import intervals
-from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.windows import Window, from_hint, make
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from dbt.adapters.spark_streaming.query import intervals
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.windows import Window, from_hint, make
 from tests import reference as ref
 
 instants = st.integers(min_value=-(10**7), max_value=10**7)
