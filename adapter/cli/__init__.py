@@ -1,1 +1,1 @@
-
+"""The command line, `dbt-stream`."""

@@ -1,0 +1,95 @@
+"""``dbt-stream``: look at streaming models. Reads the same project and profile as dbt."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..__version__ import version
+from .project import Project, ProjectError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version, package_name="dbt-spark-streaming")
+@click.option(
+    "--project-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="DBT_PROJECT_DIR",
+    default=".",
+    help="The folder with dbt_project.yml. Default: this one.",
+)
+@click.option(
+    "--profiles-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="DBT_PROFILES_DIR",
+    help="The folder with profiles.yml. Default: as dbt finds it.",
+)
+@click.option("--profile", help="The profile to use instead of the project's.")
+@click.option("--target", "-t", help="The target of the profile.")
+@click.option("--vars", "variables", help="dbt's --vars: a YAML mapping.")
+@click.pass_context
+def main(
+    context: click.Context,
+    project_dir: Path,
+    profiles_dir: Path | None,
+    profile: str | None,
+    target: str | None,
+    variables: str | None,
+) -> None:
+    """Look at the streaming models of a dbt project."""
+    context.obj = Project(project_dir, profiles_dir, profile, target, variables)
+
+
+@main.command()
+@click.argument("model")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def explain(project: Project, model: str, as_json: bool) -> None:
+    """The plan of MODEL: its streams, its state, and the SQL of a micro-batch."""
+    from .explain import as_json as plan_as_json
+    from .explain import print_plan
+
+    with _sentences():
+        node = project.compiled(model)
+        if as_json:
+            _print_json(plan_as_json(node))
+        else:
+            print_plan(node)
+
+
+@main.command()
+@click.option("--select", "-s", multiple=True, help="dbt's node selection. Default: all streaming models.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def status(project: Project, select: Sequence[str], as_json: bool) -> None:
+    """The last progress of each model: batches, rows, watermark, lag, state."""
+    from .status import collect, print_table
+
+    with _sentences():
+        found = collect(project, select)
+        if as_json:
+            _print_json(found)
+        else:
+            print_table(found)
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, default=str))
+
+
+class _sentences:
+    """Ends the command with a sentence where a user's mistake was found."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> bool:
+        if isinstance(problem, ProjectError):
+            click.echo(f"Error: {problem}", err=True)
+            sys.exit(2)
+        return False

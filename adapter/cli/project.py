@@ -1,0 +1,109 @@
+"""A dbt project as ``dbt-stream`` sees it: its models, by dbt's own selection, and its target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..environment import Environment, get_environment
+from ..stream_config import MATERIALIZATIONS
+
+
+class ProjectError(Exception):
+    """What is wrong with a project or a selection, as a sentence."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """Where a project is and with what it is read; nothing is read before it is asked for."""
+
+    folder: Path
+    profiles: Path | None
+    profile: str | None
+    target: str | None
+    variables: str | None
+
+    def compiled(self, name: str) -> Mapping[str, Any]:
+        """The node of one streaming model, compiled.
+
+        Raises:
+            ProjectError: there is no such model, it isn't a stream, or it doesn't compile.
+        """
+        result = self._dbt("compile", "--select", name, "--no-populate-cache", "--no-introspect")
+        nodes = [entry.node.to_dict() for entry in result if entry.node.resource_type == "model"]
+        named = [node for node in nodes if node["name"] == name] or nodes
+        if not named:
+            raise ProjectError(f"There is no model '{name}' in the project; `dbt ls` lists those there are.")
+        if len(named) > 1:
+            raise ProjectError(f"'{name}' selects {len(named)} models; name one.")
+        (node,) = named
+        if node["config"]["materialized"] not in MATERIALIZATIONS:
+            raise ProjectError(
+                f"Model {node['name']} is materialized as '{node['config']['materialized']}', not as a stream "
+                f"({', '.join(MATERIALIZATIONS)})."
+            )
+        return node
+
+    def streaming_models(self, select: Sequence[str]) -> list[Mapping[str, Any]]:
+        """The nodes of the selected streaming models (of all, without a selection), by name."""
+        manifest = self._dbt("parse")
+        nodes = {
+            unique_id: node.to_dict()
+            for unique_id, node in manifest.nodes.items()
+            if node.resource_type == "model" and node.config.materialized in MATERIALIZATIONS
+        }
+        if select:
+            listed = self._dbt("ls", "--select", *select, "--resource-type", "model", "--output", "path", "--output-keys", "unique_id")
+            wanted = set(listed)
+            nodes = {k: node for k, node in nodes.items() if node["original_file_path"] in wanted}
+        return sorted(nodes.values(), key=lambda node: str(node["name"]))
+
+    def environment(self) -> Environment:
+        """The target's environment, once dbt has read the project. Spark isn't started by asking for it."""
+        from dbt.config.runtime import load_profile
+
+        with _dbt_errors():
+            profile = load_profile(str(self.folder), self._vars(), self.profile, self.target)
+        credentials: Any = profile.credentials
+        if credentials.type != "spark_streaming":
+            raise ProjectError(f"The target is of type '{credentials.type}'; dbt-stream works with 'spark_streaming'.")
+        credentials.start_at(self.folder.resolve())
+        return get_environment(credentials)
+
+    def _vars(self) -> dict[str, Any]:
+        import yaml
+
+        return dict(yaml.safe_load(self.variables or "") or {})
+
+    def _dbt(self, command: str, *arguments: str) -> Any:
+        from dbt.cli.main import dbtRunner
+
+        options = ["--project-dir", str(self.folder)]
+        for name, value in (
+            ("--profiles-dir", self.profiles),
+            ("--profile", self.profile),
+            ("--target", self.target),
+            ("--vars", self.variables),
+        ):
+            if value is not None:
+                options += [name, str(value)]
+        outcome = dbtRunner().invoke(["--quiet", "--log-level", "none", command, *arguments, *options])
+        if outcome.exception is not None:
+            raise ProjectError(str(outcome.exception))
+        if not outcome.success:
+            messages = [str(entry.message) for entry in outcome.result or () if entry.message]
+            raise ProjectError("\n".join(messages) or f"`dbt {command}` failed; see logs/dbt.log.")
+        return outcome.result
+
+
+class _dbt_errors:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
+        from dbt_common.exceptions import DbtBaseException
+
+        if isinstance(problem, DbtBaseException):
+            raise ProjectError(str(problem)) from problem

@@ -1,0 +1,78 @@
+"""``dbt-stream status``: the last progress of each model, read from small files, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from .. import streaming
+from ..query.errors import QueryError
+from ..stream.progress import read_progress
+from .project import Project, ProjectError
+
+
+def collect(project: Project, select: Sequence[str]) -> list[dict[str, Any]]:
+    """The last progress of each selected model; without figures for one that has not run."""
+    found = []
+    nodes = project.streaming_models(select)
+    environment = project.environment()
+    for node in nodes:
+        try:
+            described = streaming.model(node, environment)
+        except QueryError as problem:
+            raise ProjectError(str(problem)) from problem
+        found.append({"model": node["name"], "table": node["relation_name"], "progress": read_progress(described)})
+    return found
+
+
+def print_table(found: Sequence[dict[str, Any]]) -> None:
+    """Shows the progress of models on the terminal."""
+    if not found:
+        Console().print("The project has no streaming models.")
+        return
+    table = Table("model", "batches", "rows in", "dropped", "rows out", "watermark", "state", "last batch")
+    table.columns[0].no_wrap = True
+    for column in table.columns[1:5]:
+        column.justify = "right"
+    for entry in found:
+        progress = entry["progress"]
+        if progress is None:
+            table.add_row(entry["model"], "has not run", *[""] * 6)
+            continue
+        total, last, state = progress["total"], progress["last"], progress["state"] or {}
+        dropped = [
+            f"{total[key]:,} {what}" for key, what in (("late_rows", "late"), ("null_time_rows", "no time")) if total[key]
+        ]
+        watermark = str(progress["watermark"] or "none yet").partition(".")[0].replace("T", " ")
+        behind = _seconds(progress["lag_seconds"])
+        table.add_row(
+            entry["model"],
+            f"{progress['batch'] + 1:,}",
+            f"{total['rows_in']:,}",
+            "\n".join(dropped) or "0",
+            f"{total['rows_out']:,}",
+            f"{watermark}\n{behind} ago" if behind else watermark,
+            f"{state['rows']:,} rows\n{_bytes(state['bytes'])}" if state else "none",
+            f"{last['rows_in']:,} rows\n{sum(last['seconds'].values()):.1f} s",
+        )
+    Console().print(table)
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return ""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if value >= size:
+            return f"{value / size:.1f} {unit}"
+    return f"{value:.1f} s"
+
+
+def _bytes(value: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
