@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -33,10 +34,10 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
     if not found:
         Console().print("The project has no streaming models.")
         return
-    table = Table("model", "batches", "rows in", "dropped", "rows out", "watermark", "state", "last batch")
-    table.columns[0].no_wrap = True
-    for column in table.columns[1:5]:
-        column.justify = "right"
+    table = Table("model", "batches", "rows in", "dropped", "rows out", "watermark", "state", "last batch", box=SIMPLE_HEAD)
+    for number, column in enumerate(table.columns):
+        column.no_wrap = True
+        column.justify = "right" if 1 <= number <= 4 else "left"
     for entry in found:
         progress = entry["progress"]
         if progress is None:
@@ -58,7 +59,10 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
             f"{state['rows']:,} rows\n{_bytes(state['bytes'])}" if state else "none",
             f"{last['rows_in']:,} rows\n{sum(last['seconds'].values()):.1f} s",
         )
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:  # a file or a pipe has no width to fit in
+        console = Console(width=200)
+    console.print(table)
 
 
 def _seconds(value: float | None) -> str:
