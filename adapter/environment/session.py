@@ -192,6 +192,10 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(max(2, cores)),
+            # Streams' checkpoints without a checksum beside each file, which a killed process can
+            # leave in disagreement with it. (Tables can't do without: Iceberg asks a file system
+            # for its scheme, and the raw one doesn't say.)
+            "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
         }
     conf |= catalog_settings(credentials, storage)
     conf |= credentials.server_side_parameters
