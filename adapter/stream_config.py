@@ -62,7 +62,9 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
 """Config key → what is wrong with a value, if anything."""
 
 # Keys that dbt and dbt-spark give a meaning for any table we make.
-_OF_TABLES = frozenset({"file_format", "location_root", "partition_by", "tblproperties", "options", "clustered_by", "buckets"})
+_OF_TABLES = frozenset(
+    {"file_format", "location_root", "partition_by", "tblproperties", "options", "clustered_by", "buckets"}
+)
 
 
 def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
@@ -86,7 +88,9 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
             )
     watermark = intervals.parse(config.get("watermark") or "0 seconds", "config 'watermark':")
     if watermark < 0:
-        raise QueryError(f"config 'watermark' '{config['watermark']}' is negative; write how far rows may be out of order.")
+        raise QueryError(
+            f"config 'watermark' '{config['watermark']}' is negative; write how far rows may be out of order."
+        )
     trigger = config.get("trigger") or "available_now"
     if trigger == "available_now":
         return StreamConfig(watermark)

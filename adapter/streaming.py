@@ -68,7 +68,9 @@ def plan(node: Mapping[str, Any], sql: str) -> Plan:
 
 
 def _found(plan: Plan) -> str:
-    kinds = [f"{'a GROUP BY over ' if hasattr(s, 'metrics') else 'rows of '}{s.window.kind}()" for s in plan.stages]
+    kinds = [
+        f"{'a GROUP BY over ' if hasattr(s, 'metrics') else 'rows of '}{s.window.kind}()" for s in plan.stages
+    ]
     return " and ".join(dict.fromkeys(kinds)) or "no aggregate"
 
 
@@ -86,10 +88,12 @@ def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:
     Raises:
         QueryError: as in `stream_config.read`, with the model's name.
     """
-    from dbt.artifacts.resources import ModelConfig
+    from dbt.artifacts.resources.v1.model import ModelConfig
 
     with _named(node):
-        return stream_config.read(node["config"], frozenset(field.name for field in fields(ModelConfig)) | {"pre-hook", "post-hook"})
+        return stream_config.read(
+            node["config"], frozenset(field.name for field in fields(ModelConfig)) | {"pre-hook", "post-hook"}
+        )
 
 
 def model(node: Mapping[str, Any], environment: Environment, program: Program | None = None) -> StreamModel:
@@ -161,11 +165,12 @@ def response(result: StreamResult) -> StreamResponse:
 
 
 def batch_text(sql: str) -> str:
-    """A text for batch: planned through slices where that saves work, else as it is."""
+    """A text for batch: planned as for a stream where it has state, so that the rows are the same
+    (ties of a ranking too), and a window costs its slices; else as it is."""
     if not planner.reads_windows(sql):
         return sql
     try:
         found = planner.plan(sql)
     except QueryError:
         return sql  # What a stream can't do, batch can: the macros print plain SQL.
-    return generate.batch(found) if found.sliced else sql
+    return generate.batch(found) if found.stages else sql

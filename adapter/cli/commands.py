@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,14 +83,11 @@ def _print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, default=str))
 
 
-class _sentences:
+@contextmanager
+def _sentences() -> Iterator[None]:
     """Ends the command with a sentence where a user's mistake was found."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> bool:
-        if isinstance(problem, ProjectError):
-            click.echo(f"Error: {problem}", err=True)
-            sys.exit(2)
-        return False
+    try:
+        yield
+    except ProjectError as problem:
+        click.echo(f"Error: {problem}", err=True)
+        sys.exit(2)

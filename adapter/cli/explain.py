@@ -77,16 +77,24 @@ def _stage(stage: AggregateStage | RowsStage) -> RenderableType:
     keys = ", ".join(key.sql for key in stage.keys) or "none"
     parts: list[RenderableType] = [f"Keys: {keys}"]
     if stage.grouping_sets is not None:
-        parts.append("Grouping sets: " + ", ".join(f"({', '.join(members)})" for members in stage.grouping_sets))
+        parts.append(
+            "Grouping sets: " + ", ".join(f"({', '.join(members)})" for members in stage.grouping_sets)
+        )
     metrics = Table("metric", "kept in", "how")
     for metric in stage.metrics:
         how = "partial aggregates per slice"
         if metric.distinct_set:
-            how = "first sights per window" if stage.window.grows else "sights per slice, counted when a window closes"
+            how = (
+                "first sights per window"
+                if stage.window.grows
+                else "sights per slice, counted when a window closes"
+            )
             how = f"{how}: {metric.distinct_set}"
         metrics.add_row(metric.sql, metric.name, how)
     parts.append(metrics)
-    parts.append(f"Slices of {intervals.format(stage.window.slice)}; a window closes every {intervals.format(stage.window.step)}.")
+    parts.append(
+        f"Slices of {intervals.format(stage.window.slice)}; a window closes every {intervals.format(stage.window.step)}."
+    )
     return Panel(Group(*parts), title=f"{stage.name}: {stage.window}", title_align="left")
 
 

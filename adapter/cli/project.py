@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ class Project:
             raise ProjectError(f"There is no model '{name}' in the project; `dbt ls` lists those there are.")
         if len(named) > 1:
             raise ProjectError(f"'{name}' selects {len(named)} models; name one.")
-        (node,) = named
+        node: dict[str, Any] = named[0]
         if node["config"]["materialized"] not in MATERIALIZATIONS:
             raise ProjectError(
                 f"Model {node['name']} is materialized as '{node['config']['materialized']}', not as a stream "
@@ -55,7 +56,17 @@ class Project:
             if node.resource_type == "model" and node.config.materialized in MATERIALIZATIONS
         }
         if select:
-            listed = self._dbt("ls", "--select", *select, "--resource-type", "model", "--output", "path", "--output-keys", "unique_id")
+            listed = self._dbt(
+                "ls",
+                "--select",
+                *select,
+                "--resource-type",
+                "model",
+                "--output",
+                "path",
+                "--output-keys",
+                "unique_id",
+            )
             wanted = set(listed)
             nodes = {k: node for k, node in nodes.items() if node["original_file_path"] in wanted}
         return sorted(nodes.values(), key=lambda node: str(node["name"]))
@@ -68,7 +79,9 @@ class Project:
             profile = load_profile(str(self.folder), self._vars(), self.profile, self.target)
         credentials: Any = profile.credentials
         if credentials.type != "spark_streaming":
-            raise ProjectError(f"The target is of type '{credentials.type}'; dbt-stream works with 'spark_streaming'.")
+            raise ProjectError(
+                f"The target is of type '{credentials.type}'; dbt-stream works with 'spark_streaming'."
+            )
         credentials.start_at(self.folder.resolve())
         return get_environment(credentials)
 
@@ -89,7 +102,7 @@ class Project:
         ):
             if value is not None:
                 options += [name, str(value)]
-        outcome = dbtRunner().invoke(["--quiet", "--log-level", "none", command, *arguments, *options])
+        outcome: Any = dbtRunner().invoke(["--quiet", "--log-level", "none", command, *arguments, *options])
         if outcome.exception is not None:
             raise ProjectError(str(outcome.exception))
         if not outcome.success:
@@ -98,12 +111,11 @@ class Project:
         return outcome.result
 
 
-class _dbt_errors:
-    def __enter__(self) -> None:
-        return None
+@contextmanager
+def _dbt_errors() -> Iterator[None]:
+    from dbt_common.exceptions import DbtBaseException
 
-    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
-        from dbt_common.exceptions import DbtBaseException
-
-        if isinstance(problem, DbtBaseException):
-            raise ProjectError(str(problem)) from problem
+    try:
+        yield
+    except DbtBaseException as problem:
+        raise ProjectError(str(problem)) from problem

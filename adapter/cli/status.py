@@ -25,7 +25,9 @@ def collect(project: Project, select: Sequence[str]) -> list[dict[str, Any]]:
             described = streaming.model(node, environment)
         except QueryError as problem:
             raise ProjectError(str(problem)) from problem
-        found.append({"model": node["name"], "table": node["relation_name"], "progress": read_progress(described)})
+        found.append(
+            {"model": node["name"], "table": node["relation_name"], "progress": read_progress(described)}
+        )
     return found
 
 
@@ -34,7 +36,17 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
     if not found:
         Console().print("The project has no streaming models.")
         return
-    table = Table("model", "batches", "rows in", "dropped", "rows out", "watermark", "state", "last batch", box=SIMPLE_HEAD)
+    table = Table(
+        "model",
+        "batches",
+        "rows in",
+        "dropped",
+        "rows out",
+        "watermark",
+        "state",
+        "last batch",
+        box=SIMPLE_HEAD,
+    )
     for number, column in enumerate(table.columns):
         column.no_wrap = True
         column.justify = "right" if 1 <= number <= 4 else "left"
@@ -45,7 +57,9 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
             continue
         total, last, state = progress["total"], progress["last"], progress["state"] or {}
         dropped = [
-            f"{total[key]:,} {what}" for key, what in (("late_rows", "late"), ("null_time_rows", "no time")) if total[key]
+            f"{total[key]:,} {what}"
+            for key, what in (("late_rows", "late"), ("null_time_rows", "no time"))
+            if total[key]
         ]
         watermark = str(progress["watermark"] or "none yet").partition(".")[0].replace("T", " ")
         behind = _seconds(progress["lag_seconds"])

@@ -18,12 +18,23 @@ from .grouping import grouping
 from .locality import Source, window_column
 from .names import Names
 from .plan import DistinctSet, Key, Metric
+from .ties import break_ties
 from .windows import Window
 
 EVENT_TIME, EXPIRES_AT = "event_time", "expires_at"
 WINDOW_START, WINDOW_END, WINDOW_TIME, SLICE_END = "window_start", "window_end", "window_time", "slice_end"
 GROUPING_ID = "grouping_id"
-RESERVED = (EVENT_TIME, EXPIRES_AT, WINDOW_START, WINDOW_END, WINDOW_TIME, SLICE_END, GROUPING_ID, "part", "sign")
+RESERVED = (
+    EVENT_TIME,
+    EXPIRES_AT,
+    WINDOW_START,
+    WINDOW_END,
+    WINDOW_TIME,
+    SLICE_END,
+    GROUPING_ID,
+    "part",
+    "sign",
+)
 HIDDEN = {name: f"__{name}" for name in (EVENT_TIME, EXPIRES_AT, WINDOW_START, SLICE_END)}
 """Columns of a slice on their way up to the stage, under names no user writes."""
 
@@ -95,7 +106,9 @@ class StageBuilder:
     @property
     def distinct_sets(self) -> tuple[DistinctSet, ...]:
         """The distinct sets in the order they were met."""
-        return tuple(DistinctSet(name, columns, tuple(filters)) for name, columns, filters in self.sets.values())
+        return tuple(
+            DistinctSet(name, columns, tuple(filters)) for name, columns, filters in self.sets.values()
+        )
 
     def output(self, relation: str) -> str:
         """The user's select list and HAVING over the finished windows."""
@@ -105,6 +118,7 @@ class StageBuilder:
         query = query.from_(exp.to_table(relation))
         if self.having is not None:
             query = query.where(self.having)
+        break_ties(query)
         return sql(query)
 
     def rows(self) -> str:
@@ -145,25 +159,29 @@ class StageBuilder:
                         f"{window} stands inside GROUPING SETS, ROLLUP or CUBE; put it before them: "
                         "GROUP BY window_start, window_end, GROUPING SETS (…)."
                     )
-            self.grouping_sets = tuple(tuple(names[i] for i in members if i in names) for members in found.sets)
+            self.grouping_sets = tuple(
+                tuple(names[i] for i in members if i in names) for members in found.sets
+            )
             if len(set(map(frozenset, self.grouping_sets))) < len(self.grouping_sets):
                 raise NotMergeable("a grouping set stands there twice")
         self.key_of = {self._canonical(key): names[i] for i, key in enumerate(found.keys) if i in names}
         self.order = [names.get(i) for i in range(len(found.keys))]
 
-    def _refuse_nested(self, key: exp.Expression) -> None:
+    def _refuse_nested(self, key: exp.Expr) -> None:
         if key.find(exp.AggFunc):
-            raise QueryError(f"GROUP BY '{sql(key)}' holds an aggregate; group by columns and expressions over rows.")
+            raise QueryError(
+                f"GROUP BY '{sql(key)}' holds an aggregate; group by columns and expressions over rows."
+            )
 
     # -- select list -------------------------------------------------------------------------------
 
-    def _output(self, item: exp.Expression) -> exp.Expression:
+    def _output(self, item: exp.Expr) -> exp.Expr:
         if item.is_star:
             raise NotMergeable("'*' in the select list of a GROUP BY")
         rewritten = self._rewrite(item.unalias())
         return exp.alias_(rewritten, item.output_name or sql(item), quoted=True)
 
-    def _rewrite(self, node: exp.Expression, aliases: bool = True) -> exp.Expression:
+    def _rewrite(self, node: exp.Expr, aliases: bool = True) -> exp.Expr:
         """The expression over finished windows: keys, metrics and window columns by name."""
         if (name := self.key_of.get(self._canonical(node))) is not None:
             return exp.column(name, quoted=True)
@@ -176,9 +194,10 @@ class StageBuilder:
             raise NotMergeable(f"'{sql(node)}' is neither grouped nor aggregated")
         if isinstance(node, exp.Query):
             raise NotMergeable("a subquery in the select list")
-        if isinstance(node, exp.Grouping | exp.GroupingId) or function_name(node) in ("grouping", "grouping_id"):
+        if isinstance(node, exp.Grouping | exp.GroupingId):
             return self._grouping(node)
-        if isinstance(node, exp.Filter | exp.AggFunc) or function_name(node) in MERGEABLE and _is_call(node):
+        unknown = isinstance(node, exp.Anonymous) and function_name(node) in MERGEABLE
+        if unknown or isinstance(node, exp.Filter | exp.AggFunc):
             return exp.column(self._metric(node), quoted=True)
         copy = node.copy()
         if isinstance(node, exp.Window):  # sum(count(*)) over (…): the outer call is no aggregate
@@ -194,13 +213,15 @@ class StageBuilder:
             child.replace(self._rewrite(child, aliases))
         return copy
 
-    def _grouping(self, node: exp.Expression) -> exp.Expression:
+    def _grouping(self, node: exp.Expr) -> exp.Expr:
         if self.grouping_sets is None:
             raise QueryError(f"'{sql(node)}' needs GROUPING SETS, ROLLUP or CUBE in the GROUP BY.")
         of_sets = [key.name for key in self.keys]
         asked = arguments(node)
         is_id = function_name(node) == "grouping_id"
-        names = self.order if is_id and not asked else [self.key_of.get(self._canonical(item)) for item in asked]
+        names = (
+            self.order if is_id and not asked else [self.key_of.get(self._canonical(item)) for item in asked]
+        )
         if asked and None in names:
             raise QueryError(f"'{sql(node)}' names something that is not a group key.")
         bits = []
@@ -213,12 +234,14 @@ class StageBuilder:
 
     # -- aggregates --------------------------------------------------------------------------------
 
-    def _metric(self, node: exp.Expression) -> str:
+    def _metric(self, node: exp.Expr) -> str:
         call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
         name = function_name(call)
         distinct = isinstance(call.this, exp.Distinct) and name not in PLAIN_WHEN_DISTINCT
         if name not in (DISTINCT if distinct else MERGEABLE):
-            raise NotMergeable(f"{name}({'DISTINCT …' if distinct else '…'}) is not kept as partial aggregates")
+            raise NotMergeable(
+                f"{name}({'DISTINCT …' if distinct else '…'}) is not kept as partial aggregates"
+            )
         asked = arguments(call)
         if len(asked) > (2 if name.endswith("_by") else 1) and name != "count":
             raise NotMergeable(f"'{sql(call)}' has more arguments than are kept as partial aggregates")
@@ -229,8 +252,12 @@ class StageBuilder:
             return self.metrics[key].name
         star = [isinstance(arg, exp.Star) for arg in asked]
         if any(arg.find(exp.AggFunc, exp.Window) for arg in asked):
-            raise QueryError(f"'{sql(node)}' is an aggregate of an aggregate; compute the inner one in a subquery.")
-        columns = tuple("*" if is_star else self._row_column(arg) for is_star, arg in zip(star, asked, strict=True))
+            raise QueryError(
+                f"'{sql(node)}' is an aggregate of an aggregate; compute the inner one in a subquery."
+            )
+        columns = tuple(
+            "*" if is_star else self._row_column(arg) for is_star, arg in zip(star, asked, strict=True)
+        )
         where = self._row_column(condition) if condition is not None else None
         set_name = self._distinct_set(columns, where) if distinct else None
         metric = Metric(self.names.new(self._canonical(node)), name, columns, where, set_name, sql(node))
@@ -248,7 +275,7 @@ class StageBuilder:
 
     # -- rows --------------------------------------------------------------------------------------
 
-    def _row_column(self, node: exp.Expression, role: str = "argument") -> str:
+    def _row_column(self, node: exp.Expr, role: str = "argument") -> str:
         """The column of the rows below that holds an expression. A key has one of its own: grouping
         sets blank it out, and a distinct value may stand beside it."""
         known = known_before_closing(self.window)
@@ -264,12 +291,8 @@ class StageBuilder:
             self.row_columns[key] = (sql(node), self.names.new(name))
         return self.row_columns[key][1]
 
-    def _canonical(self, node: exp.Expression) -> str:
+    def _canonical(self, node: exp.Expr) -> str:
         return canonical(node, self.unqualified)
-
-
-def _is_call(node: exp.Expression) -> bool:
-    return isinstance(node, exp.Func)
 
 
 def _with_slices(select: exp.Select, window: Window) -> exp.Select:
@@ -297,7 +320,10 @@ def _hand_up(select: exp.Select, window: Window) -> None:
     kept = [
         item
         for item in select.expressions
-        if not (item.output_name.lower() in (WINDOW_START, WINDOW_END, WINDOW_TIME) and item.output_name.lower() not in known)
+        if not (
+            item.output_name.lower() in (WINDOW_START, WINDOW_END, WINDOW_TIME)
+            and item.output_name.lower() not in known
+        )
     ]
     if not any(isinstance(item, exp.Star) for item in kept):
         stars = [item for item in kept if item.is_star]
@@ -326,7 +352,7 @@ def check_path(select: exp.Select, window: Window, sources: Sequence[Source]) ->
                 raise NotMergeable(f"'{sql(node)}' uses {kind} below the aggregate")
 
 
-def _row_level_expressions(select: exp.Select) -> list[exp.Expression]:
+def _row_level_expressions(select: exp.Select) -> list[exp.Expr]:
     parts = list(select.expressions)
     for clause in ("where", "joins", "laterals"):
         value = select.args.get(clause)

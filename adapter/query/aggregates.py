@@ -66,7 +66,9 @@ def _moments(finish: str) -> Aggregate:
 
 _COUNT = _one("count({args})", "sum", "coalesce({value}, 0)")
 _AVG = Aggregate(
-    {"sum": "sum({0}){filter}", "n": "count({0}){filter}"}, {"sum": "sum({sum})", "n": "sum({n})"}, "{sum} / nullif({n}, 0)"
+    {"sum": "sum({0}){filter}", "n": "count({0}){filter}"},
+    {"sum": "sum({sum})", "n": "sum({n})"},
+    "{sum} / nullif({n}, 0)",
 )
 _VAR_SAMP = _moments("case when {n} > 1 then {m2} / ({n} - 1) end")
 _STD_SAMP = _moments("case when {n} > 1 then sqrt({m2} / ({n} - 1)) end")
@@ -99,7 +101,9 @@ MERGEABLE: Mapping[str, Aggregate] = {
     "stddev_samp": _STD_SAMP,
     "stddev_pop": _moments("sqrt({m2} / nullif({n}, 0))"),
     "approx_count_distinct": _one(
-        "hll_sketch_agg(cast({0} as string), 12)", "hll_union_agg", "coalesce(hll_sketch_estimate({value}), 0)"
+        "hll_sketch_agg(cast({0} as string), 12)",
+        "hll_union_agg",
+        "coalesce(hll_sketch_estimate({value}), 0)",
     ),
 }
 """Spark's name of an aggregate → how it is kept. ``any`` is ``bool_or``, printed so by the dialect."""
@@ -117,5 +121,7 @@ DISTINCT: Mapping[str, Aggregate] = {
 }
 """The same for aggregates over DISTINCT values; they share a distinct set per argument."""
 
-PLAIN_WHEN_DISTINCT = frozenset({"min", "max", "any_value", "bool_and", "bool_or", "every", "some", "bit_and", "bit_or"})
+PLAIN_WHEN_DISTINCT = frozenset(
+    {"min", "max", "any_value", "bool_and", "bool_or", "every", "some", "bit_and", "bit_or"}
+)
 """Functions for which DISTINCT changes nothing."""

@@ -16,7 +16,7 @@ from sqlglot import exp
 from .dialect import remove_with, with_clause
 from .errors import QueryError
 
-Environment = Mapping[str, tuple[exp.Query, list[exp.Expression]]]
+Environment = Mapping[str, tuple[exp.Query, list[exp.Expr]]]
 
 
 def inline(query: exp.Query, outer: Environment | None = None) -> exp.Query:
@@ -28,7 +28,9 @@ def inline(query: exp.Query, outer: Environment | None = None) -> exp.Query:
     names = dict(outer or {})
     if clause := with_clause(query):
         if clause.recursive:
-            raise QueryError("WITH RECURSIVE can't be kept up to date from a stream; compute it in a table model.")
+            raise QueryError(
+                "WITH RECURSIVE can't be kept up to date from a stream; compute it in a table model."
+            )
         for cte in clause.expressions:
             columns = cte.args["alias"].args.get("columns") or []
             names[cte.alias.lower()] = (inline(cte.this, names), columns)
@@ -37,7 +39,7 @@ def inline(query: exp.Query, outer: Environment | None = None) -> exp.Query:
     return query
 
 
-def _replace(node: exp.Expression, names: Environment) -> None:
+def _replace(node: exp.Expr, names: Environment) -> None:
     for child in list(node.iter_expressions()):
         if isinstance(child, exp.Query) and with_clause(child):
             inline(child, names)

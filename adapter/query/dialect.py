@@ -25,9 +25,13 @@ def parse(sql: str) -> exp.Query:
         details = getattr(error, "errors", None) or [{}]
         where, near = details[0].get("line"), details[0].get("highlight")
         place = f" at line {where}, near '{near}'" if where and near else ""
-        raise QueryError(f"The query doesn't parse{place}: {details[0].get('description') or error}") from error
+        raise QueryError(
+            f"The query doesn't parse{place}: {details[0].get('description') or error}"
+        ) from error
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        found = "nothing" if not trees else f"{len(trees)} statements" if len(trees) > 1 else trees[0].key.upper()
+        found = (
+            "nothing" if not trees else f"{len(trees)} statements" if len(trees) > 1 else trees[0].key.upper()
+        )
         raise QueryError(f"A streaming model is one SELECT; found {found}.")
     tree = trees[0]
     while isinstance(tree, exp.Subquery) and not tree.alias:
@@ -35,7 +39,7 @@ def parse(sql: str) -> exp.Query:
     return tree
 
 
-def sql(tree: exp.Expression, pretty: bool = False) -> str:
+def sql(tree: exp.Expr, pretty: bool = False) -> str:
     """The text of a tree."""
     return tree.sql(dialect=DIALECT, pretty=pretty)
 
@@ -55,25 +59,25 @@ def remove_with(query: exp.Query) -> None:
     query.set("with_" if "with_" in query.args else "with", None)
 
 
-def function_name(node: exp.Expression) -> str:
+def function_name(node: exp.Expr) -> str:
     """Spark's name of a function call, in lower case."""
     name = node.name if isinstance(node, exp.Anonymous) else sql(node).partition("(")[0]
     return name.strip().lower()
 
 
-def arguments(node: exp.Expression) -> list[exp.Expression]:
+def arguments(node: exp.Expr) -> list[exp.Expr]:
     """The arguments of a function call in order."""
-    found: list[exp.Expression] = []
+    found: list[exp.Expr] = []
     for value in node.args.values():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, exp.Distinct):
                 found.extend(item.expressions)
-            elif isinstance(item, exp.Expression):
+            elif isinstance(item, exp.Expr):
                 found.append(item)
     return found
 
 
-def walk_same_query(node: exp.Expression) -> Iterator[exp.Expression]:
+def walk_same_query(node: exp.Expr) -> Iterator[exp.Expr]:
     """A node and what is under it, leaving out subqueries."""
     yield node
     for child in node.iter_expressions():
@@ -81,7 +85,7 @@ def walk_same_query(node: exp.Expression) -> Iterator[exp.Expression]:
             yield from walk_same_query(child)
 
 
-def canonical(node: exp.Expression, unqualified: Collection[str] = ()) -> str:
+def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
     """Text for comparing two expressions: without quotes, case of names, or qualifiers of the
     columns named in `unqualified`."""
     copy = node.copy()

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from .dialect import parse, sql
-from .plan import AggregateStage, Plan, RowsStage
-from .program import Level, Program, Rows, StatePart, Step, StreamInput
-from .sliced import SlicedStage
 from .kept import KeptRows
+from .plan import AggregateStage, Plan, RowsStage
+from .program import Level, Program, Rows, Step, StreamInput
+from .sliced import SlicedStage
 
 SIGNATURE_VERSION = 1
 

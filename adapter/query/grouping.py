@@ -14,7 +14,7 @@ from .dialect import canonical
 class Grouping:
     """The keys in the order Spark numbers them, and the keys of each grouping set."""
 
-    keys: tuple[exp.Expression, ...]
+    keys: tuple[exp.Expr, ...]
     sets: tuple[tuple[int, ...], ...] | None
     """Positions in `keys`; None for a plain GROUP BY."""
 
@@ -24,27 +24,29 @@ def grouping(select: exp.Select) -> Grouping:
     group = select.args["group"]
     if group.args.get("all"):
         return Grouping(tuple(item.unalias() for item in select.expressions if not _aggregates(item)), None)
-    keys: list[exp.Expression] = []
+    keys: list[exp.Expr] = []
     seen: dict[str, int] = {}
 
-    def position(node: exp.Expression) -> int:
-        node = _resolve(node.this if isinstance(node, exp.Paren) else node, select)
+    def position(node: exp.Expr) -> int:
+        node = resolve(node.this if isinstance(node, exp.Paren) else node, select)
         text = canonical(node)
         if text not in seen:
             seen[text] = len(keys)
             keys.append(node)
         return seen[text]
 
-    def members(node: exp.Expression) -> tuple[int, ...]:
+    def members(node: exp.Expr) -> tuple[int, ...]:
         return tuple(position(item) for item in (node.expressions if isinstance(node, exp.Tuple) else [node]))
 
-    def sets_of(node: exp.Expression) -> list[tuple[int, ...]]:
+    def sets_of(node: exp.Expr) -> list[tuple[int, ...]]:
         if isinstance(node, exp.Rollup | exp.Cube):
             parts = [members(item) for item in node.expressions]
             if isinstance(node, exp.Rollup):
                 chosen = [parts[:length] for length in range(len(parts), -1, -1)]
             else:
-                chosen = [list(some) for size in range(len(parts), -1, -1) for some in combinations(parts, size)]
+                chosen = [
+                    list(some) for size in range(len(parts), -1, -1) for some in combinations(parts, size)
+                ]
             return [tuple(key for part in some for key in part) for some in chosen]
         return [members(node)]
 
@@ -63,22 +65,30 @@ def grouping(select: exp.Select) -> Grouping:
             plain = []
     if not factors:
         return Grouping(tuple(keys), None)
-    sets = [tuple(dict.fromkeys([*plain, *(key for part in some for key in part)])) for some in product(*factors)]
+    sets = [
+        tuple(dict.fromkeys([*plain, *(key for part in some for key in part)])) for some in product(*factors)
+    ]
     return Grouping(tuple(keys), tuple(sets))
 
 
-def _resolve(node: exp.Expression, select: exp.Select) -> exp.Expression:
-    """The expression behind an ordinal or an alias. As in Spark a column goes before an alias: an
-    alias that is made from a column of its own name is taken for the column."""
+def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
+    """The expression behind an ordinal or an alias of GROUP BY.
+
+    As in Spark a column goes before an alias: an alias that is made from a column of its own name is
+    taken for the column.
+    """
     if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.this) <= len(select.expressions):
-        return select.expressions[int(node.this) - 1].unalias()
+        item: exp.Expr = select.expressions[int(node.this) - 1]
+        return item.unalias()
     if isinstance(node, exp.Column) and not node.table:
         for item in select.expressions:
             if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
-                names = {column.name.lower() for column in item.this.find_all(exp.Column)}
-                return node if node.name.lower() in names and not isinstance(item.this, exp.Column) else item.this
+                made: exp.Expr = item.this
+                names = {column.name.lower() for column in made.find_all(exp.Column)}
+                is_column = node.name.lower() in names and not isinstance(made, exp.Column)
+                return node if is_column else made
     return node
 
 
-def _aggregates(item: exp.Expression) -> bool:
+def _aggregates(item: exp.Expr) -> bool:
     return item.find(exp.AggFunc) is not None

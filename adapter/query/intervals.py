@@ -28,7 +28,15 @@ _UNITS = {
     "millisecond": MILLISECOND,
     "microsecond": 1,
 }
-_SHORT = {"w": "week", "d": "day", "h": "hour", "m": "minute", "min": "minute", "s": "second", "sec": "second"}
+_SHORT = {
+    "w": "week",
+    "d": "day",
+    "h": "hour",
+    "m": "minute",
+    "min": "minute",
+    "s": "second",
+    "sec": "second",
+}
 _SHORT |= {"ms": "millisecond", "us": "microsecond"}
 _PART = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
 
@@ -53,7 +61,9 @@ def parse(text: object, what: str = "interval") -> int:
         unit = match[2].lower()
         unit = _SHORT.get(unit, unit[:-1] if unit.endswith("s") else unit)
         if unit in ("month", "quarter", "year"):
-            raise QueryError(f"{what} '{source}': a {unit} has no fixed length; write days, hours or minutes.")
+            raise QueryError(
+                f"{what} '{source}': a {unit} has no fixed length; write days, hours or minutes."
+            )
         if unit not in _UNITS:
             break
         total += number * _UNITS[unit]

@@ -32,7 +32,12 @@ class KeptRows:
 
     def emit(self) -> list[Step]:
         """The rows of the windows that have closed."""
-        return [Step(self.stage.name, self._windows(f"(select * from state where part = '{self.part}')", clock=True))]
+        return [
+            Step(
+                self.stage.name,
+                self._windows(f"(select * from state where part = '{self.part}')", clock=True),
+            )
+        ]
 
     def batch(self) -> list[Step]:
         """The rows of all windows."""

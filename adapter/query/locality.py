@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from .dialect import sql, walk_same_query
 from .errors import QueryError
+from .grouping import resolve
 
 Columns = Mapping[str, str]
 """Output column (lower case) → the window column it carries."""
@@ -23,13 +24,13 @@ class Source:
     """A relation in FROM or JOIN."""
 
     alias: str
-    node: exp.Expression
+    node: exp.Expr
     kind: str
     window_columns: Columns
     join: exp.Join | None = None
 
 
-def window_column(node: exp.Expression, sources: Sequence[Source]) -> str | None:
+def window_column(node: exp.Expr, sources: Sequence[Source]) -> str | None:
     """Which window column an expression is, if it is one."""
     if not isinstance(node, exp.Column):
         return None
@@ -72,7 +73,7 @@ def check(select: exp.Select, sources: Sequence[Source], outputs: Columns) -> No
     group = select.args.get("group")
     if group and not group.args.get("all"):
         keys = [key for item in group.expressions for key in (item, *item.find_all(exp.Column))]
-        named = [_by_ordinal_or_alias(key, select) for key in keys]
+        named = [resolve(key, select) for key in keys]
         if not any(window_column(key, sources) == "window_end" for key in named):
             raise QueryError(
                 f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it."
@@ -82,7 +83,9 @@ def check(select: exp.Select, sources: Sequence[Source], outputs: Columns) -> No
             "An aggregate over window results without GROUP BY mixes windows; add GROUP BY window_start, window_end."
         )
     if select.args.get("distinct") and "window_end" not in outputs.values():
-        raise QueryError("SELECT DISTINCT over window results mixes windows; put window_end into the select list.")
+        raise QueryError(
+            "SELECT DISTINCT over window results mixes windows; put window_end into the select list."
+        )
     for source in sources:
         if source.join is not None:
             _check_join(source, sources)
@@ -92,24 +95,16 @@ def check_ranks(select: exp.Select, sources: Sequence[Source]) -> None:
     """Passes a SELECT whose OVER clauses are partitioned by ``window_end``."""
     for item in [*select.expressions, select.args.get("qualify")]:
         for window in item.find_all(exp.Window) if item else ():
-            if not any(window_column(key, sources) == "window_end" for key in window.args.get("partition_by") or ()):
+            if not any(
+                window_column(key, sources) == "window_end" for key in window.args.get("partition_by") or ()
+            ):
                 raise QueryError(
                     f"'{sql(window)}' ranks rows of different windows together; write PARTITION BY "
                     "window_start, window_end, ….",
                 )
 
 
-def _by_ordinal_or_alias(key: exp.Expression, select: exp.Select) -> exp.Expression:
-    if isinstance(key, exp.Literal) and key.is_int and 0 < int(key.this) <= len(select.expressions):
-        return select.expressions[int(key.this) - 1].unalias()
-    if isinstance(key, exp.Column) and not key.table:
-        for item in select.expressions:
-            if isinstance(item, exp.Alias) and item.alias.lower() == key.name.lower():
-                return item.this
-    return key
-
-
-def _aggregates(item: exp.Expression) -> bool:
+def _aggregates(item: exp.Expr) -> bool:
     return any(
         isinstance(node, exp.AggFunc) and not isinstance(node.parent, exp.Window)
         for node in walk_same_query(item)

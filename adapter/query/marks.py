@@ -20,7 +20,7 @@ _STREAM = "stream"
 _STAGE = "stage"
 
 
-def window_of(node: exp.Expression) -> Window | None:
+def window_of(node: exp.Expr) -> Window | None:
     """The window function a SELECT stands for, if it does."""
     for hint in _hints(node):
         if isinstance(hint, exp.Anonymous) and hint.name.lower() in windows.KINDS:
@@ -29,12 +29,12 @@ def window_of(node: exp.Expression) -> Window | None:
     return None
 
 
-def marked_as_stream(node: exp.Expression) -> bool:
+def marked_as_stream(node: exp.Expr) -> bool:
     """Whether a SELECT is what ``stream()`` prints."""
     return any(hint.name.upper() == windows.STREAM.upper() for hint in _hints(node))
 
 
-def _hints(node: exp.Expression) -> list[exp.Expression]:
+def _hints(node: exp.Expr) -> list[exp.Expr]:
     hint = node.args.get("hint") if isinstance(node, exp.Select) else None
     return hint.expressions if hint else []
 
@@ -43,7 +43,8 @@ def input_of(select: exp.Select) -> exp.Query:
     """The query under a window function: ``select * from relation``."""
     source = from_clause(select)
     assert source is not None
-    return source.this.this
+    query: exp.Query = source.this.this
+    return query
 
 
 def mark_streams(tree: exp.Query) -> None:
@@ -89,7 +90,7 @@ def _mark(table: exp.Table) -> None:
     table.meta[_STREAM] = True
 
 
-def is_stream(table: exp.Expression) -> bool:
+def is_stream(table: exp.Expr) -> bool:
     """Whether a table is read as a stream."""
     return bool(table.meta.get(_STREAM))
 
@@ -115,12 +116,12 @@ def stage_result(result: StageResult) -> exp.Select:
     return select
 
 
-def result_of(node: exp.Expression) -> StageResult | None:
+def result_of(node: exp.Expr) -> StageResult | None:
     """The mark that `stage_result` left."""
     return node.meta.get(_STAGE)
 
 
-def windows_under(tree: exp.Expression) -> Iterator[exp.Select]:
+def windows_under(tree: exp.Expr) -> Iterator[exp.Select]:
     """The window functions under a node, outermost first."""
     for select in tree.find_all(exp.Select):
         if window_of(select):

@@ -97,11 +97,6 @@ class Plan:
     """Relations read afresh at each micro-batch."""
 
     @property
-    def sliced(self) -> bool:
-        """Whether any of it is kept as partial aggregates."""
-        return any(isinstance(stage, AggregateStage) for stage in self.stages)
-
-    @property
     def shape(self) -> Mapping[str, bool]:
         """What a materialization may ask of a query."""
         windows = [stage.window for stage in self.stages if isinstance(stage, AggregateStage)]

@@ -31,6 +31,7 @@ from .dialect import canonical, from_clause, function_name, parse, sql, walk_sam
 from .errors import QueryError
 from .locality import Columns, Source, check, check_ranks, output_columns
 from .plan import AggregateStage, Plan, RowsStage, Stream
+from .ties import break_ties
 from .windows import Window
 
 STATIC, ROWS, WINDOWED, RESULT = "static", "rows", "windowed", "result"
@@ -89,7 +90,8 @@ class _Planner:
         output = sql(query)
         needed = self._needed_columns(query)
         streams = tuple(
-            replace(stream, columns=needed, event_time=self._event_time(stream)) for stream in self.streams.values()
+            replace(stream, columns=needed, event_time=self._event_time(stream))
+            for stream in self.streams.values()
         )
         return Plan(streams, tuple(self.stages.values()), output, tuple(self.static))
 
@@ -121,7 +123,9 @@ class _Planner:
                     view += "_2"
                 stream = self.streams[relation.lower()] = Stream(relation, view, None, None)
             if not table.alias:
-                table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=table.this.quoted)))
+                table.set(
+                    "alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=table.this.quoted))
+                )
             table.set("this", exp.to_identifier(stream.view))
             table.set("db", None)
             table.set("catalog", None)
@@ -138,12 +142,14 @@ class _Planner:
 
     # -- the visit ---------------------------------------------------------------------------------
 
-    def _visit(self, node: exp.Expression) -> Info:
+    def _visit(self, node: exp.Expr) -> Info:
         if isinstance(node, exp.Subquery):
             info = self._visit(node.this)
             for join in node.args.get("joins") or ():
                 if info.kind != STATIC or self._visit(join.this).kind != STATIC:
-                    raise QueryError(f"'{sql(node)}' joins streams in brackets; write the joins one after another.")
+                    raise QueryError(
+                        f"'{sql(node)}' joins streams in brackets; write the joins one after another."
+                    )
             return info
         if isinstance(node, exp.Table):
             return Info(ROWS if marks.is_stream(node) else STATIC)
@@ -209,6 +215,7 @@ class _Planner:
         sources = self._sources(select)
         outputs = output_columns(select, sources)
         check(select, sources, outputs)
+        break_ties(select)
         level = max(self._levels.pop(id(source.node), 0) for source in sources)
         return Info(RESULT, outputs, level)
 
@@ -218,9 +225,11 @@ class _Planner:
         if kinds == {STATIC}:
             return Info(STATIC)
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
-        if kinds == {ROWS} or kinds == {ROWS, STATIC} and plain:
+        if kinds == {ROWS} or (kinds == {ROWS, STATIC} and plain):
             if not plain or STATIC in kinds:
-                raise QueryError(f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{sql(node)[:80]}'.")
+                raise QueryError(
+                    f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{sql(node)[:80]}'."
+                )
             return Info(ROWS)
         if kinds == {WINDOWED} and plain:
             return Info(WINDOWED, _common(sides), max(side.level for side in sides))
@@ -234,11 +243,13 @@ class _Planner:
         sides = [self._visit(node.this), self._visit(node.expression)]
         columns = _common(sides)
         if not plain and WINDOW_END not in columns.values():
-            raise QueryError(f"{node.key.upper()} compares rows of different windows; put window_end into both sides.")
+            raise QueryError(
+                f"{node.key.upper()} compares rows of different windows; put window_end into both sides."
+            )
         return Info(RESULT, columns, max(side.level for side in sides))
 
     def _sources(self, select: exp.Select) -> list[Source]:
-        nodes: list[tuple[exp.Expression, exp.Join | None]] = []
+        nodes: list[tuple[exp.Expr, exp.Join | None]] = []
         if source := from_clause(select):
             nodes.append((source.this, None))
         nodes += [(join.this, join) for join in select.args.get("joins") or ()]
@@ -290,10 +301,14 @@ class _Planner:
         builder = StageBuilder(select, sources, window)
         check_ranks(select, sources)
         if limit := select.args.get("limit"):
-            raise QueryError(f"'{sql(limit).strip()}' cuts off rows across windows; filter on a ROW_NUMBER() instead.")
+            raise QueryError(
+                f"'{sql(limit).strip()}' cuts off rows across windows; filter on a ROW_NUMBER() instead."
+            )
         outputs = output_columns(select, sources)
         if select.args.get("distinct") and WINDOW_END not in outputs.values():
-            raise QueryError("SELECT DISTINCT over window results mixes windows; put window_end into the select list.")
+            raise QueryError(
+                "SELECT DISTINCT over window results mixes windows; put window_end into the select list."
+            )
         key = canonical(select)
         stage = self.stages.get(key)
         if stage is None:
@@ -315,7 +330,7 @@ class _Planner:
         select.replace(marks.stage_result(result))
         return Info(RESULT, outputs, level + 1)
 
-    def _check_path(self, node: exp.Expression, window: Window) -> None:
+    def _check_path(self, node: exp.Expr, window: Window) -> None:
         while isinstance(node, exp.Subquery):
             node = node.this
         if isinstance(node, exp.Select) and not marks.window_of(node):
@@ -323,7 +338,7 @@ class _Planner:
             check_path(node, window, sources)
             self._check_path(next(source.node for source in sources if source.kind == WINDOWED), window)
 
-    def _keep_rows(self, node: exp.Expression, reason: str) -> None:
+    def _keep_rows(self, node: exp.Expr, reason: str) -> None:
         """Puts kept rows in the place of every window function under a node."""
         for select in list(marks.windows_under(node)):
             window = marks.window_of(select)
@@ -349,19 +364,21 @@ class _Planner:
     def _new_name(self) -> str:
         return f"stage_{len(self.stages) + 1}"
 
-    def _streams_under(self, node: exp.Expression) -> tuple[str, ...]:
+    def _streams_under(self, node: exp.Expr) -> tuple[str, ...]:
         names = (table.name for table in node.find_all(exp.Table) if marks.is_stream(table))
         return tuple(dict.fromkeys(names))
 
 
-def function_name_is_aggregate(node: exp.Expression) -> bool:
+def function_name_is_aggregate(node: exp.Expr) -> bool:
     """Whether a call is an aggregate that sqlglot doesn't know as one."""
     return isinstance(node, exp.Anonymous) and node.name.lower() in _AGGREGATE_NAMES
 
 
 def _common(sides: Sequence[Info]) -> dict[str, str]:
     first, second = sides
-    return {name: kind for name, kind in first.window_columns.items() if second.window_columns.get(name) == kind}
+    return {
+        name: kind for name, kind in first.window_columns.items() if second.window_columns.get(name) == kind
+    }
 
 
 def _check_row_level(select: exp.Select, sources: Sequence[Source]) -> None:
@@ -397,7 +414,9 @@ def _check_joins(sources: Sequence[Source]) -> None:
         if source.join is not None:
             keeps_left = side in ("LEFT", "FULL") or kind in ("SEMI", "ANTI")
             keeps_right = side in ("RIGHT", "FULL")
-            if (keeps_right and source.kind == STATIC) or (keeps_left and not streaming and source.kind != STATIC):
+            if (keeps_right and source.kind == STATIC) or (
+                keeps_left and not streaming and source.kind != STATIC
+            ):
                 raise QueryError(
                     f"The {side} JOIN with '{source.alias}' keeps every row of a table that is not a stream, so each "
                     "micro-batch would put them out again; put the stream on the left of a LEFT JOIN."
@@ -431,7 +450,7 @@ def _is_input_of_window(select: exp.Select) -> bool:
 
 def _column_of_stream(below: exp.Query, column: str) -> str | None:
     """The column of the stream that a time column is, through SELECTs that only pass it on."""
-    node: exp.Expression = below
+    node: exp.Expr = below
     while True:
         while isinstance(node, exp.Subquery):
             node = node.this
@@ -455,5 +474,5 @@ def _column_of_stream(below: exp.Query, column: str) -> str | None:
         node = streams[0]
 
 
-def _tables(node: exp.Expression) -> list[exp.Table]:
+def _tables(node: exp.Expr) -> list[exp.Table]:
     return list(node.find_all(exp.Table))

@@ -45,15 +45,24 @@ class SlicedStage:
         if self.window.grows:
             steps.append(Step(self.input, self._on_time()))
             steps += [
-                Step(self._new(members), self._new_values(members), persist=True, initial=self._first_values(members))
+                Step(
+                    self._new(members),
+                    self._new_values(members),
+                    persist=True,
+                    initial=self._first_values(members),
+                )
                 for members in self.stage.distinct_sets
             ]
         return steps
 
     def parts(self) -> list[StatePart]:
         """The kinds of state rows."""
-        slices = self._unioned([self._partials(), *(self._changes(m, False) for m in self._first_sight_sets())])
-        initial = self._unioned([self._partials(), *(self._changes(m, True) for m in self._first_sight_sets())])
+        slices = self._unioned(
+            [self._partials(), *(self._changes(m, False) for m in self._first_sight_sets())]
+        )
+        initial = self._unioned(
+            [self._partials(), *(self._changes(m, True) for m in self._first_sight_sets())]
+        )
         parts = [StatePart(self.slices, slices, self._fold_slices(), initial)]
         for members in self.stage.distinct_sets:
             if self.window.grows:
@@ -212,7 +221,7 @@ class SlicedStage:
                     f"select {shared}, {known} as {SLICE_END}, {number} as condition, -1 as sign from {new} "
                     f"where {first} < {known}"
                 )
-        made = {}
+        made: dict[str, str] = {}
         for metric in metrics:
             number = members.filters.index(metric.metric.filter)
             only = f" filter (where condition = {number})" if len(members.filters) > 1 else ""
@@ -244,7 +253,9 @@ class SlicedStage:
         source = f"select * from state cross join clock where part = '{self.slices}' and {live()}"
         if self.window.grows:
             until = f"timestamp_micros({self.window.end_until(AFTER)})"
-            columns = [c for c in [*self.slice, *self.keys, *map(quote, self._all_columns())] if c != SLICE_END]
+            columns = [
+                c for c in [*self.slice, *self.keys, *map(quote, self._all_columns())] if c != SLICE_END
+            ]
             source = (
                 f"select {', '.join(columns)}, greatest({SLICE_END}, {until}) as {SLICE_END}\n"
                 f"  from state cross join clock where part = '{self.slices}' and {live()}"
@@ -267,7 +278,9 @@ class SlicedStage:
         metrics = self.metrics if self.window.grows else self.plain
         return [name for metric in metrics for name in metric.columns()]
 
-    def _lifted(self, relation: str, keys: Sequence[str], metrics: Sequence[_MetricColumns], order: str = "") -> str:
+    def _lifted(
+        self, relation: str, keys: Sequence[str], metrics: Sequence[_MetricColumns], order: str = ""
+    ) -> str:
         """`relation` with the columns that can be merged."""
         if not any(metric.aggregate.lift for metric in metrics):
             return relation
@@ -280,7 +293,9 @@ class SlicedStage:
         lifts = [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.lift().items()]
         return f"(select *, {', '.join(lifts)} from (select *, {', '.join(centers)} from {relation}))"
 
-    def _merged(self, relation: str, keys: Sequence[str], metrics: Sequence[_MetricColumns] | None = None) -> str:
+    def _merged(
+        self, relation: str, keys: Sequence[str], metrics: Sequence[_MetricColumns] | None = None
+    ) -> str:
         """State rows with equal keys made into one, in state columns."""
         if metrics is None:
             metrics = self.metrics if self.window.grows else self.plain
@@ -304,7 +319,9 @@ class SlicedStage:
         steps = []
         if self.window.grows:
             steps.append(Step(self.input, f"select * from {self.rows}"))
-            steps += [Step(self._new(members), self._first_values(members)) for members in self.stage.distinct_sets]
+            steps += [
+                Step(self._new(members), self._first_values(members)) for members in self.stage.distinct_sets
+            ]
         for part in self.parts():
             if not (self.window.grows and part.name != self.slices):
                 steps.append(Step(part.name, part.initial or part.append))
@@ -342,9 +359,13 @@ class SlicedStage:
         branches = [self._with_missing(f"(\n{plain}\n)", keys, self.plain)]
         for members in self.stage.distinct_sets:
             metrics = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
-            branches.append(self._with_missing(f"(\n{self._counted(members, metrics, clock)}\n)", keys, metrics))
+            branches.append(
+                self._with_missing(f"(\n{self._counted(members, metrics, clock)}\n)", keys, metrics)
+            )
         # Each column comes from one branch, so any aggregate that passes over NULL joins them.
-        made = [f"any_value({quote(c)}, true) as {quote(c)}" for metric in self.metrics for c in metric.columns()]
+        made = [
+            f"any_value({quote(c)}, true) as {quote(c)}" for metric in self.metrics for c in metric.columns()
+        ]
         listed = "\nunion all\n".join(branches)
         return f"select {', '.join([*keys, *made])}\nfrom (\n{listed}\n)\ngroup by {', '.join(keys)}"
 
@@ -367,7 +388,8 @@ class SlicedStage:
         for metric in metrics:
             flag = flags[members.filters.index(metric.metric.filter)]
             made += [
-                f"{text} filter (where {flag}) as {quote(name)}" for name, text in metric.make(sign="1").items()
+                f"{text} filter (where {flag}) as {quote(name)}"
+                for name, text in metric.make(sign="1").items()
             ]
         return (
             f"select {', '.join([*keys, *made])}\nfrom (\n"
@@ -389,11 +411,19 @@ class SlicedStage:
         ordered = f" order by {SLICE_END} rows between unbounded preceding and current row"
         lifted = self._lifted(f"(\n{slices}\n)", partition, self.metrics, ordered)
         over = f"over (partition by {', '.join(partition)}{ordered})"
-        running = [f"{text} {over} as {quote(name)}" for metric in self.metrics for name, text in metric.merge().items()]
-        next_slice = f"lead({SLICE_END}) over (partition by {', '.join(partition)} order by {SLICE_END}) as next_slice"
+        running = [
+            f"{text} {over} as {quote(name)}"
+            for metric in self.metrics
+            for name, text in metric.merge().items()
+        ]
+        next_slice = (
+            f"lead({SLICE_END}) over (partition by {', '.join(partition)} order by {SLICE_END}) as next_slice"
+        )
         totals = f"select {', '.join([*partition, SLICE_END, *running, next_slice])}\nfrom {lifted}"
         columns = [WINDOW_START, *self.keys]
-        columns += [f"{text} as {quote(name)}" for metric in self.metrics for name, text in metric.lower().items()]
+        columns += [
+            f"{text} as {quote(name)}" for metric in self.metrics for name, text in metric.lower().items()
+        ]
         first = f"unix_micros({SLICE_END})"
         if self.window.emit == "on_change":
             last = first
@@ -434,12 +464,15 @@ class _MetricColumns:
         where = f" filter (where {quote(condition)})" if condition else ""
         words = {"args": ", ".join(arguments), "filter": where, "sign": sign}
         return {
-            self.column(suffix): text.format(*arguments, **words) for suffix, text in self.aggregate.make.items()
+            self.column(suffix): text.format(*arguments, **words)
+            for suffix, text in self.aggregate.make.items()
         }
 
     def _named(self, text: str, lifted: bool) -> str:
         suffixes = self.aggregate.lift if lifted and self.aggregate.lift else self.aggregate.make
-        names = {suffix: quote(self._lifted_name(suffix) if lifted else self.column(suffix)) for suffix in suffixes}
+        names = {
+            suffix: quote(self._lifted_name(suffix) if lifted else self.column(suffix)) for suffix in suffixes
+        }
         return text.format(**names, **({_CENTER: quote(self.column(_CENTER))} if not lifted else {}))
 
     def _lifted_name(self, suffix: str) -> str:
@@ -447,11 +480,17 @@ class _MetricColumns:
 
     def lift(self) -> dict[str, str]:
         """Lifted column → expression over state columns; none where state columns merge as they are."""
-        return {self._lifted_name(suffix): self._named(text, False) for suffix, text in self.aggregate.lift.items()}
+        return {
+            self._lifted_name(suffix): self._named(text, False)
+            for suffix, text in self.aggregate.lift.items()
+        }
 
     def merge(self) -> dict[str, str]:
         """Lifted column → aggregate over rows of state."""
-        return {self._lifted_name(suffix): self._named(text, True) for suffix, text in self.aggregate.merge.items()}
+        return {
+            self._lifted_name(suffix): self._named(text, True)
+            for suffix, text in self.aggregate.merge.items()
+        }
 
     def lower(self) -> dict[str, str]:
         """State column → expression over merged lifted columns."""

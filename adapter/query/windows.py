@@ -96,7 +96,9 @@ class Window:
         return f"{self.kind}({self.time_col}, {lengths}{offset}{emit})"
 
 
-def make(kind: str, time_col: str, *lengths: object, offset: object = "0 seconds", emit: str = "every_step") -> Window:
+def make(
+    kind: str, time_col: str, *lengths: object, offset: object = "0 seconds", emit: str = "every_step"
+) -> Window:
     """A checked `Window` from the arguments of its macro, in the macro's order.
 
     Raises:
@@ -105,7 +107,9 @@ def make(kind: str, time_col: str, *lengths: object, offset: object = "0 seconds
     names = {"tumble": ("size",), "hop": ("slide", "size"), "cumulate": ("step", "max_size")}[kind]
     if len(lengths) != len(names):
         raise QueryError(f"{kind}() takes {' and '.join(names)}, found {len(lengths)} lengths.")
-    values = [intervals.parse(length, f"{kind}(): {name}") for name, length in zip(names, lengths, strict=True)]
+    values = [
+        intervals.parse(length, f"{kind}(): {name}") for name, length in zip(names, lengths, strict=True)
+    ]
     for name, value, text in zip(names, values, lengths, strict=True):
         if value <= 0:
             raise QueryError(f"{kind}(): {name} '{text}' must be longer than nothing.")

@@ -1,0 +1,322 @@
+"""What the planner makes of a model's text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import generate, planner, windows
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.plan import AggregateStage, Plan, RowsStage
+
+
+def window(kind: str, relation: str, *lengths: str, time: str = "ts", **options: Any) -> str:
+    return str(windows.expand(relation, windows.make(kind, time, *lengths, **options)))
+
+
+TUMBLE = window("tumble", "raw.bid", "10 minutes")
+CUMULATE = window("cumulate", "raw.view", "1 hour", "1 day")
+HOP = window("hop", "raw.bid", "5 minutes", "15 minutes")
+
+
+def aggregate(plan: Plan) -> AggregateStage:
+    (stage,) = plan.stages
+    assert isinstance(stage, AggregateStage)
+    return stage
+
+
+# -- stages ---------------------------------------------------------------------------------------
+
+
+def test_a_group_by_over_a_window_is_kept_as_partial_aggregates() -> None:
+    plan = planner.plan(
+        f"select window_start, window_end, channel, count(*) as n, sum(price) as s from {TUMBLE} group by 1, 2, 3"
+    )
+    stage = aggregate(plan)
+    assert stage.window == windows.make("tumble", "ts", "10 minutes")
+    assert [key.name for key in stage.keys] == ["channel"]
+    assert [(metric.name, metric.sql) for metric in stage.metrics] == [
+        ("count_all", "COUNT(*)"),
+        ("sum_price", "SUM(price)"),
+    ]
+    assert plan.output == "SELECT * FROM stage_1"
+
+
+def test_the_stream_is_the_table_under_the_function_and_its_time_a_column_of_it() -> None:
+    (stream,) = planner.plan(f"select * from {TUMBLE}").streams
+    assert (stream.relation, stream.event_time) == ("raw.bid", "ts")
+
+
+def test_the_time_is_followed_through_selects_that_pass_it_on() -> None:
+    text = f"""with a as (select at as ts, x from raw.bid where x > 0)
+        select window_start, window_end, count(*) as n from {window("tumble", "a", "1 hour")} group by all"""
+    (stream,) = planner.plan(text).streams
+    assert stream.event_time == "at"
+
+
+def test_a_computed_time_is_measured_on_the_rows() -> None:
+    text = f"""with a as (select to_timestamp(at) as ts from raw.bid)
+        select window_start, window_end, count(*) as n from {window("tumble", "a", "1 hour")} group by all"""
+    (stream,) = planner.plan(text).streams
+    assert stream.event_time is None
+
+
+def test_equal_stages_are_kept_once() -> None:
+    each = f"(select window_start, window_end, auction, count(*) as n from {HOP} group by all)"
+    most = f"(select window_start, window_end, max(n) as m from {each} group by window_start, window_end)"
+    plan = planner.plan(
+        f"select a.window_end, a.auction from {each} a join {most} m "
+        "on a.window_start = m.window_start and a.window_end = m.window_end and a.n >= m.m"
+    )
+    assert len(plan.stages) == 1
+
+
+def test_filters_over_one_argument_share_a_distinct_set() -> None:
+    stage = aggregate(
+        planner.plan(
+            f"""select window_start, window_end, count(distinct u) as a, count(distinct u) filter (where x) as b,
+            count(distinct u, v) as c, sum(distinct u) as d from {CUMULATE} group by window_start, window_end"""
+        )
+    )
+    assert [(s.columns, s.filters) for s in stage.distinct_sets] == [
+        (("u",), (None, "x")),
+        (("u", "v"), (None,)),
+    ]
+    assert [metric.distinct_set for metric in stage.metrics] == [
+        "distinct_u",
+        "distinct_u",
+        "distinct_u_v",
+        "distinct_u",
+    ]
+
+
+def test_a_key_that_is_also_counted_has_two_columns() -> None:
+    stage = aggregate(
+        planner.plan(
+            f"select window_start, window_end, u, count(distinct u) as n from {CUMULATE} group by 1, 2, 3"
+        )
+    )
+    assert stage.keys[0].name == "u"
+    assert stage.distinct_sets[0].columns == ("u_2",)
+
+
+def test_an_aggregate_that_is_used_twice_is_kept_once() -> None:
+    stage = aggregate(
+        planner.plan(
+            f"""select window_start, window_end, sum(x) / count(*) as mean, count(*) as n
+            from {TUMBLE} group by window_start, window_end having count(*) > 1 and n < 10"""
+        )
+    )
+    assert [metric.name for metric in stage.metrics] == ["sum_x", "count_all"]
+    assert stage.output.endswith("WHERE `count_all` > 1 AND (`count_all`) < 10")
+
+
+@pytest.mark.parametrize(
+    ("clause", "sets"),
+    [
+        ("grouping sets ((a, b), (a), ())", (("a", "b"), ("a",), ())),
+        ("rollup (a, b)", (("a", "b"), ("a",), ())),
+        ("cube (a, b)", (("a", "b"), ("a",), ("b",), ())),
+        ("a, rollup (b)", (("a", "b"), ("a",))),
+    ],
+)
+def test_grouping_sets(clause: str, sets: tuple[tuple[str, ...], ...]) -> None:
+    text = f"select window_start, window_end, a, b, count(*) as n from {TUMBLE} group by window_start, window_end, {clause}"
+    assert aggregate(planner.plan(text)).grouping_sets == sets
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        ("percentile(x, 0.5)", "percentile(…) is not kept as partial aggregates"),
+        ("collect_list(x)", "collect_list(…) is not kept as partial aggregates"),
+        ("count(distinct case when window_end > ts then x end)", "uses window_end below the aggregate"),
+    ],
+)
+def test_what_cannot_be_merged_keeps_its_rows(item: str, reason: str) -> None:
+    (stage,) = planner.plan(f"select window_start, window_end, {item} as v from {HOP} group by 1, 2").stages
+    assert isinstance(stage, RowsStage)
+    assert reason in stage.reason
+
+
+def test_a_ranking_over_rows_keeps_the_rows_of_open_windows() -> None:
+    plan = planner.plan(
+        f"""select * from (select *, row_number() over (partition by window_start, window_end order by x) as rn
+        from {TUMBLE}) where rn <= 3"""
+    )
+    (stage,) = plan.stages
+    assert isinstance(stage, RowsStage)
+    assert stage.reason == "row_number() over rows"
+
+
+def test_ties_are_broken_by_all_output_columns() -> None:
+    plan = planner.plan(
+        f"""select window_end, x, y, row_number() over (partition by window_start, window_end order by x desc) as rn
+        from {TUMBLE}"""
+    )
+    assert "ORDER BY x DESC, STRUCT(window_end, x, y)" in plan.output
+
+
+def test_a_window_over_the_result_of_a_window_is_a_level_above_it() -> None:
+    text = f"""with t as (select window_time as rt, count(*) as n from {TUMBLE}
+        group by window_start, window_end, window_time)
+        select window_start, window_end, sum(n) as n from {window("tumble", "t", "1 hour", time="rt")} group by 1, 2"""
+    plan = planner.plan(text)
+    assert [stage.level for stage in plan.stages] == [0, 1]
+    assert len(generate.program(plan).levels) == 2
+
+
+def test_a_window_function_alone_keeps_nothing() -> None:
+    plan = planner.plan(f"select window_end, x from {HOP} where x > 1")
+    assert plan.stages == ()
+    assert generate.program(plan).levels == ()
+
+
+# -- columns ----------------------------------------------------------------------------------------
+
+
+def test_only_columns_that_are_named_are_read() -> None:
+    (stream,) = planner.plan(
+        f"select window_start, window_end, sum(x) as s from {TUMBLE} group by all"
+    ).streams
+    assert stream.columns is not None
+    assert {"x", "ts"} <= set(stream.columns)
+    assert "y" not in stream.columns
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select * from {TUMBLE}",
+        f"select window_start, window_end, count(distinct struct(*)) as n from {TUMBLE} group by 1, 2",
+        f"select window_start, window_end, collect_list(struct(*)) as l from {TUMBLE} group by 1, 2",
+    ],
+)
+def test_a_star_that_reaches_the_result_reads_all_columns(text: str) -> None:
+    (stream,) = planner.plan(text).streams
+    assert stream.columns is None
+
+
+def test_the_star_of_an_import_cte_does_not() -> None:
+    text = f"""with source as (select * from raw.bid)
+        select window_start, window_end, sum(x) as s from {window("tumble", "source", "1 hour")} group by 1, 2"""
+    (stream,) = planner.plan(text).streams
+    assert stream.columns is not None
+
+
+# -- refusals ------------------------------------------------------------------------------------------
+
+REFUSED = [
+    ("select a from raw.bid", "The query reads no stream; wrap a relation of its FROM in a window function"),
+    ("select a, from where", "The query doesn't parse"),
+    ("select 1; select 2", "A streaming model is one SELECT; found 2 statements."),
+    ("drop table t", "A streaming model is one SELECT; found DROP."),
+    (
+        f"select channel, count(*) from {TUMBLE} group by channel",
+        "GROUP BY over tumble() needs window_start and window_end among its keys; window_start is not there.",
+    ),
+    (
+        f"select window_end, count(*) from {TUMBLE} group by window_end",
+        "GROUP BY over tumble() needs window_start and window_end among its keys; window_start is not there.",
+    ),
+    (
+        f"select window_start, window_end, sum(count(*)) from {TUMBLE} group by 1, 2",
+        "'SUM(COUNT(*))' is an aggregate of an aggregate; compute the inner one in a subquery.",
+    ),
+    (
+        f"select *, row_number() over (partition by channel order by x) as rn from {TUMBLE}",
+        "ranks rows of different windows together; write PARTITION BY window_start, window_end",
+    ),
+    (f"select * from {TUMBLE} limit 10", "'LIMIT 10' cuts off rows across windows"),
+    (
+        f"select a.n from (select window_start, window_end, count(*) as n from {TUMBLE} group by 1, 2) a join "
+        f"(select window_start, window_end, count(*) as m from {HOP} group by 1, 2) b on a.n = b.m",
+        "The join with 'b' compares rows of different windows; add ON a.window_start = b.window_start",
+    ),
+    (
+        f"select sum(n) from (select window_start, window_end, count(*) as n from {TUMBLE} group by 1, 2)",
+        "An aggregate over window results without GROUP BY mixes windows",
+    ),
+    (
+        "select x, count(*) from (select /*+ STREAM */ * from raw.bid) group by x",
+        "'GROUP BY x' over a whole stream without windows is not supported yet",
+    ),
+    (
+        f"select b.x from {window('tumble', '(select b.* from raw.bid b join raw.dim d on b.x = d.x)', '1 hour')} b",
+        "tumble() has raw.bid, raw.dim under it; mark the one that is the stream: {{ stream(ref('…')) }}.",
+    ),
+    (
+        f"select d.x from raw.dim d left join {TUMBLE} t on d.x = t.x",
+        "keeps every row of a table that is not a stream",
+    ),
+    (
+        f"select grouping(x) as g, window_start, window_end from {TUMBLE} group by window_start, window_end, x",
+        "needs GROUPING SETS, ROLLUP or CUBE in the GROUP BY",
+    ),
+    (
+        f"select window_start, window_end, x, count(*) from {TUMBLE} group by rollup (window_start, window_end, x)",
+        "window_start stands inside GROUPING SETS, ROLLUP or CUBE; put it before them",
+    ),
+    (
+        "with recursive a as (select 1) select * from a",
+        "WITH RECURSIVE can't be kept up to date from a stream",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "sentence"), REFUSED)
+def test_refused_with_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(QueryError) as refusal:
+        planner.plan(text)
+    assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            ("cumulate", "ts", "7 minutes", "1 hour"),
+            "max_size '1 hour' is not a multiple of step '7 minutes'",
+        ),
+        (("tumble", "ts", "10 parsecs"), "tumble(): size '10 parsecs' is not an interval"),
+        (("tumble", "ts", "1 month"), "a month has no fixed length"),
+        (("tumble", "ts", "0 seconds"), "size '0 seconds' must be longer than nothing"),
+        (("hop", "ts", "1 hour", "10 minutes"), "slide '1 hour' is longer than size '10 minutes'"),
+        (("tumble", "", "1 hour"), "time_col is empty"),
+    ],
+)
+def test_window_arguments_refused(call: tuple[str, ...], sentence: str) -> None:
+    kind, time, *lengths = call
+    with pytest.raises(QueryError) as refusal:
+        windows.make(kind, time, *lengths)
+    assert sentence in str(refusal.value)
+
+
+def test_offsets_are_taken_modulo_the_size() -> None:
+    ten = [
+        windows.make("tumble", "ts", "10 minutes", offset=offset)
+        for offset in ("-4 minutes", "6 minutes", "16 minutes")
+    ]
+    assert ten[0] == ten[1] == ten[2]
+
+
+def test_a_window_is_read_back_from_its_hint() -> None:
+    for made in (
+        windows.make("tumble", "my ts", "90 minutes", offset="-4 minutes"),
+        windows.make("hop", "ts", "5 minutes", "15 minutes"),
+        windows.make("cumulate", "ts", "1 minute", "1 day", emit="on_change"),
+    ):
+        (stream,) = planner.plan(f"select * from {windows.expand('t', made)}").streams
+        assert stream.event_time == made.time_col
+
+
+def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> None:
+    def signature(text: str) -> dict[str, object]:
+        return dict(generate.signature(planner.plan(text)))
+
+    base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} group by 1, 2, 3"
+    assert signature(base) == signature(base.replace("as n", "as m") + " having count(*) > 3")
+    assert signature(base) != signature(base.replace("count(*)", "sum(x)"))
+    assert signature(base) != signature(base.replace("1, 2, 3", "1, 2, 3, j"))
+    assert signature(base) != signature(base.replace(TUMBLE, HOP))
