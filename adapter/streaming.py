@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
@@ -65,6 +65,28 @@ def plan(node: Mapping[str, Any], sql: str) -> Plan:
                 "use materialized='streaming_table'."
             )
         return found
+
+
+def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> None:
+    """Passes event times that are timestamps.
+
+    Args:
+        node: the model.
+        columns: name, type (as Spark prints it) … of each event time.
+
+    Raises:
+        QueryError: one is not; how to make it one.
+    """
+    for name, kind, *_ in columns:
+        if not kind.startswith("timestamp"):
+            made = {"string": "to_timestamp", "bigint": "timestamp_millis", "int": "timestamp_seconds"}.get(
+                kind
+            )
+            conversion = f"{made}({name})" if made else f"cast({name} as timestamp)"
+            raise QueryError(
+                f"Model {node['name']}: the event time {name} is a {kind.upper()} and must be a TIMESTAMP. Convert it "
+                f"below the window function: WITH timed AS (SELECT *, {conversion} AS event_time FROM …)."
+            )
 
 
 def _found(plan: Plan) -> str:

@@ -99,8 +99,13 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         with streaming.sentences():
             streaming.config(model)
-            if not self._is_empty_run():
-                streaming.plan(model, sql)
+            if self._is_empty_run():
+                return
+            times = generate.times(streaming.plan(model, sql))
+            if times is not None:
+                handle = self.connections.get_thread_connection().handle
+                handle.execute(times)
+                streaming.check_times(model, handle.description)
 
     @available.parse_none
     def reset_stream(self, model: Mapping[str, Any]) -> None:

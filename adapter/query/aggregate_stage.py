@@ -19,7 +19,7 @@ from .locality import Source, window_column
 from .names import Names
 from .plan import DistinctSet, Key, Metric
 from .ties import break_ties
-from .windows import Window
+from .windows import Window, micros, quote
 
 EVENT_TIME, EXPIRES_AT = "event_time", "expires_at"
 WINDOW_START, WINDOW_END, WINDOW_TIME, SLICE_END = "window_start", "window_end", "window_time", "slice_end"
@@ -50,11 +50,11 @@ def timestamp(micros: str) -> str:
 
 def slice_columns(window: Window, hidden: bool = True) -> list[str]:
     """The select items that give a row of ``input`` its slice."""
-    ts = f"unix_micros(input.`{window.time_col}`)"
+    ts = micros(window.time_col)
     end = window.slice_end(ts)
     names = HIDDEN if hidden else {name: name for name in HIDDEN}
     items = [
-        f"input.`{window.time_col}` as {names[EVENT_TIME]}",
+        f"input.{quote(window.time_col)} as {names[EVENT_TIME]}",
         f"{timestamp(window.last_end(f'({end})'))} as {names[EXPIRES_AT]}",
         f"{timestamp(end)} as {names[SLICE_END]}",
     ]
@@ -66,7 +66,7 @@ def slice_columns(window: Window, hidden: bool = True) -> list[str]:
 def sliced_input(select: exp.Select, window: Window) -> str:
     """The rows under a window function with their slices, and such window columns as a row has
     before its windows close."""
-    ts = f"unix_micros(input.`{window.time_col}`)"
+    ts = micros(window.time_col)
     items = ["input.*", *slice_columns(window)]
     if window.kind != "hop":
         items.append(f"{timestamp(window.start(ts))} as {WINDOW_START}")

@@ -58,6 +58,19 @@ def batch(plan: Plan) -> str:
     return f"with {names}\n{plan.output}"
 
 
+def times(plan: Plan) -> str | None:
+    """A SELECT with the event time of each stage over the streams, to look at its type; None without
+    stages. (Times of stacked windows are made by us.)"""
+    steps = [Step(stream.view, f"select * from {stream.relation}") for stream in plan.streams]
+    stages = [stage for stage in plan.stages if stage.level == 0]
+    names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
+    columns = ", ".join(
+        f"(select first(event_time) from (\n{_indented(stage.rows)}\n)) as `{stage.window.time_col}`"
+        for stage in stages
+    )
+    return f"with {names}\nselect {columns}" if stages else None
+
+
 def signature(plan: Plan) -> dict[str, object]:
     """What the state of a plan depends on, as plain JSON; equal signatures can share a state."""
     stages = []

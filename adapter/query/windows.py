@@ -7,7 +7,7 @@ sharing). All arithmetic is on microseconds since 1970-01-01, as SQL over BIGINT
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd
 
 from . import intervals
@@ -147,7 +147,7 @@ def expand(relation: str, window: Window) -> str:
     Rows without an event time are in no window. For readers and engines that know nothing of
     streams; the planner reads the hint and takes only the relation from it.
     """
-    ts = f"unix_micros(input.{quote(window.time_col)})"
+    ts = micros(window.time_col)
     slice_end = window.slice_end(ts)
     if window.kind == "tumble":
         ends = f"lateral view explode(array({slice_end})) windows as end_micros"
@@ -175,9 +175,9 @@ def expand_stream(relation: str) -> str:
     return f"(select /*+ {STREAM.upper()} */ * from {relation})"
 
 
-def without_time(window: Window) -> Window:
-    """The window for comparing two of them: the same whatever the time column is called."""
-    return replace(window, time_col="")
+def micros(time_col: str) -> str:
+    """SQL for a time column of ``input`` as microseconds; TIMESTAMP_NTZ is taken in the session's zone."""
+    return f"unix_micros(cast(input.{quote(time_col)} as timestamp))"
 
 
 def quote(name: str) -> str:

@@ -69,18 +69,20 @@ def _read(
 
 
 def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -> DataFrame:
-    if not spark.catalog.tableExists(source.location):
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.table(source.location)  # also finds a view, which the catalog doesn't count among tables
+    except AnalysisException as problem:
         raise StreamError(
             f"Model {model.name}: its stream {source.relation} is the table {source.location}, which doesn't "
             "exist."
-        )
-    from pyspark.errors import AnalysisException
-
+        ) from problem
     try:
         return spark.readStream.options(**source.options).table(source.location)
     except AnalysisException as problem:
         raise StreamError(
-            f"Model {model.name}: the table {source.location} can't be read as a stream "
+            f"Model {model.name}: {source.location} can't be read as a stream "
             f"({_first_line(problem)}). Streams are Iceberg tables and folders of files."
         ) from problem
 

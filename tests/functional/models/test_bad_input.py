@@ -1,0 +1,119 @@
+"""What a user gets wrong, and the sentence that says so: it names the model and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.tests.util import run_dbt
+
+from tests.functional.models.conftest import sources
+
+GOOD = "select window_start, window_end, count(*) as n from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }} group by 1, 2"
+
+
+def streaming(query: str, materialized: str = "streaming_table", **config: Any) -> str:
+    settings = "".join(f", {key}={value!r}" for key, value in config.items())
+    return f"{{{{ config(materialized='{materialized}'{settings}) }}}}\n{query}"
+
+
+BAD = {
+    "unknown_column": (
+        streaming(GOOD.replace("count(*)", "sum(amuont)")),
+        ["`amuont`", "cannot be resolved"],
+    ),
+    "unknown_config": (
+        streaming(GOOD, watermrk="5 seconds"),
+        ["Model unknown_config: config 'watermrk' is unknown for a streaming model", "watermark"],
+    ),
+    "config_to_come": (
+        streaming(GOOD, update_rate="5 minutes"),
+        ["Model config_to_come: config 'update_rate' is not supported yet; leave it out"],
+    ),
+    "bad_watermark": (
+        streaming(GOOD, watermark="a while"),
+        ["Model bad_watermark: config 'watermark': 'a while' is not an interval; write for example"],
+    ),
+    "bad_step": (
+        streaming(GOOD.replace("tumble(source('raw', 'events'), 'ts', '1 hour')", "cumulate(source('raw', 'events'), 'ts', '7 minutes', '1 hour')")),
+        ["model bad_step", "cumulate(): max_size '1 hour' is not a multiple of step '7 minutes'"],
+    ),
+    "bad_offset": (
+        streaming(GOOD.replace("'1 hour')", "'1 hour', offset='later')")),
+        ["model bad_offset", "tumble(): offset 'later' is not an interval"],
+    ),
+    "not_an_aggregate": (
+        streaming("select * from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }}", "window_aggregate"),
+        [
+            "Model not_an_aggregate: materialized='window_aggregate' asks for a GROUP BY over a window function, "
+            "found no aggregate; use materialized='streaming_table'.",
+        ],
+    ),
+    "not_cumulate": (
+        streaming(GOOD, "cumulate"),
+        ["asks for a GROUP BY over cumulate(), found a GROUP BY over tumble()"],
+    ),
+    "no_stream": (
+        streaming("select page from {{ source('raw', 'events') }}"),
+        ["Model no_stream: The query reads no stream; wrap a relation of its FROM in a window function"],
+    ),
+    "no_folder": (
+        streaming(GOOD.replace("'events'", "'gone'")),
+        ["Source raw.gone: there is no folder", "/no/such/folder"],
+    ),
+    "not_parquet": (
+        streaming(GOOD.replace("'events'", "'text'")),
+        ["Model not_parquet: the file", "can't be read as parquet", "source's format"],
+    ),
+    "time_is_text": (
+        streaming(GOOD.replace("'ts'", "'page'")),
+        ["Model time_is_text: the event time page is a STRING and must be a TIMESTAMP", "to_timestamp(page)"],
+    ),
+    "not_a_stream": (
+        streaming(GOOD.replace("source('raw', 'events')", "ref('a_view')")),
+        ["Model not_a_stream", "a_view", "can't be read as a stream"],
+    ),
+    "distinct_over": (
+        streaming(
+            "select window_start, window_end, count(distinct page) over (partition by window_start, window_end) as n "
+            "from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }}"
+        ),
+        ["Distinct window functions are not supported"],
+    ),
+}
+
+
+class TestBadInput:
+    @pytest.fixture(scope="class")
+    def models(self, events: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+        text = tmp_path_factory.mktemp("text")
+        (text / "events.parquet").write_text("not what it says it is")
+        others = f"""
+      - name: gone
+        config: {{meta: {{stream: {{format: parquet, options: {{path: /no/such/folder}}}}}}}}
+      - name: text
+        config:
+          meta:
+            stream: {{format: parquet, options: {{path: "{text}"}}, schema: "ts timestamp, page string"}}
+"""
+        files = {f"{name}.sql": text for name, (text, _) in BAD.items()}
+        view = "{{ config(materialized='view') }} select * from {{ source('raw', 'events') }}"
+        return {**files, "a_view.sql": view, "sources.yml": sources(events) + others}
+
+    @pytest.fixture(scope="class")
+    def messages(self, project: Any) -> dict[str, str]:
+        results = run_dbt(["run"], expect_pass=False)
+        return {result.node.name: str(result.message) for result in results}
+
+    @pytest.mark.parametrize("name", BAD)
+    def test_a_sentence(self, messages: dict[str, str], name: str) -> None:
+        for part in BAD[name][1]:
+            assert part in messages[name]
+        assert "\tat " not in messages[name], "a Java stack trace"
+        assert "Traceback" not in messages[name]
+
+    @pytest.mark.parametrize("name", BAD)
+    def test_nothing_is_half_written(self, project: Any, messages: dict[str, str], name: str) -> None:
+        tables = project.run_sql(f"show tables in {project.test_schema}", fetch="all")
+        assert f"{name}__state" not in {row[1] for row in tables}

@@ -1,0 +1,144 @@
+"""A streaming model as a user meets it: run, run again, refresh, document, and the same text in batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.tests.util import run_dbt
+
+from tests.functional.models.conftest import sources, write_events
+
+QUERY = """
+select window_start, window_end, page, count(*) as views, count(distinct device) as devices, sum(amount) as amount
+from {{ cumulate(source('raw', 'events'), 'ts', '10 minutes', '1 hour') }}
+group by window_start, window_end, page
+"""
+
+
+def model(materialized: str, **config: Any) -> str:
+    settings = "".join(f", {key}={value!r}" for key, value in config.items())
+    return f"{{{{ config(materialized='{materialized}'{settings}) }}}}\n{QUERY}"
+
+
+SCHEMA = """
+models:
+  - name: curve
+    description: Views since the hour began.
+    config:
+      contract: {enforced: true}
+      persist_docs: {relation: true, columns: true}
+      tags: [curves]
+    columns:
+      - {name: window_start, data_type: timestamp}
+      - {name: window_end, data_type: timestamp}
+      - {name: page, data_type: string, description: The page that was seen.}
+      - {name: views, data_type: bigint}
+      - {name: devices, data_type: bigint}
+      - {name: amount, data_type: bigint}
+"""
+
+
+def rows(project: Any, table: str) -> list[tuple[Any, ...]]:
+    query = f"select page, minute(window_end) as m, views, devices, amount from {project.test_schema}.{table} where day(window_end) = 4"
+    return sorted(tuple(row) for row in project.run_sql(query, fetch="all"))
+
+
+class TestCumulateModel:
+    @pytest.fixture(scope="class")
+    def models(self, events: Path) -> dict[str, str]:
+        return {
+            "curve.sql": model("cumulate", post_hook="create table if not exists {{ this }}_hooked as select 1 as one"),
+            "table_of_it.sql": model("table"),
+            "view_of_it.sql": model("view"),
+            "sources.yml": sources(events),
+            "schema.yml": SCHEMA,
+        }
+
+    def test_the_life_of_a_model(self, project: Any, spark: Any, events: Path) -> None:
+        results = run_dbt(["run", "--select", "curve"])
+        # The last file's oldest row is late for its first windows, and counts from the next on.
+        response = results[0].adapter_response
+        assert (response["batches"], response["rows_in"], response["late_rows"]) == (3, 6, 0)
+        assert response["null_time_rows"] == 1
+        assert response["watermark"].startswith("2024-03-04 01:05:00")
+        closed = rows(project, "curve")
+        assert closed == [
+            ("p1", 0, 3, 3, 9),
+            ("p1", 10, 1, 1, 1),
+            ("p1", 20, 3, 3, 9),
+            ("p1", 30, 3, 3, 9),
+            ("p1", 40, 3, 3, 9),
+            ("p1", 50, 3, 3, 9),
+            ("p2", 0, 1, 1, 2),
+            ("p2", 10, 1, 1, 2),
+            ("p2", 20, 1, 1, 2),
+            ("p2", 30, 1, 1, 2),
+            ("p2", 40, 1, 1, 2),
+            ("p2", 50, 1, 1, 2),
+        ]
+
+        # A second run finds nothing new, and changes nothing.
+        results = run_dbt(["run", "--select", "curve"])
+        assert results[0].adapter_response["rows_in"] == 0
+        assert rows(project, "curve") == closed
+
+        # New rows go on from there; a flush closes what is open.
+        write_events(spark, events, "d", "('2024-03-04 01:06:00', 'p2', 'd5', 7)")
+        run_dbt(["run", "--select", "curve", "--vars", "{flush: true}"])
+        flushed = rows(project, "curve")
+        assert ("p1", 10, 1, 1, 4) in flushed
+        assert ("p2", 0, 1, 1, 7) in flushed
+
+        # Batch sees all rows in order, so the late one counts from its own step on.
+        run_dbt(["run", "--select", "table_of_it", "view_of_it"])
+        assert rows(project, "table_of_it") == rows(project, "view_of_it")
+        assert ("p1", 10, 2, 2, 6) in rows(project, "table_of_it")
+
+        # A full refresh takes the pieces again, in the same order.
+        run_dbt(["run", "--select", "curve", "--full-refresh", "--vars", "{flush: true}"])
+        assert rows(project, "curve") == flushed
+
+    def test_docs_and_state_are_tables_to_look_at(self, project: Any) -> None:
+        run_dbt(["run", "--select", "curve"])
+        described = {r[0]: r[2] for r in project.run_sql(f"describe {project.test_schema}.curve", fetch="all")}
+        assert described["page"] == "The page that was seen."
+        state = project.run_sql(f"select distinct part from {project.test_schema}.curve__state", fetch="all")
+        assert {row[0] for row in state} <= {"stage_1_slices", "stage_1_distinct_device"}
+        assert project.run_sql(f"select one from {project.test_schema}.curve_hooked", fetch="one")[0] == 1
+
+    def test_empty_makes_a_table_without_rows(self, project: Any) -> None:
+        project.run_sql(f"drop table if exists {project.test_schema}.curve_hooked")
+        run_dbt(["run", "--select", "curve", "--full-refresh", "--empty"])
+        assert rows(project, "curve") == []
+
+
+class TestPlainRows:
+    """A window function alone, with a join to a table that stands still."""
+
+    @pytest.fixture(scope="class")
+    def seeds(self) -> dict[str, str]:
+        return {"pages.csv": "page,title\np1,Home\n"}
+
+    @pytest.fixture(scope="class")
+    def models(self, events: Path) -> dict[str, str]:
+        return {
+            "named.sql": """{{ config(materialized='streaming_table') }}
+                select w.window_end, p.title, w.amount
+                from {{ tumble(source('raw', 'events'), 'ts', '10 minutes') }} w
+                left join {{ ref('pages') }} p on w.page = p.page""",
+            "sources.yml": sources(events),
+        }
+
+    def test_rows_are_passed_on(self, project: Any) -> None:
+        run_dbt(["seed"])
+        run_dbt(["run"])
+        found = project.run_sql(f"select title, amount from {project.test_schema}.named", fetch="all")
+        assert sorted((title or "", amount) for title, amount in found) == [
+            ("", 2),
+            ("Home", 1),
+            ("Home", 3),
+            ("Home", 4),
+            ("Home", 5),
+        ]
