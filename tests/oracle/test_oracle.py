@@ -14,7 +14,7 @@ from tests.spark_rows import rows_of
 pytestmark = pytest.mark.skipif(ORACLE is None, reason=NO_ORACLE)
 
 # All of the 20,000 rows, and 200 rows in so many pieces that most micro-batches close no window.
-RUNS = {"small": [1, 3, 7, BATCH], "tiny": [40]}
+RUNS = {"small": [1, 3, 7, BATCH], "tiny": [12]}
 # One of each kind of query; the others differ in what one batch does, not in how batches follow.
 IN_MANY_PIECES = ["cumulate_agg", "hop_agg", "tumble_grouping_sets", "wdedup_first", "wjoin_topn"]
 

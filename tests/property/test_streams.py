@@ -1,0 +1,196 @@
+"""Random rows, in random cuts and any disorder, through Spark: what the reference says comes out.
+
+Unlike in the oracle, rows are late here, so which ones are dropped depends on the cuts; the
+reference is fed the same cuts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query import generate, planner, windows
+from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from tests import reference as ref
+from tests.spark_rows import rows_of
+
+SCHEMA = "property_tests"
+EVENTS = "ts timestamp, k string, v bigint, u bigint"
+METRICS: dict[str, ref.Aggregate] = {
+    "count(*)": ref.count(),
+    "count(v)": ref.count("v"),
+    "sum(v)": ref.total("v"),
+    "min(v)": ref.least("v"),
+    "max(v) filter (where u > 1)": ref.greatest("v", where=lambda row: _more(row["u"], 1)),
+    "count(distinct u)": ref.count_distinct("u"),
+    "count(distinct u) filter (where v >= 0)": ref.count_distinct("u", where=lambda row: _more(row["v"], -1)),
+    "count(distinct u, v)": ref.count_distinct("u", "v"),
+}
+SELECT = ", ".join(f"{sql} as m{at}" for at, sql in enumerate(METRICS))
+
+
+def _more(value: int | None, than: int) -> bool:
+    return value is not None and value > than
+
+
+small = st.integers(1, 6)
+offsets = st.integers(-9, 9)
+shapes = st.one_of(
+    st.builds(ref.Tumble, small, offsets),
+    st.builds(lambda slide, more, offset: ref.Hop(slide, slide + more, offset), small, small, offsets),
+    st.builds(lambda step, steps, offset: ref.Cumulate(step, step * steps, offset), small, small, offsets),
+)
+events = st.fixed_dictionaries(
+    {
+        "ts": st.none() | st.integers(0, 30),
+        "k": st.none() | st.sampled_from("ab"),
+        "v": st.none() | st.integers(-3, 3),
+        "u": st.none() | st.integers(1, 4),
+    }
+)
+Piece = list[dict[str, Any]]
+pieces_of_input = st.lists(st.lists(events, min_size=1, max_size=12), min_size=2, max_size=5)
+
+_numbers = itertools.count()
+_few = settings(
+    max_examples=6,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    # An example takes seconds, and the first one found is small as it is.
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def in_words(micros: int) -> str:
+    return f"{micros} seconds"
+
+
+def made(shape: ref.Windows) -> windows.Window:
+    """The window function of the same windows; what is a number here is seconds there."""
+    if isinstance(shape, ref.Tumble):
+        kind, lengths = "tumble", [shape.size]
+    elif isinstance(shape, ref.Hop):
+        kind, lengths = "hop", [shape.slide, shape.size]
+    else:
+        kind, lengths = "cumulate", [shape.step, shape.max_size]
+    return windows.make(kind, "ts", *map(in_words, lengths), offset=in_words(shape.offset))
+
+
+class Run:
+    """A window aggregate over files, made for one example."""
+
+    def __init__(self, spark: Any, folder: Path, shape: ref.Windows, keys: list[str], delay: int) -> None:
+        self.spark, self.delay = spark, delay
+        self.folder = folder / f"r{next(_numbers)}"
+        self.folder.mkdir()
+        name = self.folder.name
+        columns = ", ".join(["window_start", "window_end", *keys])
+        from_ = windows.expand("events", made(shape))
+        self.text = f"select {columns}, {SELECT} from {from_} group by {columns}"
+        self.program = generate.program(planner.plan(self.text))
+        spark.sql(f"create namespace if not exists {SCHEMA}")
+        self.model = StreamModel(
+            name=name,
+            target=f"{SCHEMA}.{name}",
+            state=f"{SCHEMA}.{name}__state",
+            storage=Storage(str(folder), lambda: spark),
+            sources=(
+                StreamSource("events", str(self.folder), "parquet", EVENTS, {"maxFilesPerTrigger": "1"}),
+            ),
+            watermark_delay=delay * ref.SECOND,
+        )
+        spark.read.schema(EVENTS).parquet(str(self.folder)).createOrReplaceTempView("events")
+        spark.sql(f"create table {self.model.target} using iceberg as {self.text} limit 0")
+
+    def add(self, number: int, rows: Piece) -> None:
+        path = self.folder / f"{number:03}.parquet"
+        schema = pa.schema(
+            [("ts", pa.timestamp("us", tz="UTC")), ("k", pa.string()), ("v", pa.int64()), ("u", pa.int64())]
+        )
+        instants = [{**row, "ts": None if row["ts"] is None else row["ts"] * ref.SECOND} for row in rows]
+        pq.write_table(pa.Table.from_pylist(instants, schema=schema), path)
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+
+    def rows(self) -> Counter[tuple[Any, ...]]:
+        return self._comparable(self.spark.table(self.model.target))
+
+    def in_batch(self) -> Counter[tuple[Any, ...]]:
+        self.spark.read.schema(EVENTS).parquet(str(self.folder)).createOrReplaceTempView("events")
+        return self._comparable(self.spark.sql(generate.batch(planner.plan(self.text))))
+
+    def as_view(self) -> Counter[tuple[Any, ...]]:
+        return self._comparable(self.spark.sql(self.text))
+
+    def _comparable(self, table: Any) -> Counter[tuple[Any, ...]]:
+        def seconds(moment: Any) -> int:
+            return ref.to_micros(moment) // ref.SECOND
+
+        return Counter((seconds(start), seconds(end), *rest) for start, end, *rest in rows_of(table))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("property")
+
+
+@_few
+@given(shape=shapes, pieces=pieces_of_input, keys=st.sampled_from([[], ["k"]]), delay=st.integers(0, 12))
+def test_a_stream_is_what_the_reference_says(
+    spark: Any,
+    folder: Path,
+    shape: ref.Windows,
+    pieces: list[Piece],
+    keys: list[str],
+    delay: int,
+) -> None:
+    run = Run(spark, folder, shape, keys, delay)
+    expected = ref.Stream(shape, keys, list(METRICS.values()), delay=delay)
+    rows: list[tuple[Any, ...]] = []
+    for number, piece in enumerate(pieces):
+        run.add(number, piece)
+        rows += expected.feed(piece)
+    result = run_stream(spark, run.model, run.program)
+    assert run.rows() == Counter(rows)
+    assert (result.late_rows, result.null_time_rows) == (expected.late, expected.null_times)
+    assert result.watermark == (None if expected.watermark is None else expected.watermark * ref.SECOND)
+    flush(spark, run.model, run.program)
+    assert run.rows() == Counter(rows + expected.flush())
+
+
+@_few
+@given(shape=shapes, pieces=pieces_of_input, keys=st.sampled_from([[], ["k"]]), again=st.integers(1, 4))
+def test_without_late_rows_cuts_make_no_difference(
+    spark: Any,
+    folder: Path,
+    shape: ref.Windows,
+    pieces: list[Piece],
+    keys: list[str],
+    again: int,
+) -> None:
+    """A stream in cuts, with a restart in between, the batch plan and the text itself: the same rows."""
+    late_for_none = 31
+    run = Run(spark, folder, shape, keys, late_for_none)
+    for number, piece in enumerate(pieces):
+        run.add(number, piece)
+        if number == again:
+            run_stream(spark, run.model, run.program)
+    run_stream(spark, run.model, run.program)
+    flush(spark, run.model, run.program)
+    everything = [row for row in itertools.chain(*pieces) if row["ts"] is not None]
+    expected = Counter(ref.batch(everything, shape, keys, list(METRICS.values())))
+    assert run.rows() == expected
+    assert run.in_batch() == expected
+    assert run.as_view() == expected
