@@ -79,7 +79,13 @@ def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -
             "exist."
         ) from problem
     try:
-        return spark.readStream.options(**source.options).table(source.location)
+        rows = spark.readStream.options(**source.options).table(source.location)
+        if not rows.isStreaming:
+            raise StreamError(
+                f"Model {model.name}: {source.location} can't be read as a stream: it is a view. Streams are "
+                "Iceberg tables and folders of files; write the view's query as a CTE of the model."
+            )
+        return rows
     except AnalysisException as problem:
         raise StreamError(
             f"Model {model.name}: {source.location} can't be read as a stream "
