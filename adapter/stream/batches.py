@@ -112,8 +112,8 @@ class Batches:
         finally:
             step.release()
         stateful = bool(self._work.program.levels)
-        if stateful and self._work.state.is_scattered(step.position):
-            step.fold()
+        if stateful:
+            step.tidy_up()
         self.position = step.position
         figures = step.figures
         figures.jobs = scheduler.numTotalJobs() - jobs

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
 
-from .position import PREFIX, Position, read_position
+from .position import PREFIX
 from .session import jvm
 
 if TYPE_CHECKING:
@@ -16,6 +18,15 @@ if TYPE_CHECKING:
 # Whoever reads a table keeps the snapshot that was current when the reading began.
 _READERS_TIME = 5 * 60.0
 _KEPT = 3
+
+_ADDED = re.compile(r"\badded-records=(\d+)")
+
+# A file above the greatest size is left alone, so that a large state isn't written again.
+_COMPACTION = {
+    "target-file-size-bytes": str(32 << 20),
+    "min-file-size-bytes": str(16 << 20),
+    "max-file-size-bytes": str(48 << 20),
+}
 
 
 class IcebergTable:
@@ -37,19 +48,18 @@ class IcebergTable:
         snapshot = self._table.currentSnapshot()
         return None if snapshot is None else int(snapshot.snapshotId())
 
-    @property
-    def summary(self) -> Mapping[str, str]:
-        """The newest snapshot's summary; empty if nothing was ever written."""
+    def count(self, what: str) -> int:
+        """A count in the newest snapshot's summary; 0 if nothing was ever written."""
         snapshot = self._table.currentSnapshot()
-        return {} if snapshot is None else dict(snapshot.summary())
+        # One key, not all: each that crosses over to Python takes half a millisecond.
+        return 0 if snapshot is None else int(snapshot.summary().get(what) or 0)
 
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """The table's properties."""
-        return dict(self._table.properties())
+    def property(self, name: str) -> str | None:
+        """A property of the table."""
+        return self._table.properties().get(name)  # type: ignore[no-any-return]
 
-    def position(self) -> Position | None:
-        """The last step of a stream in the table.
+    def last_summary(self) -> Mapping[str, str]:
+        """The summary of a stream's last commit to the table; empty if there is none.
 
         Snapshots of others, such as a compaction, may lie on top of it.
         """
@@ -57,10 +67,25 @@ class IcebergTable:
         while snapshot is not None:
             summary = snapshot.summary()
             if summary.containsKey(f"{PREFIX}batch-id"):
-                return read_position(dict(summary))
+                return dict(summary)
             parent = snapshot.parentId()
             snapshot = None if parent is None else self._table.snapshot(parent)
-        return None
+        return {}
+
+    def added_rows(self, part: str) -> int:
+        """Rows that the newest snapshot added to a partition of a table partitioned by ``part``."""
+        snapshot = self._table.currentSnapshot()
+        return 0 if snapshot is None else added_rows(snapshot.summary(), part)
+
+    def compact(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
+        """Put small files together, in one commit that carries `properties`. Rows stay as they are."""
+        actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
+        action = actions.rewriteDataFiles(self._table).binPack()
+        for key, value in _COMPACTION.items():
+            action = action.option(key, value)
+        for key, value in properties.items():
+            action = action.snapshotProperty(key, value)
+        action.execute()
 
     def expire_snapshots(self) -> None:
         """Forget snapshots that no reader can still be at, and delete the files only they have.
@@ -69,6 +94,12 @@ class IcebergTable:
         """
         older_than = int((time.time() - _READERS_TIME) * 1000)
         self._table.expireSnapshots().expireOlderThan(older_than).retainLast(_KEPT).commit()
+
+
+def added_rows(summary: Mapping[str, str], part: str) -> int:
+    """The same from a summary, which is Python's or Java's."""
+    found = _ADDED.search(summary.get(f"partitions.part={quote_plus(part)}") or "")
+    return int(found[1]) if found else 0
 
 
 def load(spark: SparkSession, name: str) -> IcebergTable | None:

@@ -132,15 +132,26 @@ class MicroBatch:
         self.position = replace(self.position, after=watermark)
         self._commit({}, few=True)
 
-    def fold(self) -> None:
-        """Write the state in fewer rows; only after all of the step's rows are in the table."""
+    def tidy_up(self) -> None:
+        """Fold what has grown, or put small files together, if it pays.
+
+        Only after all of the step's rows are in the table: they can't be made again from a folded state.
+        """
+        state = self._work.state
+        grown = state.parts_to_fold()
+        if not grown and not state.is_scattered():
+            return
         with self.figures.timed("fold"):
-            self._show_clock()
-            self._work.state.show(self._spark)
-            levels = self._work.program.levels
-            parts = {part.name: self._spark.sql(part.fold) for level in levels for part in level.parts}
-            self.position = replace(self.position, folded=True)
-            self._work.state.fold(self._spark, parts, self.position)
+            if grown:
+                self._show_clock()
+                state.show(self._spark)
+                levels = self._work.program.levels
+                folds = {part.name: part.fold for level in levels for part in level.parts}
+                self.position = replace(self.position, folded=True)
+                state.fold(self._spark, {name: self._spark.sql(folds[name]) for name in grown}, self.position)
+            else:
+                state.compact(self._spark, self.position)
+            state.expire_snapshots()
             self.figures.commits += 1
 
     def release(self) -> None:

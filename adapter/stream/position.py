@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from .watermark import from_text, to_text
 
 PREFIX = "stream."
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What came to a part of the state since it was folded."""
+
+    folded: int = 0
+    """Rows when it was folded last; 0 if it never was."""
+    rows: int = 0
+    """Rows since then."""
+    commits: int = 0
+    """Micro-batches that brought rows since then."""
+    loose: int = 0
+    """Small files since it was folded or compacted."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,8 @@ class Position:
     """In the state's summary: up to the step before, for the step's own rows come later."""
     signature: str = ""
     """A digest of what the state depends on."""
+    growth: Mapping[str, Growth] = field(default_factory=dict)
+    """Of each part of the state, up to the commit before."""
 
     @property
     def step(self) -> tuple[int, int]:
@@ -67,6 +83,7 @@ class Position:
             "null-time-rows": str(self.null_time_rows),
             "rows-out": str(self.rows_out),
             "signature": self.signature,
+            "growth": json.dumps({part: astuple(growth) for part, growth in self.growth.items()}),
         }
         return {PREFIX + name: text for name, text in found.items() if text is not None}
 
@@ -94,4 +111,5 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         null_time_rows=int(text("null-time-rows") or 0),
         rows_out=int(text("rows-out") or 0),
         signature=text("signature"),
+        growth={part: Growth(*numbers) for part, numbers in json.loads(text("growth") or "{}").items()},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..query.program import Program
@@ -190,8 +190,11 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
             raise StreamError(f"Model {model.name}: its checkpoint {model.checkpoint} was deleted meanwhile.")
         return checkpoint.query_id
 
-    work = Work(model, program, state, sink)
-    batches = Batches(session, work, found.state if stateful else found.target, query_id)
+    position = found.state if stateful else found.target
+    if position is not None and found.target is not None:
+        # The state was written before the rows of its step were out.
+        position = replace(position, rows_out=max(position.rows_out, found.target.rows_out))
+    batches = Batches(session, Work(model, program, state, sink), position, query_id)
     if stateful and unfinished(found):
         batches.finish(session)
     return batches

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .errors import StreamError
 from .iceberg import load
 from .model import StreamModel
-from .position import Position
+from .position import Position, read_position
 from .writing import as_columns, writer
 
 if TYPE_CHECKING:
@@ -34,8 +35,14 @@ class AppendSink:
         return self._table is not None and self._table.snapshot_id is not None
 
     def position(self) -> Position | None:
-        """The last step in the table, its rows counted in; None if there is none."""
-        return None if self._table is None else self._table.position()
+        """The last step in the table, its own rows counted in; None if there is none."""
+        if self._table is None:
+            return None
+        summary = self._table.last_summary()
+        found = read_position(summary)
+        if found is None:
+            return None
+        return replace(found, rows_out=found.rows_out + int(summary.get("added-records", 0)))
 
     def append(self, spark: SparkSession, rows: DataFrame, position: Position, few: bool) -> int:
         """Add rows in one commit that carries `position`.
@@ -59,7 +66,7 @@ class AppendSink:
         made = as_columns(rows, self._schema)
         writer(made.coalesce(1) if few else made, self._model.target, position).append()
         self._table.refresh()
-        return int(self._table.summary.get("added-records", 0))
+        return self._table.count("added-records")
 
     def _check(self, rows: DataFrame) -> None:
         assert self._schema is not None

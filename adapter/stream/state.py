@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import unquote_plus
 
 from .errors import StreamError
-from .iceberg import IcebergTable, load
+from .iceberg import IcebergTable, added_rows, load
 from .model import StreamModel
-from .position import PREFIX, Position
+from .position import PREFIX, Growth, Position, read_position
 from .writing import as_columns, literal, quoted, writer
 
 if TYPE_CHECKING:
@@ -25,6 +27,15 @@ if TYPE_CHECKING:
 VERSION = 1
 """Of the table's layout: what this code writes, and all it can read."""
 
+# When to fold a part: it has doubled since, and not only through one large micro-batch.
+_COMMITS = 4
+_ROWS = 10_000
+# A small file costs a millisecond or two in each micro-batch, putting them together about as much as
+# the micro-batch itself.
+_LOOSE_FILES = 48
+
+_PARTITION = "partitions.part="
+_COMPACTED = f"{PREFIX}compacted"
 _SIGNATURE = f"{PREFIX}signature"
 _VERSION = f"{PREFIX}version"
 
@@ -35,6 +46,8 @@ _PROPERTIES = {
     "write.spark.fanout.enabled": "true",
     # Of all columns only times are ever used to skip files.
     "write.metadata.metrics.default": "none",
+    # How much each part grew is read from the summary.
+    "write.summary.partition-limit": "1000",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "5",
 }
@@ -47,6 +60,7 @@ class StateTable:
         self._model = model
         self._table = load(spark, model.state)
         self._schema: StructType | None = None
+        self._growth: dict[str, Growth] = {}
         self._shown: tuple[str, int | None] | None = None
 
     @property
@@ -62,12 +76,18 @@ class StateTable:
         """
         if self._table is None:
             return None
-        found = self._table.position()
+        summary = self._table.last_summary()
+        found = read_position(summary)
         if found is None and self._table.snapshot_id is not None:
             raise StreamError(
                 f"Model {self._model.name}: no snapshot of its state {self._model.state} says how far it has "
                 f"come; they were expired by hand. To build it anew: {self._model.rebuild}."
             )
+        if found is not None:
+            self._growth = dict(found.growth)
+        if found is not None and _COMPACTED not in summary:
+            for part in (name[len(_PARTITION) :] for name in summary if name.startswith(_PARTITION)):
+                self._grow(unquote_plus(part), added_rows(summary, unquote_plus(part)), found.folded)
         return found
 
     def signature(self) -> Mapping[str, object] | None:
@@ -78,14 +98,14 @@ class StateTable:
         """
         if self._table is None:
             return None
-        properties = self._table.properties
-        if int(properties.get(_VERSION, VERSION)) > VERSION:
+        version = int(self._table.property(_VERSION) or VERSION)
+        if version > VERSION:
             raise StreamError(
                 f"Model {self._model.name}: its state {self._model.state} was made by a newer "
-                f"dbt-spark-streaming (layout {properties[_VERSION]}, this one knows {VERSION}). Update the "
+                f"dbt-spark-streaming (layout {version}, this one knows {VERSION}). Update the "
                 "package."
             )
-        found: Mapping[str, object] = json.loads(properties.get(_SIGNATURE, "{}"))
+        found: Mapping[str, object] = json.loads(self._table.property(_SIGNATURE) or "{}")
         return found
 
     def create(self, spark: SparkSession, schema: StructType, signature: Mapping[str, object]) -> None:
@@ -136,15 +156,26 @@ class StateTable:
             few: they fit into one file.
         """
         rows = self._rows(spark, parts)
-        writer(rows.coalesce(1) if few else rows, self._model.state, position).append()
-        self._committed()
+        rows = rows.coalesce(1) if few else rows
+        writer(rows, self._model.state, replace(position, growth=self._growth)).append()
+        self._committed(parts, folded=False)
 
     def fold(self, spark: SparkSession, parts: Mapping[str, DataFrame], position: Position) -> None:
-        """Put `parts` in the place of all rows, in one commit that carries `position` on."""
+        """Put `parts` in the place of all their rows, in one commit that carries `position` on."""
         from pyspark.sql import functions as F
 
-        writer(self._rows(spark, parts), self._model.state, position).overwrite(F.lit(True))
-        self._committed()
+        growth = {part: growth for part, growth in self._growth.items() if part not in parts}
+        made = writer(self._rows(spark, parts), self._model.state, replace(position, growth=growth))
+        made.overwrite(F.expr(f"part in ({', '.join(map(literal, parts))})"))
+        self._committed(parts, folded=True)
+
+    def compact(self, spark: SparkSession, position: Position) -> None:
+        """Put small files together, in one commit that carries `position` on."""
+        assert self._table is not None
+        self._growth = {part: replace(growth, loose=0) for part, growth in self._growth.items()}
+        properties = replace(position, growth=self._growth).properties()
+        self._table.compact(spark, {**properties, _COMPACTED: "true"})
+        self._table.refresh()
 
     def last_expiry(self, spark: SparkSession, after: int | None) -> int | None:
         """The latest instant at which a row is of no use any more; None if all are already.
@@ -175,16 +206,40 @@ class StateTable:
             "files": self._count("total-data-files"),
         }
 
-    def is_scattered(self, position: Position) -> bool:
-        """Whether the state has come to lie in so many files that folding it pays."""
-        return self._count("total-data-files") >= 40
+    def parts_to_fold(self) -> list[str]:
+        """The parts that have grown so much that folding them pays."""
+        return [
+            part
+            for part, growth in self._growth.items()
+            if growth.commits >= _COMMITS and growth.rows >= max(growth.folded, _ROWS)
+        ]
+
+    def is_scattered(self) -> bool:
+        """Whether it lies in so many small files that putting them together pays."""
+        return sum(growth.loose for growth in self._growth.values()) >= _LOOSE_FILES
+
+    def expire_snapshots(self) -> None:
+        """Keep metadata small."""
+        assert self._table is not None
+        self._table.expire_snapshots()
 
     def _count(self, what: str) -> int:
-        return 0 if self._table is None else int(self._table.summary.get(what, 0))
+        return 0 if self._table is None else self._table.count(what)
 
-    def _committed(self) -> None:
+    def _committed(self, parts: Iterable[str], folded: bool) -> None:
         assert self._table is not None
         self._table.refresh()
+        for part in parts:
+            self._grow(part, self._table.added_rows(part), folded)
+
+    def _grow(self, part: str, rows: int, folded: bool) -> None:
+        had = self._growth.get(part, Growth())
+        if folded:
+            self._growth[part] = Growth(folded=rows)
+        elif rows:
+            self._growth[part] = replace(
+                had, rows=had.rows + rows, commits=had.commits + 1, loose=had.loose + 1
+            )
 
     def _rows(self, spark: SparkSession, parts: Mapping[str, DataFrame]) -> DataFrame:
         if self._schema is None:

@@ -10,7 +10,7 @@ import pytest
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 
 from . import programs
-from .harness import CUMULATE, EVENTS, SCHEMA, Stream, sorted_rows
+from .harness import CUMULATE, EVENTS, Stream, sorted_rows
 from .programs import MINUTE, SECOND
 
 ROWS = 20_000
@@ -33,24 +33,25 @@ def events(spark: Any, storage_root: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def expected(spark: Any, events: Any) -> list[tuple[Any, ...]]:
-    """The naive way: every row in each window it belongs to, and keys at every later step."""
-    spark.sql(f"create namespace if not exists {SCHEMA}")
-    start = f"timestamp_micros(unix_micros(ts) - pmod(unix_micros(ts), {MAX}))"
-    events.selectExpr("*", f"{start} as window_start").createOrReplaceTempView("cut_rows")
+    return naive(spark, events, STEP, MAX)
+
+
+def naive(spark: Any, events: Any, step: int, max_size: int) -> list[tuple[Any, ...]]:
+    """The curves the naive way: each row in every window it belongs to."""
+    start = f"timestamp_micros(unix_micros(ts) - pmod(unix_micros(ts), {max_size}))"
+    events.selectExpr("*", f"{start} as window_start").createOrReplaceTempView("naive_rows")
     return sorted_rows(
         spark.sql(f"""
-            select
-              window_start, window_end, k,
-              count(*) as c, sum(v) as s, count(distinct x) as d
+            select window_start, window_end, k, count(*) as c, sum(v) as s, count(distinct x) as d
             from (
               select
                 *,
                 explode(sequence(
-                  timestamp_micros(unix_micros(ts) - pmod(unix_micros(ts), {STEP}) + {STEP}),
-                  timestamp_micros(unix_micros(window_start) + {MAX}),
-                  interval {STEP} microseconds
+                  timestamp_micros(unix_micros(ts) - pmod(unix_micros(ts), {step}) + {step}),
+                  timestamp_micros(unix_micros(window_start) + {max_size}),
+                  interval {step} microseconds
                 )) as window_end
-              from cut_rows
+              from naive_rows
             )
             group by window_start, window_end, k
         """).collect()

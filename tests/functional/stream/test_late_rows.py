@@ -23,7 +23,9 @@ def test_the_trace(curve: Stream) -> None:
         before = set(curve.rows())
         curve.add((at, "clock", 0))
         curve.run()
-        return [(k, start, end, c, s) for start, end, k, c, s, _ in set(curve.rows()) - before if k != "clock"]
+        return [
+            (k, start, end, c, s) for start, end, k, c, s, _ in set(curve.rows()) - before if k != "clock"
+        ]
 
     curve.add((2999, "k2", 1), (3000, "k2", 1), (1998, "k2", 1), (1999, "k2", 1), (1000, "k2", 1))
     curve.add((20, "k1", 1), (0, "k1", 1), (999, "k1", 1))
@@ -68,9 +70,7 @@ def test_the_watermark_stays_behind_by_the_delay(spark: Any, storage_root: Path)
 def test_a_distinct_value_seen_earlier_than_before_is_moved(curve: Stream) -> None:
     curve.add((2500, "a", 7))
     curve.add((1500, "a", 7))
-    curve.model = curve.model.__class__(
-        **{**curve.model.__dict__, "watermark_delay": 10 * SECOND}
-    )
+    curve.model = curve.model.__class__(**{**curve.model.__dict__, "watermark_delay": 10 * SECOND})
     curve.run()
     curve.add((500, "a", 7))
     curve.run()

@@ -1,0 +1,162 @@
+"""What a run finds when it starts, on real tables; `unit/test_stream_recovery.py` has all the cases."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.stream import runner
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.lock import locked
+from dbt.adapters.spark_streaming.stream.progress import read_progress
+from dbt.adapters.spark_streaming.stream.sink import AppendSink
+
+from . import programs
+from .harness import TUMBLE, Stream
+from .programs import SECOND
+
+
+@pytest.fixture
+def counts(spark: Any, storage_root: Path) -> Stream:
+    stream = Stream(spark, storage_root, programs.tumble(SECOND), TUMBLE)
+    stream.add((0, "a", 1), (1000, "a", 1))
+    return stream
+
+
+def problem(stream: Stream) -> str:
+    with pytest.raises(StreamError) as raised:
+        stream.run()
+    assert f"`dbt run --full-refresh --select {stream.model.name}`" in raised.value.msg
+    return raised.value.msg
+
+
+def test_both_commits_say_which_micro_batch_they_are_of(counts: Stream) -> None:
+    counts.run()
+    state, table = counts.snapshots(counts.model.state)[-1], counts.snapshots(counts.model.target)[-1]
+    assert state["stream.batch-id"] == table["stream.batch-id"] == "0"
+    assert state["stream.query-id"] == table["stream.query-id"]
+    assert state["stream.watermark-after"] == "1970-01-01T00:00:01.000000Z"
+    assert json.loads(state["stream.newest"]) == {"events": "1970-01-01T00:00:01.000000Z"}
+    assert (state["stream.rows-in"], state["stream.late-rows"], state["stream.null-time-rows"]) == (
+        "2",
+        "0",
+        "0",
+    )
+
+
+def test_progress_can_be_read_without_spark(counts: Stream) -> None:
+    counts.run()
+    counts.add((2000, "a", 1), (0, "a", 1))
+    counts.run()
+    progress = read_progress(counts.model)
+    assert progress is not None
+    assert (progress["batch"], progress["watermark"]) == (1, "1970-01-01T00:00:02.000000Z")
+    assert progress["total"] == {"rows_in": 4, "late_rows": 1, "null_time_rows": 0, "rows_out": 2}
+    last: Any = progress["last"]
+    assert (last["rows_in"], last["late_rows"], last["rows_out"], last["commits"]) == (2, 1, 1, 2)
+
+
+def test_nothing_new_does_nothing(counts: Stream) -> None:
+    counts.run()
+    assert counts.run().batches == 0
+
+
+def test_checkpoint_deleted(counts: Stream) -> None:
+    counts.run()
+    counts.forget_checkpoint()
+    assert "holds rows of a stream whose checkpoint" in problem(counts)
+    assert len(counts.rows()) == 1
+
+
+def test_state_deleted(counts: Stream) -> None:
+    counts.run()
+    counts.spark.sql(f"drop table {counts.model.state}")
+    assert f"is there, but its state {counts.model.state} is gone" in problem(counts)
+
+
+def test_table_deleted(counts: Stream) -> None:
+    counts.run()
+    counts.spark.sql(f"drop table {counts.model.target}")
+    assert f"its table {counts.model.target} is gone" in problem(counts)
+
+
+def test_query_changed(counts: Stream) -> None:
+    counts.run()
+    counts.program = programs.tumble(2 * SECOND)
+    assert "its query has changed in what its state depends on (window)" in problem(counts)
+
+
+def test_reset_begins_anew_once_the_table_is_empty(counts: Stream) -> None:
+    counts.run()
+    before = counts.rows()
+    counts.reset()
+    assert "whose checkpoint" in problem(counts)
+    counts.spark.sql(f"create or replace table {counts.model.target} ({TUMBLE}) using iceberg")
+    counts.run()
+    assert counts.rows() == before
+
+
+def test_a_crash_between_the_commits_is_made_good(counts: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_: Any) -> None:
+        raise RuntimeError("crash")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AppendSink, "append", crash)
+        with pytest.raises(StreamError, match="crash"):
+            counts.run()
+    assert counts.rows() == []
+    counts.add((2000, "a", 1))
+    result = counts.run()
+    assert (result.rows_in, result.rows_out) == (1, 2)
+    assert counts.rows() == [(0, 1000, "a", 1, 1), (1000, 2000, "a", 1, 1)]
+
+
+def test_a_crash_in_flush_is_made_good(counts: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts.run()
+
+    def crash(*_: Any) -> None:
+        raise RuntimeError("crash")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AppendSink, "append", crash)
+        with pytest.raises(StreamError, match="crash"):
+            counts.flush()
+    assert len(counts.rows()) == 1
+    counts.run()
+    assert counts.rows() == [(0, 1000, "a", 1, 1), (1000, 2000, "a", 1, 1)]
+
+
+def test_one_run_at_a_time(counts: Stream) -> None:
+    with (
+        locked(counts.spark, counts.model),
+        pytest.raises(StreamError, match="another run of it is going on"),
+    ):
+        counts.run()
+    counts.run()
+
+
+def test_without_state_rows_pass_through_once(spark: Any, storage_root: Path) -> None:
+    stream = Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
+    stream.add((0, "a", 1), (1, "b", 2))
+    result = stream.run()
+    assert (result.rows_in, result.rows_out, result.watermark) == (2, 2, 1000)
+    stream.add((2, "c", 3))
+    stream.run()
+    assert stream.rows() == [(0, "a", 2), (1, "b", 4), (2, "c", 6)]
+    stream.forget_checkpoint()
+    assert "whose checkpoint" in problem(stream)
+
+
+def test_with_an_interval_it_goes_on_until_it_is_stopped(counts: Stream) -> None:
+    counts.model = replace(counts.model, trigger="100 milliseconds")
+    with runner.RunningStream(counts.spark, counts.model, counts.program) as stream:
+        while stream.wait(0.5).batches < 1:
+            pass
+        counts.add((2000, "a", 1))
+        while stream.wait(0.5).batches < 2:
+            pass
+    assert counts.rows() == [(0, 1000, "a", 1, 1), (1000, 2000, "a", 1, 1)]

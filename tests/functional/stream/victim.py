@@ -1,0 +1,98 @@
+"""A run of a stream that is killed on the way: `python -m tests.functional.stream.victim ROOT [POINT BATCH]`.
+
+The stream reads the files in ROOT/events, one per micro-batch, and folds and compacts its state far more
+often than it would by itself. POINT says after which of its acts in micro-batch BATCH the process is killed,
+by a signal that can't be caught. It prints `done` when it gets to the end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+from dbt.adapters.spark_streaming.environment import close_environments, get_environment
+from dbt.adapters.spark_streaming.stream import state
+from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from dbt.adapters.spark_streaming.stream.sink import AppendSink
+
+from . import programs
+from .harness import CUMULATE, EVENTS, SCHEMA, sorted_rows
+from .programs import MINUTE, SECOND
+
+POINTS: dict[str, tuple[Any, str, str]] = {
+    "before state": (state.StateTable, "append", "before"),
+    "after state": (state.StateTable, "append", "after"),
+    "after table": (AppendSink, "append", "after"),
+    "after fold": (state.StateTable, "fold", "after"),
+    "after compaction": (state.StateTable, "compact", "after"),
+}
+
+
+def main(root: Path, point: str | None = None, batch: int = 0) -> None:
+    state._COMMITS, state._ROWS, state._LOOSE_FILES = 2, 50, 7
+    environment = get_environment(
+        SparkStreamingCredentials(schema=SCHEMA, master="local[1]", storage_root=str(root / "storage"))
+    )
+    spark = environment.session()
+    if point:
+        kill_at(spark, point, batch)
+    spark.sql(f"create namespace if not exists {SCHEMA}")
+    spark.sql(f"create table if not exists {SCHEMA}.killed ({CUMULATE}) using iceberg")
+    model = StreamModel(
+        name="killed",
+        target=f"{SCHEMA}.killed",
+        state=f"{SCHEMA}.killed__state",
+        storage=environment.storage,
+        sources=(
+            StreamSource("events", str(root / "events"), "parquet", EVENTS, {"maxFilesPerTrigger": "1"}),
+        ),
+        watermark_delay=30 * SECOND,
+    )
+    program = programs.cumulate(10 * MINUTE, 120 * MINUTE)
+    run_stream(spark, model, program)
+    flush(spark, model, program)
+    rows = sorted_rows(spark.table(model.target).collect())
+    (root / "rows").write_text("\n".join(map(repr, rows)))
+    print("done", flush=True)
+    close_environments()
+
+
+def kill_at(spark: Any, point: str, batch: int) -> None:
+    """Have this process, and with it the JVM, killed at a point."""
+    owner, name, when = POINTS[point]
+    act: Callable[..., Any] = getattr(owner, name)
+    jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
+
+    def killed(self: Any, session: Any, rows: Any, position: Any, *more: Any, **named: Any) -> Any:
+        if position.batch >= batch and when == "before":
+            die(jvm)
+        result = act(self, session, rows, position, *more, **named)
+        if position.batch >= batch:
+            die(jvm)
+        return result
+
+    def killed_without_rows(self: Any, session: Any, position: Any) -> Any:
+        result = act(self, session, position)
+        if position.batch >= batch:
+            die(jvm)
+        return result
+
+    setattr(owner, name, killed_without_rows if name == "compact" else killed)
+
+
+def die(jvm: int) -> None:
+    os.kill(jvm, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    else:
+        main(Path(sys.argv[1]))

@@ -1,0 +1,189 @@
+"""Which of checkpoint, state and table belong together, and the sentence where they don't."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream.checkpoint import Checkpoint
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.model import StreamModel
+from dbt.adapters.spark_streaming.stream.position import Position
+from dbt.adapters.spark_streaming.stream.recovery import Found, check, unfinished
+
+MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", lambda: None), ())
+REBUILD = "To build it anew: `dbt run --full-refresh --select curves`."
+SIGNATURE = {"keys": ["k"], "window": "1 minute"}
+
+FRESH = Found(checkpoint=None, has_target=True, target_written=False, target=None)
+AT_SEVEN = Position("curves", "q1", batch=7, rows_out=100)
+GOING = Found(
+    checkpoint=Checkpoint("q1", planned=7, done=7),
+    has_target=True,
+    target_written=True,
+    target=AT_SEVEN,
+    state=AT_SEVEN,
+    signature=SIGNATURE,
+)
+
+
+def problem(found: Found, stateful: bool = True) -> str:
+    with pytest.raises(StreamError) as raised:
+        check(MODEL, stateful, SIGNATURE, found)
+    sentence = raised.value.msg
+    assert sentence.startswith("Model curves: ")
+    assert sentence.endswith(REBUILD)
+    return sentence.removeprefix("Model curves: ").removesuffix(REBUILD).strip()
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        FRESH,
+        GOING,
+        # A crash before Spark planned anything, before state, between state and table, before Spark's commit.
+        replace(FRESH, checkpoint=Checkpoint("q1", planned=None, done=None)),
+        replace(FRESH, checkpoint=Checkpoint("q1", planned=0, done=None)),
+        replace(GOING, checkpoint=Checkpoint("q1", planned=8, done=7)),
+        replace(GOING, checkpoint=Checkpoint("q1", planned=8, done=7), state=replace(AT_SEVEN, batch=8)),
+        replace(GOING, checkpoint=Checkpoint("q1", planned=7, done=6)),
+        # Nothing was put out so far.
+        replace(GOING, target=None, target_written=False, state=replace(AT_SEVEN, rows_out=0)),
+        # The table's snapshots were expired by its owner, but nothing is left to do.
+        replace(GOING, target=None),
+        # Windows were closed after the micro-batch.
+        replace(GOING, state=replace(AT_SEVEN, flush=1), target=replace(AT_SEVEN, flush=1)),
+    ],
+)
+def test_what_belongs_together_goes_on(found: Found) -> None:
+    check(MODEL, True, SIGNATURE, found)
+
+
+def test_table_gone() -> None:
+    assert problem(replace(GOING, has_target=False)) == (
+        "its table db.curves is gone, but its state db.curves__state is there."
+    )
+
+
+def test_no_table_at_all() -> None:
+    assert problem(replace(FRESH, has_target=False)) == "its table db.curves doesn't exist."
+
+
+def test_checkpoint_gone() -> None:
+    sentence = problem(replace(GOING, checkpoint=None))
+    assert sentence == (
+        "its table db.curves holds rows of a stream whose checkpoint /root/checkpoints/db.curves is gone; "
+        "starting again would put every row in twice."
+    )
+
+
+def test_checkpoint_gone_before_anything_was_put_out() -> None:
+    assert problem(replace(GOING, checkpoint=None, target=None)) == (
+        "its state db.curves__state is there, but its checkpoint /root/checkpoints/db.curves is gone."
+    )
+
+
+def test_state_gone() -> None:
+    assert problem(replace(GOING, state=None, signature=None)) == (
+        "its checkpoint /root/checkpoints/db.curves is there, but its state db.curves__state is gone."
+    )
+
+
+def test_state_gone_after_a_crash_in_the_first_micro_batch() -> None:
+    found = replace(GOING, checkpoint=Checkpoint("q1", planned=0, done=None), state=None)
+    assert (
+        problem(found) == "its table db.curves holds rows of a stream whose state db.curves__state is gone."
+    )
+
+
+def test_state_of_another_stream() -> None:
+    assert problem(replace(GOING, state=replace(AT_SEVEN, query_id="q0"))) == (
+        "its state db.curves__state was written by another stream (checkpoint q0) than the one in "
+        "/root/checkpoints/db.curves (q1)."
+    )
+
+
+def test_table_of_another_stream() -> None:
+    assert problem(replace(GOING, target=replace(AT_SEVEN, query_id="q0"))) == (
+        "its table db.curves was written by another stream (checkpoint q0) than the one in "
+        "/root/checkpoints/db.curves (q1)."
+    )
+
+
+def test_an_older_checkpoint() -> None:
+    assert problem(replace(GOING, checkpoint=Checkpoint("q1", planned=5, done=5))) == (
+        "its state db.curves__state is at micro-batch 7, but its checkpoint /root/checkpoints/db.curves only at "
+        "5: an older checkpoint was put back."
+    )
+
+
+def test_state_rolled_back() -> None:
+    assert problem(replace(GOING, state=replace(AT_SEVEN, batch=4), target=None)) == (
+        "its state db.curves__state is at micro-batch 4, but its checkpoint /root/checkpoints/db.curves at 7: the "
+        "state was rolled back."
+    )
+
+
+def test_state_behind_the_table() -> None:
+    found = replace(GOING, checkpoint=Checkpoint("q1", planned=7, done=6), state=replace(AT_SEVEN, batch=6))
+    assert problem(found) == (
+        "its table db.curves is at micro-batch 7, but its state db.curves__state at 6: the state was rolled back."
+    )
+
+
+def test_table_replaced() -> None:
+    sentence = (
+        "its table db.curves no longer shows what was put into it (it was replaced, or all of its snapshots "
+        "expired), so rows could be missing or come twice."
+    )
+    assert problem(replace(GOING, target=None, target_written=False)) == sentence
+    crashed = replace(GOING, checkpoint=Checkpoint("q1", planned=7, done=6), target=None)
+    assert problem(crashed) == sentence
+
+
+def test_a_changed_query_names_what_changed() -> None:
+    found = replace(GOING, signature={"keys": ["k", "l"], "window": "1 minute"})
+    assert problem(found) == "its query has changed in what its state depends on (keys)."
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        FRESH,
+        replace(GOING, state=None, signature=None),
+        replace(GOING, state=None, checkpoint=Checkpoint("q1", planned=8, done=7)),
+        replace(GOING, state=None, target=None),
+    ],
+)
+def test_without_state_the_table_alone_says_how_far_it_is(found: Found) -> None:
+    check(MODEL, False, SIGNATURE, found)
+
+
+def test_without_state_a_replaced_table_is_noticed() -> None:
+    found = replace(GOING, state=None, target=None, target_written=False)
+    assert "no longer shows what was put into it" in problem(found, stateful=False)
+
+
+def test_without_state_a_table_that_was_rolled_back_is_noticed() -> None:
+    found = replace(GOING, state=None, target=replace(AT_SEVEN, batch=5))
+    assert problem(found, stateful=False).endswith(
+        "/root/checkpoints/db.curves at 7: the table was rolled back."
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (GOING, False),
+        (replace(GOING, checkpoint=Checkpoint("q1", planned=8, done=7)), False),
+        (replace(GOING, checkpoint=Checkpoint("q1", 8, 7), state=replace(AT_SEVEN, batch=8)), True),
+        # Nothing was to be put out, and Spark saw the micro-batch through.
+        (replace(GOING, checkpoint=Checkpoint("q1", 8, 8), state=replace(AT_SEVEN, batch=8)), False),
+        (replace(GOING, state=replace(AT_SEVEN, flush=1)), True),
+        (replace(GOING, state=replace(AT_SEVEN, flush=1, folded=True)), False),
+    ],
+)
+def test_what_a_crash_left_unfinished(found: Found, expected: bool) -> None:
+    assert unfinished(found) is expected
