@@ -118,9 +118,12 @@ def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:
         )
 
 
-def model(node: Mapping[str, Any], environment: Environment, program: Program | None = None) -> StreamModel:
+def model(
+    node: Mapping[str, Any], environment: Environment, program: Program | None = None, project_root: str = "."
+) -> StreamModel:
     """Names and places of a streaming model. Without a `program` it has no sources, which is enough
-    to look at it or forget it."""
+    to look at it or forget it. Projects may share an environment, so it can't know the `project_root`
+    at which the sources' paths start."""
     settings = config(node)
     # Named in full: a declared source of the same schema and name lies in another catalog.
     target = _in_catalog(node["relation_name"].replace("`", ""), environment)
@@ -129,7 +132,9 @@ def model(node: Mapping[str, Any], environment: Environment, program: Program | 
         target=target,
         state=f"{target}__state",
         storage=environment.storage,
-        sources=tuple(_source(stream.relation, environment) for stream in program.inputs) if program else (),
+        sources=tuple(_source(stream.relation, environment, project_root) for stream in program.inputs)
+        if program
+        else (),
         watermark_delay=settings.watermark,
         # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
         trigger=None,
@@ -140,12 +145,12 @@ def _in_catalog(name: str, environment: Environment) -> str:
     return name if name.count(".") > 1 else f"{environment.credentials.catalog}.{name}"
 
 
-def _source(relation: str, environment: Environment) -> StreamSource:
+def _source(relation: str, environment: Environment, project_root: str) -> StreamSource:
     declared = stream_source(relation)
     if declared is None or declared.is_table:
         options = declared.options if declared else {}
         return StreamSource(relation, _in_catalog(relation.replace("`", ""), environment), options=options)
-    located = at_project(declared, environment.credentials.project_root)
+    located = at_project(declared, project_root)
     options = {key: value for key, value in located.options.items() if key != "path"}
     return StreamSource(relation, located.options.get("path", ""), located.format, located.schema, options)
 

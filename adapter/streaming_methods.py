@@ -126,7 +126,8 @@ class StreamingMethods(metaclass=AdapterMeta):
             return streaming.StreamResponse("STREAM (--empty: no rows)", code="STREAM")
         with streaming.sentences():
             program = generate.program(streaming.plan(model, sql))
-            described = streaming.model(model, self.environment, program)
+            project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
+            described = streaming.model(model, self.environment, program, project_root)
             self.connections.get_thread_connection().handle.prepare(sql)
             session = self.environment.session()
             result = runner.run_stream(session, described, program)
