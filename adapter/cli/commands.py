@@ -79,6 +79,17 @@ def status(project: Project, select: Sequence[str], as_json: bool) -> None:
             print_table(found)
 
 
+@main.command()
+@click.argument("model")
+@click.pass_obj
+def flush(project: Project, model: str) -> None:
+    """Close all open windows of MODEL, as at the end of its input. Rows that come later start new ones."""
+    from .flush import flush_model
+
+    with _sentences():
+        click.echo(flush_model(project, model))
+
+
 def _print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, default=str))
 

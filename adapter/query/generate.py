@@ -79,7 +79,7 @@ def signature(plan: Plan) -> dict[str, object]:
             "name": stage.name,
             "window": asdict(stage.window),
             "streams": [stream.relation for stream in plan.streams if stream.view in stage.streams],
-            "rows": stage.rows,
+            "source": stage.source,
         }
         if isinstance(stage, AggregateStage):
             entry["keys"] = {key.name: key.sql for key in stage.keys}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from . import windows
-from .dialect import from_clause, sql
+from .dialect import canonical, from_clause, sql
 from .errors import QueryError
 from .windows import Window
 
@@ -27,6 +27,20 @@ def window_of(node: exp.Expr) -> Window | None:
             first, *rest = hint.expressions
             return windows.from_hint(hint.name, [first.name, *(literal.name for literal in rest)])
     return None
+
+
+def user_text(query: exp.Query) -> str:
+    """What a query reads, as its author wrote it: without what macros print around a relation, and
+    without the select list."""
+    holder = exp.Subquery(this=query.copy())
+    for select in list(windows_under(holder)):
+        select.replace(input_of(select))
+    read = holder.this
+    if read.args.get("expressions"):
+        read.set("expressions", [exp.Star()])
+    for clause in ("group", "having", "order", "distinct", "hint"):
+        read.set(clause, None)
+    return canonical(read)
 
 
 def marked_as_stream(node: exp.Expr) -> bool:

@@ -63,6 +63,8 @@ class AggregateStage:
     streams: tuple[str, ...]
     rows: str
     """SQL of the rows that go in: time, slice, keys and arguments."""
+    source: str
+    """What the user wrote below it, for comparing: how we cut slices is no part of it."""
     keys: tuple[Key, ...]
     grouping_sets: tuple[tuple[str, ...], ...] | None
     """Key names of each set; None for a plain GROUP BY."""
@@ -81,6 +83,8 @@ class RowsStage:
     window: Window
     streams: tuple[str, ...]
     rows: str
+    source: str
+    """As in `AggregateStage`."""
     reason: str
     """Why rows are kept instead of aggregates."""
 

@@ -319,6 +319,7 @@ class _Planner:
                 window=window,
                 streams=self._streams_under(select),
                 rows=builder.rows(),
+                source=marks.user_text(select),
                 keys=tuple(builder.keys),
                 grouping_sets=builder.grouping_sets,
                 metrics=tuple(builder.metrics.values()),
@@ -355,6 +356,7 @@ class _Planner:
                     window=window,
                     streams=self._streams_under(select),
                     rows=f"select {items}, struct(input.*) as `row` from ({below}) as input",
+                    source=marks.user_text(marks.input_of(select)),
                     reason=reason,
                 )
                 self.stages[key] = stage

@@ -320,3 +320,9 @@ def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> Non
     assert signature(base) != signature(base.replace("count(*)", "sum(x)"))
     assert signature(base) != signature(base.replace("1, 2, 3", "1, 2, 3, j"))
     assert signature(base) != signature(base.replace(TUMBLE, HOP))
+
+
+def test_a_signature_does_not_depend_on_how_we_print_windows() -> None:
+    base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} where x > 1 group by 1, 2, 3"
+    (stage,) = generate.signature(planner.plan(base))["stages"]  # type: ignore[misc]
+    assert stage["source"] == "SELECT * FROM (SELECT * FROM stream_bid AS bid) WHERE x > 1"

@@ -1,0 +1,28 @@
+"""``dbt-stream flush``: closes a model's open windows without running dbt."""
+
+from __future__ import annotations
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from .. import streaming
+from ..query import generate
+from ..query.errors import QueryError
+from ..stream import runner
+from .project import Project, ProjectError
+
+
+def flush_model(project: Project, name: str) -> str:
+    """Closes a model's windows and says what came of it.
+
+    Raises:
+        ProjectError: the model can't be planned or flushed, and why.
+    """
+    node = project.compiled(name)
+    environment = project.environment()
+    try:
+        program = generate.program(streaming.plan(node, node["compiled_code"]))
+        described = streaming.model(node, environment, program)
+        result = runner.flush(environment.session(), described, program)
+    except (QueryError, DbtRuntimeError) as problem:
+        raise ProjectError(str(problem)) from problem
+    return f"{name}: {result.rows_out} rows out; its windows are closed."
