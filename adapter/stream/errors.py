@@ -65,7 +65,12 @@ _UNREADABLE = re.compile(
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|is not a Parquet file|Malformed ORC|MALFORMED_RECORD"
 )
 _NOT_APPENDED = re.compile(r"Cannot process (?P<kind>overwrite|delete) snapshot", re.IGNORECASE)
-_SNAPSHOT_GONE = re.compile(r"Cannot load current offset at snapshot|[Cc]annot find (?:next )?snapshot")
+_SNAPSHOT_GONE = re.compile(
+    r"Cannot load current offset at snapshot|[Cc]annot find (?:next )?snapshot|Snapshot\.parentId\(\)\" is null"
+)
+_OTHER_SOURCES = re.compile(
+    r"Did not find value which can be converted into long|number of sources in the checkpoint|Cannot parse offset"
+)
 _TWO_WRITERS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using")
 
 
@@ -92,6 +97,11 @@ def _known(model: StreamModel, text: str) -> str | None:
         return (
             f"Model {model.name}: a source no longer has the snapshots that come after the last one taken in "
             f"(the table was replaced, or its snapshots expired). Rebuild the model with {model.rebuild}."
+        )
+    if _OTHER_SOURCES.search(text):
+        return (
+            f"Model {model.name}: its checkpoint was made for other sources than it has now (a table in place of a "
+            f"folder, or more of them). Rebuild it with {model.rebuild}."
         )
     if _TWO_WRITERS.search(text):
         return (

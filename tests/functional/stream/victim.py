@@ -35,7 +35,7 @@ POINTS: dict[str, tuple[Any, str, str]] = {
 
 
 def main(root: Path, point: str | None = None, batch: int = 0) -> None:
-    state._COMMITS, state._ROWS, state._LOOSE_FILES = 2, 50, 7
+    state._COMMITS, state._ROWS, state._LOOSE_FILES = 3, 50, 4
     environment = get_environment(
         SparkStreamingCredentials(schema=SCHEMA, master="local[1]", storage_root=str(root / "storage"))
     )

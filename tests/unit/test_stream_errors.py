@@ -1,0 +1,90 @@
+"""What Spark says, as sentences for the model's author."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream.errors import StreamError, explain
+from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+
+MODEL = StreamModel(
+    "curves",
+    "db.curves",
+    "db.curves__state",
+    Storage("/root", lambda: None),
+    (StreamSource("raw.events", "/data/events", "parquet"),),
+)
+
+
+def sentence(message: str) -> str:
+    return explain(MODEL, RuntimeError(message)).msg
+
+
+def test_a_sentence_of_ours_is_kept() -> None:
+    try:
+        try:
+            raise StreamError("Model curves: no.")
+        except StreamError as problem:
+            raise RuntimeError("the callback failed") from problem
+    except RuntimeError as problem:
+        assert explain(MODEL, problem).msg == "Model curves: no."
+
+
+def test_exceptions_that_go_round_in_circles_end() -> None:
+    one, other = RuntimeError("one"), RuntimeError("other")
+    one.__cause__, other.__cause__ = other, one
+    assert explain(MODEL, one).msg == "Model curves: one"
+
+
+def test_a_file_that_is_not_what_the_source_says() -> None:
+    assert sentence(
+        "[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Encountered error while reading file "
+        "file:///data/events/x.parquet. Could not read footer."
+    ) == (
+        "Model curves: the file file:///data/events/x.parquet can't be read as parquet, as source raw.events says it "
+        "is. Remove it from the folder or correct the source's format; no row of this micro-batch was taken in."
+    )
+
+
+@pytest.mark.parametrize("kind", ["overwrite", "delete"])
+def test_a_source_whose_rows_were_changed(kind: str) -> None:
+    found = sentence(f"java.lang.IllegalStateException: Cannot process {kind} snapshot: 17, to ignore …")
+    assert f"an Iceberg {kind} snapshot" in found
+    assert f"'streaming-skip-{kind}-snapshots'" in found
+    assert "`dbt run --full-refresh --select curves`" in found
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Cannot load current offset at snapshot 17, the snapshot was expired or removed",
+        'Cannot invoke "java.lang.Long.longValue()" because the return value of "org.apache.iceberg.Snapshot'
+        '.parentId()" is null',
+    ],
+)
+def test_a_source_that_was_replaced(message: str) -> None:
+    assert "no longer has the snapshots that come after the last one taken in" in sentence(message)
+
+
+def test_two_writers_of_a_checkpoint() -> None:
+    found = sentence("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs …")
+    assert found.startswith("Model curves: another run of it is writing to /root/checkpoints/db.curves.")
+
+
+def test_a_source_of_another_kind_than_the_checkpoints() -> None:
+    found = sentence(
+        "java.lang.IllegalArgumentException: Did not find value which can be converted into long"
+    )
+    assert found.startswith("Model curves: its checkpoint was made for other sources")
+
+
+def test_the_innermost_cause_is_told() -> None:
+    assert (
+        sentence(
+            "org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query terminated\n"
+            "Caused by: org.apache.spark.SparkException: Job aborted\n"
+            "Caused by: org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"
+        )
+        == "Model curves: [DIVIDE_BY_ZERO] Division by zero."
+    )
