@@ -84,6 +84,8 @@ class Cumulate:
     step: int
     max_size: int
     offset: int = 0
+    every_step: bool = True
+    """Or only those in which a key has new rows."""
 
     def windows(self, ts: int) -> list[Window]:
         start = window_start(ts, self.max_size, self.offset)
@@ -169,6 +171,7 @@ class Stream:
     late: int = 0
     null_times: int = 0
     _open: dict[Window, dict[Key, list[Row]]] = field(default_factory=lambda: defaultdict(dict))
+    _changed: set[tuple[Window, Key]] = field(default_factory=set)
 
     def feed(self, rows: Iterable[Row]) -> list[tuple[Any, ...]]:
         latest = self.watermark
@@ -186,6 +189,7 @@ class Stream:
             key = tuple(row[column] for column in self.keys)
             for window in unfired:
                 self._open[window].setdefault(key, []).append(row)
+            self._changed.update((window, key) for window in unfired[:1])
         self.watermark = latest
         return self._fire(lambda window: latest is not None and window.end <= latest)
 
@@ -194,8 +198,11 @@ class Stream:
 
     def _fire(self, closed: Callable[[Window], bool]) -> list[tuple[Any, ...]]:
         out = []
+        every_step = not isinstance(self.windows, Cumulate) or self.windows.every_step
         for window in sorted(w for w in self._open if closed(w)):
             for key, rows in self._open.pop(window).items():
+                if not (every_step or (window, key) in self._changed):
+                    continue
                 values = [aggregate(rows) for aggregate in self.aggregates]
                 out.append((window.start, window.end, *key, *values))
         return out
