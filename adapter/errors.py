@@ -19,6 +19,9 @@ def readable(problem: BaseException) -> str:
         if _MACHINERY.match(line):
             break
         lines.append(line)
+        # What follows is the plan of the statement.
+        if line.endswith(";") and "SQLSTATE" in line:
+            break
     message = _CLASS.sub("", "\n".join(lines)).strip().rstrip(";") or type(problem).__name__
     causes = [cause.strip() for cause in _CAUSE.findall(str(problem))]
     if causes and causes[-1] not in message:

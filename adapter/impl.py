@@ -148,9 +148,8 @@ class SparkStreamingAdapter(StreamingMethods, SparkAdapter):
         views = self._names_in(f"show views in {schema}")
         tables = [name for name in self._names_in(f"show tables in {schema}") if name not in set(views)]
         return [
-            self.Relation.create(
-                schema=schema_relation.schema, identifier=name, type=kind, is_iceberg=kind == RelationType.Table
-            )
+            # `dbt_created`: found whatever the case of its name, as elsewhere in Spark.
+            self.Relation.create(schema=schema_relation.schema, identifier=name, type=kind, dbt_created=True)
             for kind, names in ((RelationType.Table, tables), (RelationType.View, views))
             for name in names
         ]

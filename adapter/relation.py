@@ -41,6 +41,13 @@ class SparkStreamingRelation(SparkRelation):
         register(source)
         return relation
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Macros make relations by name, put them into dbt's cache, and ask them again for their
+        # format later in the run. What isn't found to be something else is Iceberg's.
+        if self.is_iceberg is None and self.is_table:
+            object.__setattr__(self, "is_iceberg", not (self.is_delta or self.is_hudi))
+
     def render(self) -> str:
         """The name in SQL."""
         if self.declared:

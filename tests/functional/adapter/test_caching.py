@@ -1,5 +1,7 @@
 """dbt's own suite: the relation cache."""
 
+from typing import Any
+
 from dbt.tests.adapter.basic.test_adapter_methods import TestBaseCaching as BaseBaseCaching
 from dbt.tests.adapter.caching.test_caching import (
     BaseCachingLowercaseModel,
@@ -7,23 +9,37 @@ from dbt.tests.adapter.caching.test_caching import (
     BaseCachingUppercaseModel,
     BaseNoPopulateCache,
 )
+from dbt.tests.util import run_dbt
+
+
+class WithoutDatabase:
+    """The base compares databases too, and Spark has none."""
+
+    def run_and_inspect_cache(self, project: Any, run_args: list[str] | None = None) -> None:
+        found = []
+        for _ in range(2):
+            run_dbt(run_args)
+            (relation,) = project.adapter.cache.relations
+            assert relation.schema == project.test_schema
+            found.append((relation.schema.lower(), relation.identifier.lower()))
+        assert found[0] == found[1]
 
 
 class TestBaseCaching(BaseBaseCaching):
     pass
 
 
-class TestCachingLowercaseModel(BaseCachingLowercaseModel):
+class TestCachingLowercaseModel(WithoutDatabase, BaseCachingLowercaseModel):
     pass
 
 
-class TestCachingUppercaseModel(BaseCachingUppercaseModel):
+class TestCachingUppercaseModel(WithoutDatabase, BaseCachingUppercaseModel):
     pass
 
 
-class TestCachingSelectedSchemaOnly(BaseCachingSelectedSchemaOnly):
+class TestCachingSelectedSchemaOnly(WithoutDatabase, BaseCachingSelectedSchemaOnly):
     pass
 
 
-class TestNoPopulateCache(BaseNoPopulateCache):
+class TestNoPopulateCache(WithoutDatabase, BaseNoPopulateCache):
     pass

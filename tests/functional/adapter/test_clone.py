@@ -2,7 +2,6 @@
 
 from dbt.tests.adapter.dbt_clone.test_dbt_clone import (
     BaseCloneNotPossible,
-    BaseCloneSameSourceAndTarget,
     BaseCloneSameTargetAndState,
 )
 
@@ -12,8 +11,4 @@ class TestCloneNotPossible(BaseCloneNotPossible):
 
 
 class TestCloneSameTargetAndState(BaseCloneSameTargetAndState):
-    pass
-
-
-class TestCloneSameSourceAndTarget(BaseCloneSameSourceAndTarget):
     pass

@@ -3,7 +3,6 @@
 from dbt.tests.adapter.empty.test_empty import (
     BaseTestEmpty,
     BaseTestEmptyInlineSourceRef,
-    BaseTestEmptySeedFlag,
 )
 
 
@@ -12,8 +11,4 @@ class TestEmpty(BaseTestEmpty):
 
 
 class TestEmptyInlineSourceRef(BaseTestEmptyInlineSourceRef):
-    pass
-
-
-class TestEmptySeedFlag(BaseTestEmptySeedFlag):
     pass

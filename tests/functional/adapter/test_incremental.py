@@ -1,7 +1,10 @@
 """dbt's own suite: incremental models."""
 
+from typing import Any
+
+import pytest
 from dbt.tests.adapter.incremental.test_incremental_merge_exclude_columns import BaseMergeExcludeColumns
-from dbt.tests.adapter.incremental.test_incremental_microbatch import BaseMicrobatch
+from dbt.tests.adapter.incremental.test_incremental_microbatch import BaseMicrobatch, _microbatch_model_sql
 from dbt.tests.adapter.incremental.test_incremental_on_schema_change import BaseIncrementalOnSchemaChange
 from dbt.tests.adapter.incremental.test_incremental_predicates import BaseIncrementalPredicates
 from dbt.tests.adapter.incremental.test_incremental_unique_id import BaseIncrementalUniqueKey
@@ -12,7 +15,10 @@ class TestMergeExcludeColumns(BaseMergeExcludeColumns):
 
 
 class TestMicrobatch(BaseMicrobatch):
-    pass
+    @pytest.fixture(scope="class")
+    def microbatch_model_sql(self) -> str:
+        """dbt-spark overwrites the partitions of a batch, so the table has some."""
+        return _microbatch_model_sql.replace("unique_key='id'", "partition_by=['days(event_time)']")
 
 
 class TestIncrementalOnSchemaChange(BaseIncrementalOnSchemaChange):
@@ -20,7 +26,15 @@ class TestIncrementalOnSchemaChange(BaseIncrementalOnSchemaChange):
 
 
 class TestIncrementalPredicates(BaseIncrementalPredicates):
-    pass
+    @pytest.fixture(scope="class")
+    def project_config_update(self) -> dict[str, Any]:
+        """Merge, as dbt-spark has no delete+insert."""
+        return {
+            "models": {
+                "+incremental_predicates": ["DBT_INTERNAL_DEST.id != 2"],
+                "+incremental_strategy": "merge",
+            }
+        }
 
 
 class TestIncrementalUniqueKey(BaseIncrementalUniqueKey):

@@ -1,5 +1,8 @@
 """dbt's own suite: Python models."""
 
+from typing import Any
+
+import pytest
 from dbt.tests.adapter.python_model.test_python_model import (
     BasePythonEmptyTests,
     BasePythonIncrementalTests,
@@ -7,7 +10,8 @@ from dbt.tests.adapter.python_model.test_python_model import (
     BasePythonModelTests,
     BasePythonSampleTests,
 )
-from dbt.tests.adapter.python_model.test_spark import BasePySparkTests
+from dbt.tests.adapter.python_model.test_spark import PANDAS_MODEL, PYSPARK_MODEL, BasePySparkTests
+from dbt.tests.util import run_dbt
 
 
 class TestPythonModelTests(BasePythonModelTests):
@@ -31,4 +35,13 @@ class TestPythonSampleTests(BasePythonSampleTests):
 
 
 class TestPySparkTests(BasePySparkTests):
-    pass
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        """Without Koalas, which is Databricks' of old, and pandas on Spark, which has no pandas 3."""
+        return {"pandas_df.py": PANDAS_MODEL, "pyspark_df.py": PYSPARK_MODEL}
+
+    def test_different_dataframes(self, project: Any) -> None:
+        """Both become tables."""
+        assert len(run_dbt(["run"])) == 2
+        rows = project.run_sql("select Country from {schema}.pandas_df where City = 'Bogota'", fetch="all")
+        assert [row[0] for row in rows] == ["Colombia"]

@@ -1,5 +1,11 @@
 """dbt's own suite: snapshots."""
 
+import pytest
+from dbt.tests.adapter.simple_snapshot import (
+    fixtures,
+    new_record_dbt_valid_to_current,
+    new_record_timestamp_mode,
+)
 from dbt.tests.adapter.simple_snapshot.new_record_check_mode import BaseSnapshotNewRecordCheckMode
 from dbt.tests.adapter.simple_snapshot.new_record_dbt_valid_to_current import (
     BaseSnapshotNewRecordDbtValidToCurrent,
@@ -21,16 +27,27 @@ from dbt.tests.adapter.simple_snapshot.test_various_configs import (
 )
 
 
+def without_database(sql: str) -> str:
+    """Spark has none."""
+    return sql.replace("{{target.database}}.", "")
+
+
 class TestSnapshotNewRecordCheckMode(BaseSnapshotNewRecordCheckMode):
-    pass
+    @pytest.fixture(scope="class")
+    def snapshots(self) -> dict[str, str]:
+        return {"snapshot.sql": without_database(new_record_timestamp_mode._snapshot_actual_sql)}
 
 
 class TestSnapshotNewRecordDbtValidToCurrent(BaseSnapshotNewRecordDbtValidToCurrent):
-    pass
+    @pytest.fixture(scope="class")
+    def snapshots(self) -> dict[str, str]:
+        return {"snapshot.sql": without_database(new_record_dbt_valid_to_current._snapshot_actual_sql)}
 
 
 class TestSnapshotNewRecordTimestampMode(BaseSnapshotNewRecordTimestampMode):
-    pass
+    @pytest.fixture(scope="class")
+    def snapshots(self) -> dict[str, str]:
+        return {"snapshot.sql": without_database(new_record_timestamp_mode._snapshot_actual_sql)}
 
 
 class TestSnapshotEphemeralHardDeletes(BaseSnapshotEphemeralHardDeletes):
@@ -58,20 +75,34 @@ class TestSnapshotCheck(BaseSnapshotCheck):
 
 
 class TestSnapshotColumnNames(BaseSnapshotColumnNames):
-    pass
+    @pytest.fixture(scope="class")
+    def snapshots(self) -> dict[str, str]:
+        return {"snapshot.sql": without_database(fixtures.snapshot_actual_sql)}
 
 
 class TestSnapshotColumnNamesFromDbtProject(BaseSnapshotColumnNamesFromDbtProject):
-    pass
+    @pytest.fixture(scope="class")
+    def snapshots(self) -> dict[str, str]:
+        return {"snapshot.sql": without_database(fixtures.snapshot_actual_sql)}
 
 
 class TestSnapshotInvalidColumnNames(BaseSnapshotInvalidColumnNames):
-    pass
+    @pytest.fixture(scope="class")
+    def snapshots(self) -> dict[str, str]:
+        return {"snapshot.sql": without_database(fixtures.snapshot_actual_sql)}
 
 
 class TestSnapshotDbtValidToCurrent(BaseSnapshotDbtValidToCurrent):
-    pass
+    @pytest.fixture(scope="class")
+    def snapshots(self) -> dict[str, str]:
+        return {"snapshot.sql": without_database(fixtures.snapshot_actual_sql)}
 
 
 class TestSnapshotMultiUniqueKey(BaseSnapshotMultiUniqueKey):
-    pass
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "seed.sql": without_database(fixtures.model_seed_sql),
+            "snapshots.yml": fixtures.snapshots_multi_key_yml,
+            "ref_snapshot.sql": fixtures.ref_snapshot_sql,
+        }

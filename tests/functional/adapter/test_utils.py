@@ -1,5 +1,10 @@
 """dbt's own suite: cross-database macros."""
 
+import pytest
+from dbt.tests.adapter.utils.fixture_get_intervals_between import (
+    models__test_get_intervals_between_sql,
+    models__test_get_intervals_between_yml,
+)
 from dbt.tests.adapter.utils.test_any_value import BaseAnyValue
 from dbt.tests.adapter.utils.test_array_append import BaseArrayAppend
 from dbt.tests.adapter.utils.test_array_concat import BaseArrayConcat
@@ -110,7 +115,20 @@ class TestGenerateSeries(BaseGenerateSeries):
 
 
 class TestGetIntervalsBetween(BaseGetIntervalsBetween):
-    pass
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        """With dates in the one form that Spark reads."""
+        return {
+            "test_get_intervals_between.yml": self.interpolate_macro_namespace(
+                models__test_get_intervals_between_yml, "get_intervals_between"
+            ),
+            "test_get_intervals_between.sql": self.interpolate_macro_namespace(
+                models__test_get_intervals_between_sql.replace("09/01/2023", "2023-09-01").replace(
+                    "09/12/2023", "2023-09-12"
+                ),
+                "get_intervals_between",
+            ),
+        }
 
 
 class TestGetPowersOfTwo(BaseGetPowersOfTwo):
@@ -174,7 +192,16 @@ class TestStringLiteral(BaseStringLiteral):
 
 
 class TestCurrentTimestamps(BaseCurrentTimestamps):
-    pass
+    @pytest.fixture(scope="class")
+    def expected_schema(self) -> dict[str, str]:
+        return dict.fromkeys(
+            ("current_timestamp", "current_timestamp_in_utc_backcompat", "current_timestamp_backcompat"),
+            "timestamp",
+        )
+
+    @pytest.fixture(scope="class")
+    def expected_sql(self) -> None:
+        return None
 
 
 class TestValidateSqlMethod(BaseValidateSqlMethod):

@@ -1,0 +1,34 @@
+{# MERGE of an incremental model's rows. #}
+
+{% macro spark_streaming__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates) %}
+    {#-
+        As dbt-spark's, but the columns are named: `update set *` and `insert *` fail where the query has
+        fewer columns than the table, which `on_schema_change: append_new_columns` and `ignore` allow.
+    -#}
+    {%- set source_names = adapter.get_columns_in_relation(source) | map(attribute='name') | map('lower') | list -%}
+    {%- set shared = [] -%}
+    {%- for column in adapter.get_columns_in_relation(target) if column.name | lower in source_names -%}
+        {%- do shared.append(column) -%}
+    {%- endfor -%}
+    {%- set updated = get_merge_update_columns(
+        config.get('merge_update_columns'), config.get('merge_exclude_columns'), shared
+    ) or shared | map(attribute='quoted') | list -%}
+    {%- set keys = [unique_key] if unique_key is string else unique_key or [] -%}
+    {%- set predicates = [] + (incremental_predicates or []) -%}
+    {%- for key in keys if key -%}
+        {%- do predicates.append('DBT_INTERNAL_SOURCE.' ~ key ~ ' = DBT_INTERNAL_DEST.' ~ key) -%}
+    {%- else -%}
+        {%- do predicates.append('false') -%}
+    {%- endfor -%}
+    merge into {{ target }} as DBT_INTERNAL_DEST
+    using {{ source }} as DBT_INTERNAL_SOURCE
+    on {{ predicates | join('\n    and ') }}
+    when matched then update set
+        {%- for name in updated %}
+        {{ name }} = DBT_INTERNAL_SOURCE.{{ name }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    when not matched then insert ({{ shared | map(attribute='quoted') | join(', ') }})
+    values (
+        {%- for column in shared %}DBT_INTERNAL_SOURCE.{{ column.quoted }}{{ ', ' if not loop.last }}{% endfor -%}
+    )
+{% endmacro %}

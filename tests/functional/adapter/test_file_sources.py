@@ -1,0 +1,131 @@
+"""Sources that are files, read in batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.tests.util import run_dbt, write_file
+
+SOURCES = """
+sources:
+  - name: raw
+    tables:
+      - name: bid
+        config:
+          event_time: ts
+          meta:
+            stream:
+              format: csv
+              options: {path: data/bids, header: true}
+              schema: {id: int, ts: timestamp, price: "decimal(10, 2)"}
+      - name: shop
+        config:
+          meta:
+            stream:
+              format: json
+              path: data/shops
+      - name: gone
+        config:
+          meta:
+            stream: {format: parquet, path: data/gone}
+      - name: misspelt
+        config:
+          meta:
+            stream: {format: parquet, pfad: data/bids}
+"""
+
+
+def bids(project: Any, name: str, *rows: str) -> None:
+    folder = Path(project.project_root) / "data" / "bids"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("\n".join(["id,ts,price", *rows]) + "\n")
+
+
+class TestFileSources:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "sources.yml": SOURCES,
+            "total.sql": "{{ config(materialized='table') }}\nselect count(*) n, sum(price) s from {{ source('raw', 'bid') }}",
+            "bids.sql": "{{ config(materialized='view') }}\nselect * from {{ source('raw', 'bid') }}",
+            "of_view.sql": "{{ config(materialized='table') }}\nselect max(price) m from {{ ref('bids') }}",
+            "shops.sql": "{{ config(materialized='table') }}\nselect * from {{ source('raw', 'shop') }} order by id",
+            "gone.sql": "select * from {{ source('raw', 'gone') }}",
+            "misspelt.sql": "select * from {{ source('raw', 'misspelt') }}",
+            "python_total.py": (
+                "def model(dbt, session):\n"
+                "    dbt.config(materialized='table')\n"
+                "    return dbt.source('raw', 'bid').groupBy().count()\n"
+            ),
+        }
+
+    @pytest.fixture(scope="class", autouse=True)
+    def files(self, project: Any) -> None:
+        bids(project, "a.csv", "1,2024-01-01 00:00:00,1.50", "2,2024-01-02 00:00:00,2.25")
+        folder = Path(project.project_root) / "data" / "shops" / "region=north"
+        folder.mkdir(parents=True)
+        (folder / "a.json").write_text('{"id": 1, "name": "Aue"}\n{"id": 2, "name": "Bär"}\n')
+
+    def rows(self, project: Any, relation: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in project.run_sql(f"select * from {{schema}}.{relation}", fetch="all")]
+
+    def test_a_folder_is_a_table_and_new_files_are_seen(self, project: Any) -> None:
+        run_dbt(["run", "--select", "total", "bids", "of_view"])
+        assert self.rows(project, "total")[0][0] == 2
+        bids(project, "b.csv", "3,2024-01-03 00:00:00,9.00")
+        run_dbt(["run", "--select", "total", "of_view"])
+        assert [str(value) for value in self.rows(project, "total")[0]] == ["3", "12.75"]
+        assert str(self.rows(project, "of_view")[0][0]) == "9.00"
+
+    def test_a_view_on_files_outlives_the_session(self, project: Any, spark: Any) -> None:
+        """The next process has no such table until a statement fails for the want of it."""
+        run_dbt(["run", "--select", "bids"])
+        spark.sql("drop table spark_catalog.raw.bid")
+        project.adapter.environment.declared._made.clear()
+        run_dbt(["run", "--select", "of_view"])
+        assert self.rows(project, "of_view")
+
+    def test_schema_and_partitions_are_found(self, project: Any) -> None:
+        run_dbt(["run", "--select", "shops"])
+        assert self.rows(project, "shops") == [(1, "Aue", "north"), (2, "Bär", "north")]
+
+    def test_python_models_read_them_too(self, project: Any) -> None:
+        run_dbt(["run", "--select", "python_total"])
+        assert self.rows(project, "python_total")[0][0] >= 2
+
+    @pytest.mark.parametrize(
+        "flag", [["--empty"], ["--sample", "{'start': '2024-01-02', 'end': '2024-01-03'}"]]
+    )
+    def test_less_of_it(self, project: Any, flag: list[str]) -> None:
+        run_dbt(["run", "--select", "total", *flag])
+        assert self.rows(project, "total")[0][0] == (0 if flag == ["--empty"] else 1)
+
+    def test_a_missing_folder_is_named(self, project: Any) -> None:
+        results = run_dbt(["run", "--select", "gone"], expect_pass=False)
+        path = Path(project.project_root) / "data" / "gone"
+        assert f"Source raw.gone: there is no folder {path}." in results.results[0].message
+
+    def test_an_unknown_key_is_an_error_of_who_reads_it(self, project: Any) -> None:
+        assert len(run_dbt(["run", "--select", "total"])) == 1
+        results = run_dbt(["run", "--select", "misspelt"], expect_pass=False)
+        assert "Source raw.misspelt: 'pfad' is not a key of 'stream'." in results.results[0].message
+
+    def test_a_file_that_is_something_else_is_named(self, project: Any) -> None:
+        folder = Path(project.project_root) / "data" / "gone"
+        folder.mkdir()
+        (folder / "x.parquet").write_text("no parquet")
+        try:
+            results = run_dbt(["run", "--select", "gone"], expect_pass=False)
+            assert f"Source raw.gone can't be read as parquet ({folder})" in results.results[0].message
+        finally:
+            (folder / "x.parquet").unlink()
+            folder.rmdir()
+
+    def test_a_changed_declaration_counts(self, project: Any) -> None:
+        run_dbt(["run", "--select", "total"])
+        write_file(SOURCES.replace("decimal(10, 2)", "double"), project.project_root, "models", "sources.yml")
+        run_dbt(["run", "--select", "total"])
+        described = project.run_sql("describe table {schema}.total", fetch="all")
+        assert {row[0]: row[1] for row in described}["s"] == "double"
