@@ -1,9 +1,10 @@
 """dbt's entrance: names the adapter's parts."""
 
 from dbt.adapters.base import AdapterPlugin
+from dbt.include import spark_streaming
+
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.impl import SparkStreamingAdapter
-from dbt.include import spark_streaming
 
 Plugin = AdapterPlugin(
     adapter=SparkStreamingAdapter,  # type: ignore[arg-type]

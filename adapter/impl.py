@@ -186,9 +186,8 @@ class SparkStreamingAdapter(StreamingMethods, SparkAdapter):
         return self._catalog_of(relations)
 
     def _catalog_of(self, relations: Iterable[BaseRelation]) -> agate.Table:
-        from dbt_common.clients.agate_helper import DEFAULT_TYPE_TESTER
-
         import agate
+        from dbt_common.clients.agate_helper import DEFAULT_TYPE_TESTER
 
         rows: list[dict[str, Any]] = []
         for relation in relations:

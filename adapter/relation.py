@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dbt.adapters.contracts.relation import HasQuoting, RelationConfig
+from dbt.adapters.contracts.relation import HasQuoting, RelationConfig, RelationType
 from dbt.adapters.spark.relation import SparkRelation
 
 from dbt.adapters.spark_streaming.stream_source import StreamSource, register
@@ -45,7 +45,7 @@ class SparkStreamingRelation(SparkRelation):
         super().__post_init__()
         # Macros make relations by name, put them into dbt's cache, and ask them again for their
         # format later in the run. What isn't found to be something else is Iceberg's.
-        if self.is_iceberg is None and self.is_table:
+        if self.is_iceberg is None and self.type in (None, RelationType.Table):
             object.__setattr__(self, "is_iceberg", not (self.is_delta or self.is_hudi))
 
     def render(self) -> str:

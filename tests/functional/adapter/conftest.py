@@ -19,7 +19,7 @@ WORDS = {
     r"\btimestamp with(out)? time zone": "timestamp",
     r"\bbigserial": "bigint",
     r'"(\w+)"': r"`\1`",
-    r"\bNone\.": "",
+    r"`?\bNone`?\.": "",
     r"\bdefault (null|'\w+')": "",
     r" not null primary key| primary key": "",
 }
