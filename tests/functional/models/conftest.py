@@ -10,7 +10,9 @@ import pytest
 
 def write_events(spark: Any, folder: Path, name: str, rows: str) -> None:
     """One more file of events: rows of (ts, page, device, amount) as SQL VALUES."""
-    query = f"select timestamp(ts) as ts, page, device, amount from values {rows} as t(ts, page, device, amount)"
+    query = (
+        f"select timestamp(ts) as ts, page, device, amount from values {rows} as t(ts, page, device, amount)"
+    )
     spark.sql(query).coalesce(1).write.parquet(str(folder / name))
 
 
@@ -35,7 +37,11 @@ sources:
 def events(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three pieces of a morning; the last is about an hour later."""
     folder = tmp_path_factory.mktemp("events")
-    write_events(spark, folder, "a", "('2024-03-04 00:01:00', 'p1', 'd1', 1), ('2024-03-04 00:04:00', 'p2', 'd1', 2)")
+    write_events(
+        spark, folder, "a", "('2024-03-04 00:01:00', 'p1', 'd1', 1), ('2024-03-04 00:04:00', 'p2', 'd1', 2)"
+    )
     write_events(spark, folder, "b", "('2024-03-04 00:12:00', 'p1', 'd2', 3), (null, 'p1', 'd9', 9)")
-    write_events(spark, folder, "c", "('2024-03-04 01:05:00', 'p1', 'd1', 4), ('2024-03-04 00:02:00', 'p1', 'd3', 5)")
+    write_events(
+        spark, folder, "c", "('2024-03-04 01:05:00', 'p1', 'd1', 4), ('2024-03-04 00:02:00', 'p1', 'd3', 5)"
+    )
     return folder

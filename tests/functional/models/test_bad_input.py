@@ -10,7 +10,10 @@ from dbt.tests.util import run_dbt
 
 from tests.functional.models.conftest import sources
 
-GOOD = "select window_start, window_end, count(*) as n from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }} group by 1, 2"
+GOOD = (
+    "select window_start, window_end, count(*) as n from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }} "
+    "group by 1, 2"
+)
 
 
 def streaming(query: str, materialized: str = "streaming_table", **config: Any) -> str:
@@ -36,7 +39,12 @@ BAD = {
         ["Model bad_watermark: config 'watermark': 'a while' is not an interval; write for example"],
     ),
     "bad_step": (
-        streaming(GOOD.replace("tumble(source('raw', 'events'), 'ts', '1 hour')", "cumulate(source('raw', 'events'), 'ts', '7 minutes', '1 hour')")),
+        streaming(
+            GOOD.replace(
+                "tumble(source('raw', 'events'), 'ts', '1 hour')",
+                "cumulate(source('raw', 'events'), 'ts', '7 minutes', '1 hour')",
+            )
+        ),
         ["model bad_step", "cumulate(): max_size '1 hour' is not a multiple of step '7 minutes'"],
     ),
     "bad_offset": (

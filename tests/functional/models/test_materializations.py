@@ -41,7 +41,8 @@ models:
 
 
 def rows(project: Any, table: str) -> list[tuple[Any, ...]]:
-    query = f"select page, minute(window_end) as m, views, devices, amount from {project.test_schema}.{table} where day(window_end) = 4"
+    columns = "page, minute(window_end) as m, views, devices, amount"
+    query = f"select {columns} from {project.test_schema}.{table} where day(window_end) = 4"
     return sorted(tuple(row) for row in project.run_sql(query, fetch="all"))
 
 
@@ -49,7 +50,9 @@ class TestCumulateModel:
     @pytest.fixture(scope="class")
     def models(self, events: Path) -> dict[str, str]:
         return {
-            "curve.sql": model("cumulate", post_hook="create table if not exists {{ this }}_hooked as select 1 as one"),
+            "curve.sql": model(
+                "cumulate", post_hook="create table if not exists {{ this }}_hooked as select 1 as one"
+            ),
             "table_of_it.sql": model("table"),
             "view_of_it.sql": model("view"),
             "sources.yml": sources(events),
@@ -102,7 +105,9 @@ class TestCumulateModel:
 
     def test_docs_and_state_are_tables_to_look_at(self, project: Any) -> None:
         run_dbt(["run", "--select", "curve"])
-        described = {r[0]: r[2] for r in project.run_sql(f"describe {project.test_schema}.curve", fetch="all")}
+        described = {
+            r[0]: r[2] for r in project.run_sql(f"describe {project.test_schema}.curve", fetch="all")
+        }
         assert described["page"] == "The page that was seen."
         state = project.run_sql(f"select distinct part from {project.test_schema}.curve__state", fetch="all")
         assert {row[0] for row in state} <= {"stage_1_slices", "stage_1_distinct_device"}
