@@ -96,7 +96,7 @@ class SparkStreamingAdapter(StreamingMethods, SparkAdapter):
     @classmethod
     def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
         """For dbt's usage statistics. dbt derives a module's name from the class's, which isn't ours."""
-        return AdapterTrackingRelationInfo(
+        return AdapterTrackingRelationInfo(  # type: ignore[abstract]
             adapter_name="spark_streaming",
             base_adapter_version="",
             adapter_version=version,
@@ -176,7 +176,9 @@ class SparkStreamingAdapter(StreamingMethods, SparkAdapter):
 
     def _get_one_catalog(self, information_schema: Any, schemas: set[str], used_schemas: Any) -> agate.Table:
         relations = [
-            relation for schema in schemas for relation in self.list_relations(information_schema.database, schema)
+            relation
+            for schema in schemas
+            for relation in self.list_relations(information_schema.database, schema)
         ]
         return self._catalog_of(relations)
 

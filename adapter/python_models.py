@@ -26,7 +26,9 @@ def run_python_model(name: str, code: str, session: SparkSession) -> None:
     try:
         exec(compile(code, file, "exec"), {"__name__": file, "spark": session})
     except Exception as problem:
-        lines = [frame.lineno for frame in traceback.extract_tb(problem.__traceback__) if frame.filename == file]
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(problem.__traceback__) if frame.filename == file
+        ]
         if isinstance(problem, SyntaxError) and problem.filename == file:
             lines.append(problem.lineno)
         text = ""

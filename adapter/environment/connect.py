@@ -63,7 +63,7 @@ class ConnectEnvironment(Environment):
                 ) from problem
         if self.credentials.catalog != DEFAULT_CATALOG:
             session.catalog.setCurrentCatalog(self.credentials.catalog)
-        return session
+        return session  # type: ignore[return-value]
 
     @property
     def catalog(self) -> str:

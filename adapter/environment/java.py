@@ -340,7 +340,9 @@ def proxy_flags(environ: Mapping[str, str] | None = None) -> list[str]:
     exceptions = environ.get("no_proxy") or environ.get("NO_PROXY")
     if flags and exceptions:
         hosts = (host.strip() for host in exceptions.split(","))
-        flags.append("-Dhttp.nonProxyHosts=" + "|".join(f"*{h}" if h.startswith(".") else h for h in hosts if h))
+        flags.append(
+            "-Dhttp.nonProxyHosts=" + "|".join(f"*{h}" if h.startswith(".") else h for h in hosts if h)
+        )
     return flags
 
 

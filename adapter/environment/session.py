@@ -74,7 +74,9 @@ class SessionEnvironment(Environment):
                     "folder as 'storage_root' in the profile."
                 ) from problem
         self._java = find_java()
-        cache = Path(self.credentials.cache_dir).expanduser() if self.credentials.cache_dir else default_cache()
+        cache = (
+            Path(self.credentials.cache_dir).expanduser() if self.credentials.cache_dir else default_cache()
+        )
         paths = [str(path) for path in jars(packages(self.credentials), self._java, cache, conf)]
         conf.pop("spark.jars.packages", None)
         classpath = _split(conf.pop("spark.driver.extraClassPath", ""), os.pathsep)
@@ -253,7 +255,8 @@ def iceberg_version(session: Any) -> str:
 
 
 def _java_of(session: SparkSession) -> str:
-    return str(session._jvm.java.lang.System.getProperty("java.version"))
+    jvm: Any = session._jvm
+    return str(jvm.java.lang.System.getProperty("java.version"))
 
 
 def _cores(master: str) -> int:

@@ -13,7 +13,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 FOLDER = Path(".spark/example/flights")
-COLUMNS = ["departed_at", "origin", "dest", "carrier", "flight", "tailnum", "dep_delay", "arr_delay", "distance"]
+COLUMNS = [
+    "departed_at",
+    "origin",
+    "dest",
+    "carrier",
+    "flight",
+    "tailnum",
+    "dep_delay",
+    "arr_delay",
+    "distance",
+]
 
 
 def published_flights():

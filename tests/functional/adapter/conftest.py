@@ -69,6 +69,6 @@ def fixtures_in_postgres_words() -> Iterator[None]:
         columns = ", ".join(names)
         return f"insert into {table} ({columns}) select {casts} from values {values} as v({columns})"
 
-    SparkStreamingAdapter.run_sql_for_tests = run  # type: ignore[method-assign]
+    SparkStreamingAdapter.run_sql_for_tests = run
     yield
-    SparkStreamingAdapter.run_sql_for_tests = original  # type: ignore[method-assign]
+    SparkStreamingAdapter.run_sql_for_tests = original
