@@ -56,7 +56,7 @@ class IcebergTable:
 
     def property(self, name: str) -> str | None:
         """A property of the table."""
-        return self._table.properties().get(name)  # type: ignore[no-any-return]
+        return self._table.properties().get(name)
 
     def last_summary(self) -> Mapping[str, str]:
         """The summary of a stream's last commit to the table; empty if there is none.

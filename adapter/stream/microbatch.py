@@ -19,7 +19,7 @@ from ..query.program import Level, Program, StatePart, Step
 from .model import StreamModel
 from .position import Position
 from .progress import Figures
-from .rows import Judged, Meter, judge, keep
+from .rows import Counted, Judged, Kept, Meter, counted, counting, judge
 from .schema import schema_of_parts
 from .sink import AppendSink
 from .sources import split
@@ -58,7 +58,7 @@ class MicroBatch:
         self.figures = Figures()
         self._work = work
         self._spark = spark
-        self._kept: list[DataFrame] = []
+        self._kept = Kept()
 
     def take_in(self, batch: DataFrame, watermark: Watermark) -> Watermark:
         """From the micro-batch's rows to the first commit.
@@ -69,9 +69,10 @@ class MicroBatch:
         level = self._work.program.levels[0]
         with self.figures.timed("read"):
             self._show_clock()
-            meters = self._show_streams(batch, level)
-            judged = judge(self._spark, self._work.model, level.rows, self._kept)
-            watermark = watermark.advance(self._newest(meters, judged))
+            self._show_streams(batch, level)
+            judged = self._judge(level)
+            counts = [counted(self._kept, stream) for stream in self._work.program.inputs]
+            watermark = watermark.advance(self._newest(counts, judged))
         self.position = replace(
             self.position,
             after=watermark.value,
@@ -96,7 +97,7 @@ class MicroBatch:
         for number, level in enumerate(program.levels):
             if number > self.position.level:
                 with self.figures.timed("read"):
-                    judged = judge(self._spark, self._work.model, level.rows, self._kept)
+                    judged = self._judge(level)
                 self.position = replace(self.position, level=number)
                 self._add_level(level, judged)
             with self.figures.timed("emission"):
@@ -115,10 +116,14 @@ class MicroBatch:
             The watermark after them.
         """
         self._show_clock()
-        meters = self._show_streams(batch, None)
+        streams = self._work.program.inputs
+        rows_of = split(batch, streams)
+        meters = [Meter(rows_of[stream.view], stream) for stream in streams]
+        for stream, meter in zip(streams, meters, strict=True):
+            meter.rows.createOrReplaceTempView(stream.view)
         with self.figures.timed("emission"):
             self._append(few=False)
-        watermark = watermark.advance(self._newest(meters, []))
+        watermark = watermark.advance(self._newest([meter.read() for meter in meters], []))
         self.position = replace(
             self.position,
             after=watermark.value,
@@ -148,7 +153,7 @@ class MicroBatch:
                 levels = self._work.program.levels
                 folds = {part.name: part.fold for level in levels for part in level.parts}
                 self.position = replace(self.position, folded=True)
-                state.fold(self._spark, {name: self._spark.sql(folds[name]) for name in grown}, self.position)
+                state.fold(self._spark, {name: folds[name] for name in grown}, self.position)
             else:
                 state.compact(self._spark, self.position)
             state.expire_snapshots()
@@ -156,9 +161,7 @@ class MicroBatch:
 
     def release(self) -> None:
         """Give back the memory of what was kept."""
-        for rows in self._kept:
-            rows.unpersist()
-        self._kept.clear()
+        self._kept.release()
 
     # Views.
 
@@ -172,26 +175,26 @@ class MicroBatch:
             f"select * from values ({row}) as clock(batch_id, watermark_before, watermark_after)"
         ).createOrReplaceTempView("clock")
 
-    def _show_streams(self, batch: DataFrame, level: Level | None) -> dict[str, Meter]:
+    def _show_streams(self, batch: DataFrame, level: Level) -> None:
         """A view per stream; their rows are counted when they are read."""
         streams = self._work.program.inputs
         rows_of = split(batch, streams)
-        meters: dict[str, Meter] = {}
         for stream in streams:
-            meter = meters[stream.relation] = Meter(rows_of[stream.view], stream)
-            readers = 1 if level is None else sum(stream.view in rows.streams for rows in level.rows)
-            if readers != 1:
+            rows = counting(rows_of[stream.view], stream)
+            if sum(stream.view in step.streams for step in level.rows) != 1:
                 # Read once for all; and for the count alone where nobody reads it.
-                keep(meter.rows, self._kept)
-            meter.rows.createOrReplaceTempView(stream.view)
-        return meters
+                self._kept.keep(rows)
+            rows.createOrReplaceTempView(stream.view)
 
-    def _newest(self, meters: Mapping[str, Meter], judged: Sequence[Judged]) -> dict[str, int | None]:
+    def _judge(self, level: Level) -> list[Judged]:
+        return [judge(self._spark, self._work.model, step, self._kept) for step in level.rows]
+
+    def _newest(self, counts: Sequence[Counted], judged: Sequence[Judged]) -> dict[str, int | None]:
         """The newest event time of each stream. On the way their rows are counted."""
         newest: dict[str, int | None] = {}
-        for stream in self._work.program.inputs:
-            rows, newest[stream.relation] = meters[stream.relation].read()
-            self.figures.rows_in += rows
+        for stream, count in zip(self._work.program.inputs, counts, strict=True):
+            self.figures.rows_in += count.rows
+            newest[stream.relation] = count.newest
             if stream.event_time is None:
                 times = [each.newest for each in judged if stream.view in each.streams]
                 newest[stream.relation] = max((time for time in times if time is not None), default=None)
@@ -200,7 +203,7 @@ class MicroBatch:
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         rows = self._spark.sql(_text(step, state_is_empty))
         if step.persist:
-            keep(rows, self._kept)
+            self._kept.keep(rows)
         rows.createOrReplaceTempView(step.name)
 
     # Commits.
@@ -224,17 +227,17 @@ class MicroBatch:
             is_empty = state.rows == 0
             for step in level.ingest:
                 self._show(step, is_empty)
-            parts = {part.name: self._spark.sql(_text(part, is_empty)) for part in level.parts}
+            parts = {part.name: _text(part, is_empty) for part in level.parts}
         self._commit(parts, few=sum(rows.live_rows for rows in judged) <= _FEW_ROWS)
 
-    def _commit(self, parts: Mapping[str, DataFrame], few: bool) -> None:
+    def _commit(self, parts: Mapping[str, str], few: bool) -> None:
         with self.figures.timed("commit_state"):
             self._work.state.append(self._spark, parts, self.position, few)
             self.figures.commits += 1
 
     def _append(self, few: bool) -> None:
-        rows = self._spark.sql(self._work.program.output)
-        self.figures.rows_out = self._work.sink.append(self._spark, rows, self.position, few)
+        output = self._work.program.output
+        self.figures.rows_out = self._work.sink.append(self._spark, output, self.position, few)
         self.figures.commits += 1
         self.position = replace(self.position, rows_out=self.position.rows_out + self.figures.rows_out)
 

@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..query.program import Rows, StreamInput
 from .errors import StreamError
 from .model import StreamModel
+from .session import jvm
 from .sources import is_time
 from .writing import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_JUDGED = "__late"
-_WATERMARK = "__watermark"
+_LATE = "__late"
 
 
-class Meter:
-    """Counts a stream's rows while something else reads them: no pass of its own."""
+@dataclass(frozen=True)
+class Counted:
+    """What came of a stream."""
 
-    def __init__(self, rows: DataFrame, stream: StreamInput) -> None:
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as F
-
-        self._observation = Observation()
-        newest = (
-            "cast(null as bigint)"
-            if stream.event_time is None
-            else f"unix_micros(cast(max({quoted(stream.event_time)}) as timestamp))"
-        )
-        self.rows = rows.observe(
-            self._observation, F.expr("count(*)").alias("rows"), F.expr(newest).alias("newest")
-        )
-
-    def read(self) -> tuple[int, int | None]:
-        """Number of rows and the newest event time (microseconds since 1970).
-
-        To be called after the rows were read.
-        """
-        found = self._observation.get
-        return found["rows"], found["newest"]
+    rows: int
+    newest: int | None
+    """The newest event time, in microseconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -58,64 +41,116 @@ class Judged:
     """The newest event time, in microseconds since 1970."""
 
 
-def judge(
-    spark: SparkSession, model: StreamModel, steps: Sequence[Rows], kept: list[DataFrame]
-) -> list[Judged]:
-    """Compute the rows of the steps in one job, and make those that live a view under each step's name.
+class Kept:
+    """What is computed once and held until the end of the micro-batch."""
+
+    def __init__(self) -> None:
+        self._rows: list[DataFrame] = []
+        self._observed: dict[str, Any] = {}
+
+    def keep(self, rows: DataFrame) -> None:
+        """Compute rows and hold them.
+
+        One job without a shuffle. Their size is known afterwards, so that joins with them are planned well.
+        """
+        rows.persist()
+        self._rows.append(rows)
+        cache = rows._jdf.queryExecution().withCachedData().cacheBuilder()
+        cache.cachedColumnBuffers().count()
+        # A Scala object; `Observation` would wait for a query of its own.
+        collector = getattr(jvm(rows.sparkSession).org.apache.spark.sql.execution, "CollectMetricsExec$")
+        found = getattr(collector, "MODULE$").collect(cache.cachedPlan())
+        names = found.keysIterator()
+        while names.hasNext():
+            name = names.next()
+            self._observed[name] = found.apply(name)
+
+    def observed(self, name: str) -> tuple[int | None, ...]:
+        """The numbers that `DataFrame.observe` took under a name while rows were computed."""
+        row = self._observed[name]
+        return tuple(None if row.isNullAt(place) else row.getLong(place) for place in range(row.size()))
+
+    def release(self) -> None:
+        """Give the memory back."""
+        for rows in self._rows:
+            rows.unpersist()
+        self._rows.clear()
+
+
+def counting(rows: DataFrame, stream: StreamInput) -> DataFrame:
+    """The rows of a stream, counted under its view's name while they are read: no pass of its own."""
+    return rows.observe(stream.view, *_counts(stream))
+
+
+def counted(kept: Kept, stream: StreamInput) -> Counted:
+    """What came of a stream, after its rows were kept or went into something that is."""
+    rows, newest = kept.observed(stream.view)
+    return Counted(rows or 0, newest)
+
+
+class Meter:
+    """Counts a stream's rows while they are written, where nothing is kept."""
+
+    def __init__(self, rows: DataFrame, stream: StreamInput) -> None:
+        from pyspark.sql import Observation
+
+        self._observation = Observation()
+        self.rows = rows.observe(self._observation, *_counts(stream))
+
+    def read(self) -> Counted:
+        """What came, after the rows were written."""
+        return Counted(**self._observation.get)
+
+
+def _counts(stream: StreamInput) -> Sequence[Any]:
+    from pyspark.sql import functions as F
+
+    newest = (
+        "cast(null as bigint)"
+        if stream.event_time is None
+        else f"unix_micros(cast(max({quoted(stream.event_time)}) as timestamp))"
+    )
+    return F.expr("count(*)").alias("rows"), F.expr(newest).alias("newest")
+
+
+def judge(spark: SparkSession, model: StreamModel, step: Rows, kept: Kept) -> Judged:
+    """Compute and keep the rows of a step, and make those that live a view under its name.
 
     Args:
         spark: the session of the micro-batch, with the views of the streams and ``clock``.
         model: for messages.
-        steps: all rows that go into one level.
-        kept: what was persisted is added to it.
+        step: rows that go into a level.
+        kept: holds them.
 
     Raises:
         StreamError: ``event_time`` isn't a time.
     """
     from pyspark.sql import functions as F
 
-    if not steps:
-        return []
-    # Joined in, not written in: a literal would make other code, to be compiled, of each watermark.
-    clock = F.broadcast(spark.table("clock").selectExpr(f"watermark_before as {_WATERMARK}"))
-    counts: DataFrame | None = None
-    for step in steps:
-        rows = spark.sql(step.sql)
-        _check_times(model, rows)
-        columns = [quoted(name) for name in rows.columns]
-        judged = rows.crossJoin(clock).selectExpr(
-            *columns, f"coalesce(expires_at <= {_WATERMARK}, false) as {_JUDGED}"
-        )
-        judged.persist()
-        kept.append(judged)
-        live = judged.where(f"event_time is not null and not {_JUDGED}").drop(_JUDGED)
-        live.createOrReplaceTempView(step.name)
-        count = judged.selectExpr(
-            "count_if(event_time is null) as null_time_rows",
-            f"count_if(event_time is not null and {_JUDGED}) as late_rows",
-            f"count_if(event_time is not null and not {_JUDGED}) as live_rows",
-            "unix_micros(max(event_time)) as newest",
-        )
-        counts = count if counts is None else counts.unionAll(count)
-    assert counts is not None
-    found: list[Any] = counts.collect()
-    return [Judged(step.streams, **row.asDict()) for step, row in zip(steps, found, strict=True)]
+    # The watermark is joined in, not written in: each literal would make other code, to be compiled anew.
+    rows = spark.sql(
+        f"select step.*, coalesce(step.expires_at <= clock.watermark_before, false) as {_LATE}\n"
+        f"from (\n{step.sql}\n) as step cross join clock"
+    )
+    _check_times(model, {field.name: field.dataType for field in rows.schema.fields})
+    judged = rows.observe(
+        step.name,
+        F.expr("count_if(event_time is null)"),
+        F.expr(f"count_if(event_time is not null and {_LATE})"),
+        F.expr(f"count_if(event_time is not null and not {_LATE})"),
+        F.expr("unix_micros(cast(max(event_time) as timestamp))"),
+    )
+    kept.keep(judged)
+    live = judged.where(f"event_time is not null and not {_LATE}").drop(_LATE)
+    live.createOrReplaceTempView(step.name)
+    null_times, late, alive, newest = kept.observed(step.name)
+    return Judged(step.streams, null_times or 0, late or 0, alive or 0, newest)
 
 
-def _check_times(model: StreamModel, rows: DataFrame) -> None:
-    for field in rows.schema.fields:
-        if field.name in ("event_time", "expires_at") and not is_time(field.dataType):
+def _check_times(model: StreamModel, types: Mapping[str, Any]) -> None:
+    for name in ("event_time", "expires_at"):
+        if name in types and not is_time(types[name]):
             raise StreamError(
-                f"Model {model.name}: the time of its window is a {field.dataType.simpleString()}, and has "
-                "to be a TIMESTAMP. Convert it below the window."
+                f"Model {model.name}: the time of its window is a {types[name].simpleString()}, and has to be a "
+                "TIMESTAMP. Convert it below the window."
             )
-
-
-def keep(rows: DataFrame, kept: list[DataFrame]) -> None:
-    """Compute rows and hold them until the end of the micro-batch.
-
-    One job without a shuffle. Their size is known afterwards, so that joins with them are planned well.
-    """
-    rows.persist()
-    kept.append(rows)
-    rows._jdf.queryExecution().withCachedData().cacheBuilder().cachedColumnBuffers().count()

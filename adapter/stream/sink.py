@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,10 @@ from .errors import StreamError
 from .iceberg import load
 from .model import StreamModel
 from .position import Position, read_position
-from .writing import as_columns, writer
+from .writing import Columns, one_file, writer
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import SparkSession
 
 
 class AppendSink:
@@ -22,7 +22,7 @@ class AppendSink:
     def __init__(self, spark: SparkSession, model: StreamModel) -> None:
         self._model = model
         self._table = load(spark, model.target)
-        self._schema: StructType | None = None
+        self._columns: Columns | None = None
 
     @property
     def exists(self) -> bool:
@@ -44,12 +44,12 @@ class AppendSink:
             return None
         return replace(found, rows_out=found.rows_out + int(summary.get("added-records", 0)))
 
-    def append(self, spark: SparkSession, rows: DataFrame, position: Position, few: bool) -> int:
+    def append(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
         """Add rows in one commit that carries `position`.
 
         Args:
             spark: the session of the micro-batch.
-            rows: the program's output.
+            query: the program's output.
             position: the step they belong to.
             few: they fit into one file.
 
@@ -60,18 +60,17 @@ class AppendSink:
             StreamError: the table has other columns.
         """
         assert self._table is not None
-        if self._schema is None:
-            self._schema = spark.table(self._model.target).schema
-        self._check(rows)
-        made = as_columns(rows, self._schema)
-        writer(made.coalesce(1) if few else made, self._model.target, position).append()
+        if self._columns is None:
+            self._columns = Columns(spark.table(self._model.target).schema)
+            self._check(spark.sql(query).columns, self._columns.names)
+        made = self._columns.select(spark, query)
+        writer(spark.sql(one_file(made) if few else made), self._model.target, position).append()
         self._table.refresh()
         return self._table.count("added-records")
 
-    def _check(self, rows: DataFrame) -> None:
-        assert self._schema is not None
-        has = {name.lower() for name in self._schema.names}
-        gives = {name.lower() for name in rows.columns}
+    def _check(self, of_query: Sequence[str], of_table: Sequence[str]) -> None:
+        has = {name.lower() for name in of_table}
+        gives = {name.lower() for name in of_query}
         if has == gives:
             return
         differences = [

@@ -18,7 +18,7 @@ from .errors import StreamError
 from .iceberg import IcebergTable, added_rows, load
 from .model import StreamModel
 from .position import PREFIX, Growth, Position, read_position
-from .writing import as_columns, literal, quoted, writer
+from .writing import Columns, literal, one_file, quoted, writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +59,7 @@ class StateTable:
     def __init__(self, spark: SparkSession, model: StreamModel) -> None:
         self._model = model
         self._table = load(spark, model.state)
-        self._schema: StructType | None = None
+        self._columns: Columns | None = None
         self._growth: dict[str, Growth] = {}
         self._shown: tuple[str, int | None] | None = None
 
@@ -144,28 +144,27 @@ class StateTable:
             spark.table(self._model.state).createOrReplaceTempView("state")
             self._shown = now
 
-    def append(
-        self, spark: SparkSession, parts: Mapping[str, DataFrame], position: Position, few: bool
-    ) -> None:
+    def append(self, spark: SparkSession, parts: Mapping[str, str], position: Position, few: bool) -> None:
         """Add rows in one commit that carries `position`.
 
         Args:
             spark: the session of the micro-batch.
-            parts: rows by the name of their part; columns they lack are NULL.
+            parts: queries by the name of their part; columns they lack are NULL.
             position: the step they belong to.
             few: they fit into one file.
         """
-        rows = self._rows(spark, parts)
-        rows = rows.coalesce(1) if few else rows
+        rows = self._rows(spark, parts, few)
         writer(rows, self._model.state, replace(position, growth=self._growth)).append()
         self._committed(parts, folded=False)
 
-    def fold(self, spark: SparkSession, parts: Mapping[str, DataFrame], position: Position) -> None:
-        """Put `parts` in the place of all their rows, in one commit that carries `position` on."""
+    def fold(self, spark: SparkSession, parts: Mapping[str, str], position: Position) -> None:
+        """Put the rows of queries in the place of all rows of their parts, in one commit that carries
+        `position` on."""
         from pyspark.sql import functions as F
 
         growth = {part: growth for part, growth in self._growth.items() if part not in parts}
-        made = writer(self._rows(spark, parts), self._model.state, replace(position, growth=growth))
+        rows = self._rows(spark, parts, few=False)
+        made = writer(rows, self._model.state, replace(position, growth=growth))
         made.overwrite(F.expr(f"part in ({', '.join(map(literal, parts))})"))
         self._committed(parts, folded=True)
 
@@ -191,7 +190,7 @@ class StateTable:
     def drop(self, spark: SparkSession) -> None:
         """Forget it all."""
         spark.sql(f"drop table if exists {self._model.state} purge")
-        self._table = self._schema = None
+        self._table = self._columns = None
 
     @property
     def rows(self) -> int:
@@ -241,16 +240,14 @@ class StateTable:
                 had, rows=had.rows + rows, commits=had.commits + 1, loose=had.loose + 1
             )
 
-    def _rows(self, spark: SparkSession, parts: Mapping[str, DataFrame]) -> DataFrame:
-        if self._schema is None:
-            self._schema = spark.table(self._model.state).schema
-        made = [as_columns(rows, self._schema, part=name) for name, rows in parts.items()]
+    def _rows(self, spark: SparkSession, parts: Mapping[str, str], few: bool) -> DataFrame:
+        if self._columns is None:
+            self._columns = Columns(spark.table(self._model.state).schema)
+        made = [self._columns.select(spark, query, part=name) for name, query in parts.items()]
         if not made:
-            return spark.createDataFrame([], self._schema)
-        united = made[0]
-        for rows in made[1:]:
-            united = united.union(rows)
-        return united
+            return spark.table(self._model.state).limit(0)
+        united = "\nunion all\n".join(made)
+        return spark.sql(one_file(united) if few else united)
 
 
 def digest(signature: Mapping[str, object]) -> str:

@@ -5,39 +5,61 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameWriterV2
+    from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
     from pyspark.sql.types import StructType
 
     from .position import Position
 
 
-def as_columns(rows: DataFrame, schema: StructType, **constants: str) -> DataFrame:
-    """The rows with a table's columns, in its order and types, found by name whatever the case.
+class Columns:
+    """The columns of a table, and queries put into them.
 
-    Args:
-        rows: any rows.
-        schema: the table's.
-        constants: text for columns that the rows lack; other columns they lack are NULL.
-
-    Raises:
-        ValueError: the table has no column for one of theirs.
+    What comes out is text, and the same for the same query: Spark analyses it in one go, where
+    operations on a DataFrame are analysed one by one.
     """
-    have = {field.name.lower(): field for field in rows.schema.fields}
-    unknown = have.keys() - {field.name.lower() for field in schema.fields}
-    if unknown:
-        raise ValueError(f"no column for {', '.join(sorted(unknown))}")
-    columns = []
-    for wanted in schema.fields:
-        kind, name = wanted.dataType.simpleString(), quoted(wanted.name)
-        found = have.get(wanted.name.lower())
-        if found is None:
-            value = constants.get(wanted.name)
-            columns.append(f"cast({'null' if value is None else literal(value)} as {kind}) as {name}")
-        elif found.dataType.simpleString() == kind:
-            columns.append(f"{quoted(found.name)} as {name}")
-        else:
-            columns.append(f"cast({quoted(found.name)} as {kind}) as {name}")
-    return rows.selectExpr(*columns)
+
+    def __init__(self, schema: StructType) -> None:
+        self.names = list(schema.names)
+        self._types = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
+        self._texts: dict[tuple[str, str | None], str] = {}
+
+    def select(self, spark: SparkSession, query: str, part: str | None = None) -> str:
+        """`query` with the table's columns, in their order and types, found by name whatever the case.
+
+        Args:
+            spark: where the query can be analysed.
+            query: any query.
+            part: the value of the column ``part``, which the query lacks. Other columns it lacks are NULL.
+
+        Raises:
+            ValueError: the table has no column for one of the query's.
+        """
+        key = (query, part)
+        if key not in self._texts:
+            self._texts[key] = self._make(spark.sql(query), query, part)
+        return self._texts[key]
+
+    def _make(self, rows: DataFrame, query: str, part: str | None) -> str:
+        have = {field.name.lower(): field for field in rows.schema.fields}
+        unknown = have.keys() - self._types.keys()
+        if unknown:
+            raise ValueError(f"no column for {', '.join(sorted(unknown))}")
+        columns = []
+        for wanted in self.names:
+            kind, found = self._types[wanted.lower()], have.get(wanted.lower())
+            if found is None:
+                value = literal(part) if part is not None and wanted == "part" else "null"
+            else:
+                value = quoted(found.name)
+            if found is None or found.dataType.simpleString() != kind:
+                value = f"cast({value} as {kind})"
+            columns.append(f"{value} as {quoted(wanted)}")
+        return f"select {', '.join(columns)}\nfrom (\n{query}\n)"
+
+
+def one_file(query: str) -> str:
+    """The query, computed by one task."""
+    return f"select /*+ coalesce(1) */ * from (\n{query}\n)"
 
 
 def writer(rows: DataFrame, table: str, position: Position) -> DataFrameWriterV2:
