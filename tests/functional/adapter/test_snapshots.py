@@ -1,5 +1,8 @@
 """dbt's own suite: snapshots."""
 
+import datetime
+from typing import Any
+
 import pytest
 from dbt.tests.adapter.simple_snapshot import (
     fixtures,
@@ -25,6 +28,7 @@ from dbt.tests.adapter.simple_snapshot.test_various_configs import (
     BaseSnapshotInvalidColumnNames,
     BaseSnapshotMultiUniqueKey,
 )
+from dbt.tests.util import check_relations_equal, run_dbt
 
 
 def without_database(sql: str) -> str:
@@ -96,6 +100,23 @@ class TestSnapshotDbtValidToCurrent(BaseSnapshotDbtValidToCurrent):
     @pytest.fixture(scope="class")
     def snapshots(self) -> dict[str, str]:
         return {"snapshot.sql": without_database(fixtures.snapshot_actual_sql)}
+
+    def test_valid_to_current(self, project: Any) -> None:
+        """As the base, which relies on the order in which Postgres has rows."""
+        project.run_sql(fixtures.create_seed_sql)
+        project.run_sql(fixtures.create_snapshot_expected_sql)
+        project.run_sql(fixtures.seed_insert_sql)
+        project.run_sql(fixtures.populate_snapshot_expected_valid_to_current_sql)
+        run_dbt(["snapshot"])
+        current = datetime.datetime(2099, 12, 31)
+        ends = "select distinct test_valid_to from {schema}.snapshot_actual where id = 10 order by 1"
+        assert [row[0] for row in project.run_sql(ends, fetch="all")] == [current]
+        project.run_sql(fixtures.invalidate_sql)
+        project.run_sql(fixtures.update_with_current_sql)
+        run_dbt(["snapshot"])
+        past = datetime.datetime(2016, 8, 20, 16, 44, 49)
+        assert [row[0] for row in project.run_sql(ends, fetch="all")] == [past, current]
+        check_relations_equal(project.adapter, ["snapshot_actual", "snapshot_expected"])
 
 
 class TestSnapshotMultiUniqueKey(BaseSnapshotMultiUniqueKey):
