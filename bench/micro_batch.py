@@ -39,6 +39,7 @@ def main() -> None:
     arguments.add_argument("--batches", type=int, default=30)
     arguments.add_argument("--root", default="/tmp/dbt-spark-streaming-bench")
     arguments.add_argument("--memory", default="2g")
+    arguments.add_argument("--conf", action="append", default=[], help="key=value, for Spark")
     arguments.add_argument("--json", action="store_true", help="print figures of each micro-batch")
     arguments.add_argument("--native", action="store_true", help="Spark's own tumble in place of ours")
     options = arguments.parse_args()
@@ -50,7 +51,10 @@ def main() -> None:
             schema="bench",
             master="local[2]",
             storage_root=str(root),
-            server_side_parameters={"spark.driver.memory": options.memory},
+            server_side_parameters={
+                "spark.driver.memory": options.memory,
+                **dict(setting.split("=", 1) for setting in options.conf),
+            },
         )
     )
     try:

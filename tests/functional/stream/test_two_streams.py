@@ -1,0 +1,47 @@
+"""A model over two streams: one checkpoint, and the slower stream holds the watermark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.spark_streaming.query.program import Rows, StreamInput
+from dbt.adapters.spark_streaming.stream.model import StreamSource
+
+from . import programs
+from .harness import EVENTS, TUMBLE, Stream
+from .programs import SECOND
+
+
+def test_the_slower_stream_holds_the_watermark(spark: Any, storage_root: Path) -> None:
+    one = programs.tumble(SECOND)
+    level = one.levels[0]
+    both = level.rows[0].sql.replace(
+        "from stream", "from (select * from clicks union all select * from orders)"
+    )
+    program = replace(
+        one,
+        inputs=(
+            StreamInput("clicks", "clicks", ("ts", "k", "v"), "ts"),
+            # Columns are found whatever their case; other names of the query may be among them.
+            StreamInput("orders", "orders", ("TS", "k", "v", "elsewhere"), "TS"),
+        ),
+        levels=(replace(level, rows=(Rows("rows_0", both, ("clicks", "orders")),)),),
+    )
+    stream = Stream(spark, storage_root, program, TUMBLE)
+    orders = f"{stream.events}_orders"
+    spark.sql(f"create table {orders} ({EVENTS}) using iceberg")
+    stream.model = replace(
+        stream.model, sources=(StreamSource("clicks", stream.events), StreamSource("orders", orders))
+    )
+    stream.add((0, "a", 1), (5000, "a", 1))
+    first = stream.run()
+    assert (first.rows_in, first.rows_out) == (2, 0)
+
+    spark.sql(
+        f"insert into {orders} values (timestamp_millis(500), 'a', 10, 0), (timestamp_millis(1500), 'b', 10, 0)"
+    )
+    second = stream.run()
+    assert (second.rows_in, second.rows_out) == (2, 1)
+    assert stream.rows() == [(0, 1000, "a", 2, 11)]
