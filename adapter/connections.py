@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,7 @@ class Handle(SparkConnectionWrapper):
         self.environment = environment
         self.group = f"dbt-{next(_numbers)}"
         self.cancelled = False
+        self._running = False
         self._name = name
         self._project_root = project_root
         self._frame: DataFrame | None = None
@@ -92,6 +95,13 @@ class Handle(SparkConnectionWrapper):
         """Stop what runs, and refuse what comes after it."""
         self.cancelled = True
         self.environment.cancel(self.group)
+        threading.Thread(target=self._insist, name=f"cancel-{self.group}", daemon=True).start()
+
+    def _insist(self) -> None:
+        # A statement that was still being planned when it was cancelled starts its jobs all the same.
+        while self._running:
+            time.sleep(0.5)
+            self.environment.cancel(self.group)
 
     def close(self) -> None:
         """Let go of the last result."""
@@ -105,6 +115,7 @@ class Handle(SparkConnectionWrapper):
         """Turn what goes wrong inside into an error of dbt's, in words a user can read."""
         if self.cancelled:
             raise DbtDatabaseError("Cancelled.")
+        self._running = True
         try:
             yield
         except DbtRuntimeError:
@@ -113,6 +124,8 @@ class Handle(SparkConnectionWrapper):
             if self.cancelled:
                 raise DbtDatabaseError("Cancelled.") from None
             raise DbtDatabaseError(readable(problem)) from problem
+        finally:
+            self._running = False
 
 
 class SparkStreamingConnectionManager(SparkConnectionManager):

@@ -137,3 +137,49 @@ def test_the_jvm_ends_with_its_process(tmp_path: Path, end: str) -> None:
     while Path(f"/proc/{jvm}").exists() and "Z" not in Path(f"/proc/{jvm}/stat").read_text().split()[2]:
         assert time.monotonic() < deadline, "the JVM outlived its process"
         time.sleep(0.2)
+
+
+SLOW_PROJECT = {
+    "dbt_project.yml": "name: slow\nversion: 1.0.0\nprofile: slow\n",
+    "profiles.yml": (
+        "slow:\n  target: dev\n  outputs:\n    dev:\n      type: spark_streaming\n      schema: s\n"
+        "      threads: 2\n      master: local[2]\n"
+    ),
+    "models/slow.sql": f"{{{{ config(materialized='table') }}}}\n{SLOW}\n",
+    "models/broken.sql": "{{ config(materialized='table') }}\nselect raise_error('broken') from range(1)\n",
+}
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "fail-fast"])
+def test_dbt_stops_what_runs(tmp_path: Path, how: str) -> None:
+    """A model that would run for hours ends with Ctrl-C, or with the first that fails."""
+    for name, text in SLOW_PROJECT.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    command = ["run", "--select", "slow"] if how == "ctrl-c" else ["run", "--fail-fast"]
+    dbt = subprocess.Popen(
+        [str(Path(sys.executable).with_name("dbt")), "--no-use-colors", *command],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert dbt.stdout is not None
+    output = []
+    if how == "ctrl-c":
+        for line in dbt.stdout:
+            output.append(line)
+            if "START sql table model s.slow" in line:
+                break
+        time.sleep(5)
+        dbt.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    try:
+        output.append(dbt.communicate(timeout=240)[0])
+    finally:
+        dbt.kill()
+    assert dbt.returncode not in (0, None), "".join(output)
+    if how == "ctrl-c":
+        assert time.monotonic() - started < 60
+    assert "ERROR creating sql table model s.slow" in "".join(output)
