@@ -13,11 +13,13 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment import Environment
+from dbt.adapters.spark_streaming.environment.class_data import ClassData
 from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
 from dbt.adapters.spark_streaming.environment.java import (
     Java,
     Jvm,
     find_java,
+    spark_home,
     truststore_flags,
     use_this_python,
     write_truststore,
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 
 logger = AdapterLogger("Spark")
 
+WORTH_KEEPING = 10
+"""Statements after which most classes have been used."""
+
 ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
@@ -50,6 +55,8 @@ class SessionEnvironment(Environment):
         self._jvm: Jvm | None = None
         self._java: Java | None = None
         self._session: SparkSession | None = None
+        self._classes: ClassData | None = None
+        self._statements = 0
 
     def session(self) -> SparkSession:
         """See `Environment.session`."""
@@ -77,7 +84,9 @@ class SessionEnvironment(Environment):
         cache = (
             Path(self.credentials.cache_dir).expanduser() if self.credentials.cache_dir else default_cache()
         )
-        paths = [str(path) for path in jars(packages(self.credentials), self._java, cache, conf)]
+        found = jars(packages(self.credentials), self._java, cache, conf)
+        paths = [str(path) for path in found]
+        self._classes = ClassData(self._java, [*sorted(spark_home().glob("jars/*.jar")), *found], cache)
         conf.pop("spark.jars.packages", None)
         classpath = _split(conf.pop("spark.driver.extraClassPath", ""), os.pathsep)
         if self.credentials.is_local:
@@ -101,8 +110,9 @@ class SessionEnvironment(Environment):
         return session
 
     def _flags(self, conf: dict[str, str], cache: Path) -> list[str]:
-        flags = [f"-Xmx{conf['spark.driver.memory']}"]
         assert self._java is not None
+        assert self._classes is not None
+        flags = [f"-Xmx{conf['spark.driver.memory']}", *self._classes.flags()]
         if self._java.from_wheel:
             truststore = cache / "truststore.jks"
             write_truststore(truststore)
@@ -114,6 +124,7 @@ class SessionEnvironment(Environment):
 
     def enter(self, group: str, description: str = "") -> None:
         """See `Environment.enter`."""
+        self._statements += 1
         # Interrupting is safe here: it reaches tasks only, and what they wrote isn't committed.
         self.session().sparkContext.setJobGroup(group, description, interruptOnCancel=True)
 
@@ -121,6 +132,7 @@ class SessionEnvironment(Environment):
         """See `Environment.cancel`."""
         if self._session is None:
             return
+        self._classes = None  # who cancels doesn't want to wait
         self.stop_streams()
         self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
@@ -148,6 +160,8 @@ class SessionEnvironment(Environment):
                 try:
                     for query in session.streams.active:
                         query.stop()
+                    if self._classes and self._classes.wanted and self._statements >= WORTH_KEEPING:
+                        self._classes.write(session)
                     session.stop()
                 except Exception as problem:
                     logger.debug(f"While stopping Spark: {problem}")

@@ -17,6 +17,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.connections import Handle
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import get_environment
+from dbt.adapters.spark_streaming.environment.class_data import _diagnostic_command
 
 # So slow that it ends only if it is stopped: each row waits.
 SLOW = "select sum(crc32(sha2(repeat(cast(id as string), 2000), 512))) from range(100000000)"
@@ -40,6 +41,11 @@ def test_what_the_session_is_made_of(spark: Any, spark_environment: Any) -> None
     assert versions["Spark"].startswith("4.1.")
     assert versions["Iceberg"].startswith("1.12.")
     assert spark_environment.storage.problem() is None
+
+
+def test_the_jvm_takes_diagnostic_commands(spark: Any) -> None:
+    """Class data is written with one."""
+    assert "JDK" in _diagnostic_command(spark, "vmVersion")
 
 
 def test_an_error_is_a_sentence(spark_environment: Any) -> None:
