@@ -34,7 +34,8 @@ def main() -> None:
     shutil.copytree(root / "disturbed" / "events", root / "undisturbed" / "events")
 
     began = time.monotonic()
-    run(root / "undisturbed").wait()
+    if run(root / "undisturbed").wait() != 0:
+        raise SystemExit("the undisturbed stream failed")
     whole = time.monotonic() - began
     kills = 0
     while True:

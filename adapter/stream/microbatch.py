@@ -21,6 +21,7 @@ from .position import Position
 from .progress import Figures
 from .rows import Counted, Judged, Kept, Meter, counted, counting, judge
 from .schema import schema_of_parts
+from .session import show
 from .sink import AppendSink
 from .sources import split
 from .state import StateTable
@@ -120,7 +121,7 @@ class MicroBatch:
         rows_of = split(batch, streams)
         meters = [Meter(rows_of[stream.view], stream) for stream in streams]
         for stream, meter in zip(streams, meters, strict=True):
-            meter.rows.createOrReplaceTempView(stream.view)
+            show(meter.rows, stream.view)
         with self.figures.timed("emission"):
             self._append(few=False)
         watermark = watermark.advance(self._newest([meter.read() for meter in meters], []))
@@ -171,9 +172,8 @@ class MicroBatch:
 
         position = self.position
         row = f"{position.batch}L, {instant(position.before)}, {instant(position.after)}"
-        self._spark.sql(
-            f"select * from values ({row}) as clock(batch_id, watermark_before, watermark_after)"
-        ).createOrReplaceTempView("clock")
+        names = "batch_id, watermark_before, watermark_after"
+        show(self._spark.sql(f"select * from values ({row}) as clock({names})"), "clock")
 
     def _show_streams(self, batch: DataFrame, level: Level) -> None:
         """A view per stream; their rows are counted when they are read."""
@@ -184,7 +184,7 @@ class MicroBatch:
             if sum(stream.view in step.streams for step in level.rows) != 1:
                 # Read once for all; and for the count alone where nobody reads it.
                 self._kept.keep(rows)
-            rows.createOrReplaceTempView(stream.view)
+            show(rows, stream.view)
 
     def _judge(self, level: Level) -> list[Judged]:
         return [judge(self._spark, self._work.model, step, self._kept) for step in level.rows]
@@ -204,7 +204,7 @@ class MicroBatch:
         rows = self._spark.sql(_text(step, state_is_empty))
         if step.persist:
             self._kept.keep(rows)
-        rows.createOrReplaceTempView(step.name)
+        show(rows, step.name)
 
     # Commits.
 
@@ -248,13 +248,13 @@ class MicroBatch:
             if number > 0:
                 # What comes out of a level is made from the state of that level.
                 empty = self._spark.createDataFrame([], schema_of_parts(parts))
-                empty.createOrReplaceTempView("state")
+                show(empty, "state")
                 for step in self._work.program.levels[number - 1].emit:
-                    self._spark.sql(step.sql).createOrReplaceTempView(step.name)
+                    show(self._spark.sql(step.sql), step.name)
                 for rows in level.rows:
-                    self._spark.sql(rows.sql).createOrReplaceTempView(rows.name)
+                    show(self._spark.sql(rows.sql), rows.name)
             for step in level.ingest:
-                self._spark.sql(_text(step, True)).createOrReplaceTempView(step.name)
+                show(self._spark.sql(_text(step, True)), step.name)
             parts |= {part.name: self._spark.sql(_text(part, True)) for part in level.parts}
         return schema_of_parts(parts)
 

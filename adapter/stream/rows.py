@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..query.program import Rows, StreamInput
 from .errors import StreamError
 from .model import StreamModel
-from .session import jvm
+from .session import jvm, show
 from .sources import is_time
 from .writing import quoted
 
@@ -142,7 +142,7 @@ def judge(spark: SparkSession, model: StreamModel, step: Rows, kept: Kept) -> Ju
     )
     kept.keep(judged)
     live = judged.where(f"event_time is not null and not {_LATE}").drop(_LATE)
-    live.createOrReplaceTempView(step.name)
+    show(live, step.name)
     null_times, late, alive, newest = kept.observed(step.name)
     return Judged(step.streams, null_times or 0, late or 0, alive or 0, newest)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def working_session(spark: SparkSession) -> SparkSession:
@@ -38,6 +38,16 @@ def prepare(session: SparkSession, partitions: int) -> None:
     }
     for key, value in settings.items():
         session.conf.set(key, value)
+
+
+def show(rows: DataFrame, view: str) -> None:
+    """Make rows a view of their session, in the place of the one of that name.
+
+    Not by `createOrReplaceTempView`: when that replaces a view, Spark forgets what was kept of any rows
+    made from a view of that name, in all sessions, so also what another model keeps.
+    """
+    rows.sparkSession._jsparkSession.sessionState().catalog().dropTempView(view)
+    rows.createTempView(view)
 
 
 def jvm(spark: SparkSession) -> Any:

@@ -18,6 +18,7 @@ from .errors import StreamError
 from .iceberg import IcebergTable, added_rows, load
 from .model import StreamModel
 from .position import PREFIX, Growth, Position, read_position
+from .session import show
 from .writing import Columns, literal, one_file, quoted, writer
 
 if TYPE_CHECKING:
@@ -139,9 +140,12 @@ class StateTable:
     def show(self, spark: SparkSession) -> None:
         """Make the view ``state``: the table as it is now."""
         assert self._table is not None
-        now = (spark._jsparkSession.sessionUUID(), self._table.snapshot_id)
+        snapshot = self._table.snapshot_id
+        now = (spark._jsparkSession.sessionUUID(), snapshot)
         if self._shown != now:
-            spark.table(self._model.state).createOrReplaceTempView("state")
+            # By its snapshot: a commit would have Spark compute anew what is kept of rows made from it.
+            version = "" if snapshot is None else f" version as of {snapshot}"
+            show(spark.sql(f"select * from {self._model.state}{version}"), "state")
             self._shown = now
 
     def append(self, spark: SparkSession, parts: Mapping[str, str], position: Position, few: bool) -> None:

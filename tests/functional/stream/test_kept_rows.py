@@ -1,0 +1,53 @@
+"""What a micro-batch keeps stays kept until its end, whatever views are shown meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.stream.rows import Kept
+from dbt.adapters.spark_streaming.stream.session import show, working_session
+
+from . import programs
+from .harness import CUMULATE, Stream
+from .programs import SECOND
+
+
+def is_kept(rows: Any) -> bool:
+    return bool(rows.storageLevel.useMemory)
+
+
+def test_a_view_of_another_session_leaves_kept_rows_alone(spark: Any) -> None:
+    one, other = working_session(spark), working_session(spark)
+    show(one.range(3), "v")
+    show(other.range(5), "v")
+    kept = Kept()
+    rows = one.sql("select id + 1 as n from v")
+    kept.keep(rows)
+    show(other.range(7), "v")
+    assert is_kept(rows)
+    show(one.range(9), "v")
+    assert is_kept(rows)
+    assert (one.table("v").count(), other.table("v").count()) == (9, 7)
+    kept.release()
+    assert not is_kept(rows)
+
+
+def test_a_micro_batch_holds_its_rows_to_the_end(
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[bool] = []
+    release = Kept.release
+
+    def observed(self: Kept) -> None:
+        held.extend(map(is_kept, self._rows))
+        release(self)
+
+    monkeypatch.setattr(Kept, "release", observed)
+    stream = Stream(spark, storage_root, programs.cumulate(SECOND, 3 * SECOND), CUMULATE)
+    stream.add((0, "a", 1), (6_100, "a", 2))
+    stream.run()
+    assert held
+    assert all(held)
