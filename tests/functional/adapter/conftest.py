@@ -23,7 +23,7 @@ WORDS = {
     r"\bdefault (null|'\w+')": "",
     r" not null primary key| primary key": "",
 }
-INSERT = re.compile(r"\s*insert\s+into\s+(\S+)\s*(?:\(([^)]*)\))?\s*values(.*)", re.I | re.S)
+INSERT = re.compile(r"\s*insert\s+into\s+([^\s(]+)\s*(?:\(([^)]*)\))?\s*values(.*)", re.I | re.S)
 DROP_SCHEMA = re.compile(r"\s*drop\s+schema\s+if\s+exists\s+(\S+)\s+cascade", re.I)
 
 
