@@ -11,8 +11,7 @@ from dbt.adapters.spark.column import SparkColumn
 from dbt_common.exceptions import DbtRuntimeError
 
 from . import streaming
-from .query import generate, windows
-from .query.errors import QueryError
+from .query import expansion, generate, window_arguments
 from .stream import runner
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         lengths: Sequence[object],
         offset: object = "0 seconds",
         emit: str = "every_step",
+        partition_by: str | Sequence[str] | None = None,
         time_zone: str | None = None,
     ) -> str:
         """The subquery that a window macro prints.
@@ -42,15 +42,21 @@ class StreamingMethods(metaclass=AdapterMeta):
             CompilationError: an argument that is wrong; what to write instead.
         """
         with streaming.sentences():
-            if time_zone is not None:
-                raise QueryError(f"{kind}(): time_zone '{time_zone}' is not supported yet; leave it out.")
-            window = windows.make(kind, time_col, *lengths, offset=offset, emit=emit)
-            return windows.expand(str(relation), window)
+            window = window_arguments.make(
+                kind,
+                time_col,
+                *lengths,
+                offset=offset,
+                emit=emit,
+                partition_by=partition_by,
+                time_zone=time_zone,
+            )
+            return expansion.expand(str(relation), window)
 
     @available.parse(lambda *arguments, **named: "")
     def expand_stream(self, relation: object) -> str:
         """The subquery that ``stream()`` prints."""
-        return windows.expand_stream(str(relation))
+        return expansion.expand_stream(str(relation))
 
     @available.parse(lambda *arguments, **named: "")
     def batch_text(self, sql: str) -> str:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query import generate, planner, windows
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 
@@ -130,7 +130,7 @@ class Bench:
 
 def cumulate(relation: str) -> str:
     """The model's window function over a relation."""
-    return windows.expand(relation, windows.make("cumulate", "ts", "1 minute", "1 day"))
+    return expansion.expand(relation, window_arguments.make("cumulate", "ts", "1 minute", "1 day"))
 
 
 def timed(work: Callable[[], int]) -> tuple[float, int]:

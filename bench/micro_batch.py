@@ -20,7 +20,7 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query import generate, planner, windows
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.stream import batches as batches_module
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import run_stream
@@ -94,11 +94,11 @@ def write(rows: Any, folder: Path) -> None:
 
 
 def ours(spark: Any, environment: Any, options: argparse.Namespace, root: Path) -> list[dict[str, Any]]:
-    window = windows.make("cumulate", "ts", "1 minute", "1 day")
+    window = window_arguments.make("cumulate", "ts", "1 minute", "1 day")
     query = f"""
         select window_start, window_end, page, count(*) as views, sum(v) as total,
           count(distinct device) as devices
-        from {windows.expand("events", window)} group by window_start, window_end, page
+        from {expansion.expand("events", window)} group by window_start, window_end, page
     """
     program = generate.program(planner.plan(query))
     spark.sql(f"create table bench.views ({TARGET}) using iceberg")

@@ -96,6 +96,43 @@ class Cumulate:
 Windows = Tumble | Hop | Cumulate
 
 
+@dataclass(frozen=True)
+class Session:
+    """A window ends after `gap` without rows of its key."""
+
+    gap: int
+
+    def closes(self, last: int) -> int:
+        """When the session is over whose last row is at `last`."""
+        return last + self.gap
+
+    def points(self, rows: Sequence[int]) -> list[Window]:
+        """The windows of a session with rows at these times."""
+        return [Window(min(rows), self.closes(max(rows)))]
+
+
+@dataclass(frozen=True)
+class DynamicCumulate:
+    """A session whose running total is put out at each step.
+
+    >>> DynamicCumulate(step=2, gap=3).points([1, 4])
+    [Window(start=0, end=2), Window(start=0, end=4), Window(start=0, end=6), Window(start=0, end=8)]
+    """
+
+    step: int
+    gap: int
+
+    def closes(self, last: int) -> int:
+        return last + self.gap + -(last + self.gap) % self.step
+
+    def points(self, rows: Sequence[int]) -> list[Window]:
+        start = window_start(min(rows), self.step)
+        return [Window(start, end) for end in range(start + self.step, self.closes(max(rows)) + 1, self.step)]
+
+
+Merging = Session | DynamicCumulate
+
+
 def count(column: str | None = None, where: Callable[[Row], bool | None] | None = None) -> Aggregate:
     """COUNT(*) or COUNT(column), with FILTER."""
 
@@ -208,16 +245,99 @@ class Stream:
         return out
 
 
+@dataclass
+class SessionStream:
+    """The same for windows that merge, one per key.
+
+    The rows of a batch are put together with each other and with what is open. What is closed by the
+    watermark before the batch is late, all of it; a session that has closed takes in no more rows.
+    """
+
+    windows: Merging
+    keys: Sequence[str]
+    aggregates: Sequence[Aggregate]
+    time: str = "ts"
+    delay: int = 0
+    watermark: int | None = None
+    late: int = 0
+    null_times: int = 0
+    # A row is kept with the point from which on it counts.
+    _open: dict[Key, list[list[tuple[Row, int]]]] = field(default_factory=lambda: defaultdict(list))
+
+    def feed(self, rows: Iterable[Row]) -> list[tuple[Any, ...]]:
+        before = self.watermark
+        new: dict[Key, list[list[tuple[Row, int]]]] = defaultdict(list)
+        latest = before
+        for row in rows:
+            ts = row[self.time]
+            if ts is None:
+                self.null_times += 1
+                continue
+            moved = ts - self.delay
+            latest = moved if latest is None else max(latest, moved)
+            unfired = ts + 1 if before is None else max(ts, before) + 1
+            new[tuple(row[column] for column in self.keys)].append([(row, unfired)])
+        for key, singles in new.items():
+            for session in self._merged(self._open.pop(key, []) + singles):
+                if before is not None and self._closes(session) <= before:
+                    self.late += len(session)
+                else:
+                    self._open[key].append(session)
+        self.watermark = latest
+        return [] if latest is None else self._fire(before, latest)
+
+    def flush(self) -> list[tuple[Any, ...]]:
+        return self._fire(self.watermark, None)
+
+    def _closes(self, session: list[tuple[Row, int]]) -> int:
+        return self.windows.closes(max(row[self.time] for row, _ in session))
+
+    def _merged(self, sessions: list[list[tuple[Row, int]]]) -> list[list[tuple[Row, int]]]:
+        merged: list[list[tuple[Row, int]]] = []
+        for session in sorted(sessions, key=lambda rows: min(row[self.time] for row, _ in rows)):
+            first = min(row[self.time] for row, _ in session)
+            if merged and first <= max(row[self.time] for row, _ in merged[-1]) + self.windows.gap:
+                merged[-1].extend(session)
+            else:
+                merged.append(list(session))
+        return merged
+
+    def _fire(self, before: int | None, until: int | None) -> list[tuple[Any, ...]]:
+        out = []
+        grows = isinstance(self.windows, DynamicCumulate)
+        for key, sessions in self._open.items():
+            for session in sessions:
+                for window in self.windows.points([row[self.time] for row, _ in session]):
+                    if (before is not None and window.end <= before) or (
+                        until is not None and window.end > until
+                    ):
+                        continue
+                    rows = [row for row, since in session if not grows or since <= window.end]
+                    if rows:
+                        values = [aggregate(rows) for aggregate in self.aggregates]
+                        out.append((window.start, window.end, *key, *values))
+            sessions[:] = [s for s in sessions if until is not None and self._closes(s) > until]
+        return out
+
+
+def stream(
+    windows: Windows | Merging, keys: Sequence[str], aggregates: Sequence[Aggregate], **settings: Any
+) -> Stream | SessionStream:
+    """A `Stream` or a `SessionStream`, whichever the windows need."""
+    kind = SessionStream if isinstance(windows, Session | DynamicCumulate) else Stream
+    return kind(windows, keys, aggregates, **settings)  # type: ignore[arg-type]
+
+
 def batch(
     rows: Iterable[Row],
-    windows: Windows,
+    windows: Windows | Merging,
     keys: Sequence[str],
     aggregates: Sequence[Aggregate],
     time: str = "ts",
 ) -> list[tuple[Any, ...]]:
     """The same over all rows at once: nothing is late."""
-    stream = Stream(windows, keys, aggregates, time=time)
-    return stream.feed(rows) + stream.flush()
+    once = stream(windows, keys, aggregates, time=time)
+    return once.feed(rows) + once.flush()
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -6,25 +6,29 @@ keeps the rows of open windows instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from . import marks
 from .aggregates import DISTINCT, MERGEABLE, PLAIN_WHEN_DISTINCT
-from .dialect import arguments, canonical, from_clause, function_name, sql
+from .dialect import DIALECT, arguments, canonical, from_clause, function_name, sql
 from .errors import QueryError
 from .grouping import grouping
 from .locality import Source, window_column
 from .names import Names
 from .plan import DistinctSet, Key, Metric
 from .ties import break_ties
-from .windows import Window, micros, quote
+from .windows import Window, quote
 
 EVENT_TIME, EXPIRES_AT = "event_time", "expires_at"
 WINDOW_START, WINDOW_END, WINDOW_TIME, SLICE_END = "window_start", "window_end", "window_time", "slice_end"
+SESSION_START, SESSION_END, MERGE_FROM = "session_start", "session_end", "merge_from"
 GROUPING_ID = "grouping_id"
 RESERVED = (
+    SESSION_START,
+    SESSION_END,
+    MERGE_FROM,
     EVENT_TIME,
     EXPIRES_AT,
     WINDOW_START,
@@ -35,8 +39,23 @@ RESERVED = (
     "part",
     "sign",
 )
-HIDDEN = {name: f"__{name}" for name in (EVENT_TIME, EXPIRES_AT, WINDOW_START, SLICE_END)}
-"""Columns of a slice on their way up to the stage, under names no user writes."""
+
+
+def hidden(name: str) -> str:
+    """The name of a column of a slice on its way up to the stage: one that no user writes."""
+    return f"__{name}"
+
+
+def session_keys(window: Window) -> list[str]:
+    """The columns of state that hold what sessions are partitioned by."""
+    return [f"session_by_{name.lower()}" for name in window.partition_by]
+
+
+def slice_names(window: Window) -> list[str]:
+    """The columns that place a row in its windows."""
+    if window.merges:
+        return [EVENT_TIME, *session_keys(window)]
+    return [EVENT_TIME, EXPIRES_AT, SLICE_END, *([WINDOW_START] if window.grows else [])]
 
 
 class NotMergeable(Exception):
@@ -48,31 +67,30 @@ def timestamp(micros: str) -> str:
     return f"timestamp_micros({micros})"
 
 
-def slice_columns(window: Window, hidden: bool = True) -> list[str]:
-    """The select items that give a row of ``input`` its slice."""
-    ts = micros(window.time_col)
-    end = window.slice_end(ts)
-    names = HIDDEN if hidden else {name: name for name in HIDDEN}
-    items = [
-        f"input.{quote(window.time_col)} as {names[EVENT_TIME]}",
-        f"{timestamp(window.last_end(f'({end})'))} as {names[EXPIRES_AT]}",
-        f"{timestamp(end)} as {names[SLICE_END]}",
-    ]
-    if window.grows:
-        items.append(f"{timestamp(window.start(ts))} as {names[WINDOW_START]}")
-    return items
+def slice_columns(window: Window) -> dict[str, str]:
+    """What places a row of ``input`` in its windows: SQL by the names of `slice_names`."""
+    time = f"input.{quote(window.time_col)}"
+    ts = window.micros(time)
+    if window.merges:
+        values = [time, *(f"input.{quote(name)}" for name in window.partition_by)]
+    else:
+        end = window.slice_end(ts)
+        values = [time, timestamp(window.last_end(f"({end})")), timestamp(end)]
+        values += [timestamp(window.start(ts))] if window.grows else []
+    return dict(zip(slice_names(window), values, strict=True))
 
 
 def sliced_input(select: exp.Select, window: Window) -> str:
     """The rows under a window function with their slices, and such window columns as a row has
     before its windows close."""
-    ts = micros(window.time_col)
-    items = ["input.*", *slice_columns(window)]
-    if window.kind != "hop":
-        items.append(f"{timestamp(window.start(ts))} as {WINDOW_START}")
-    if window.kind == "tumble":
-        items.append(f"{timestamp(window.slice_end(ts))} as {WINDOW_END}")
-        items.append(f"{timestamp(window.slice_end(ts) + ' - 1')} as {WINDOW_TIME}")
+    ts = window.micros(f"input.{quote(window.time_col)}")
+    items = ["input.*", *(f"{text} as {hidden(name)}" for name, text in slice_columns(window).items())]
+    known = known_before_closing(window)
+    if WINDOW_START in known:
+        items.append(f"{window.instant(window.start(ts))} as {WINDOW_START}")
+    if WINDOW_END in known:
+        end = window.latest_instant(f"({window.slice_end(ts)})")
+        items += [f"{end} as {WINDOW_END}", f"{end} - interval 1 microsecond as {WINDOW_TIME}"]
     return f"select {', '.join(items)} from ({sql(marks.input_of(select))}) as input"
 
 
@@ -80,7 +98,7 @@ def known_before_closing(window: Window) -> frozenset[str]:
     """The window columns that a single row has (a row is in many windows of a hop, say)."""
     if window.kind == "tumble":
         return frozenset({WINDOW_START, WINDOW_END, WINDOW_TIME})
-    return frozenset({WINDOW_START}) if window.grows else frozenset()
+    return frozenset({WINDOW_START}) if window.kind == "cumulate" else frozenset()
 
 
 class StageBuilder:
@@ -88,7 +106,7 @@ class StageBuilder:
 
     def __init__(self, select: exp.Select, sources: Sequence[Source], window: Window) -> None:
         self.select, self.sources, self.window = select, sources, window
-        self.names = Names(RESERVED)
+        self.names = Names([*RESERVED, *session_keys(window)])
         self.row_columns: dict[tuple[str, str], tuple[str, str]] = {}
         self.keys: list[Key] = []
         self.metrics: dict[str, Metric] = {}
@@ -126,13 +144,10 @@ class StageBuilder:
         query = _with_slices(self.select.copy(), self.window)
         for clause in ("group", "having", "order", "distinct", "hint", "limit"):
             query.set(clause, None)
-        visible = [HIDDEN[EVENT_TIME], HIDDEN[EXPIRES_AT], HIDDEN[SLICE_END]]
-        if self.window.grows:
-            visible.append(HIDDEN[WINDOW_START])
-        items = [f"{name} as {name[2:]}" for name in visible]
+        items = [f"{hidden(name)} as {quote(name)}" for name in slice_names(self.window)]
         items += [f"{text} as `{name}`" for text, name in self.row_columns.values()]
         query.set("expressions", [])
-        return sql(query.select(*items, dialect="spark"))
+        return sql(query.select(*items, dialect=DIALECT))
 
     # -- GROUP BY ----------------------------------------------------------------------------------
 
@@ -164,8 +179,30 @@ class StageBuilder:
             )
             if len(set(map(frozenset, self.grouping_sets))) < len(self.grouping_sets):
                 raise NotMergeable("a grouping set stands there twice")
+        self._check_sessions(found.keys, names)
         self.key_of = {self._canonical(key): names[i] for i, key in enumerate(found.keys) if i in names}
         self.order = [names.get(i) for i in range(len(found.keys))]
+
+    def _check_sessions(self, keys: Sequence[exp.Expr], names: Mapping[int, str]) -> None:
+        """Passes keys that go with what sessions are partitioned by."""
+        if not self.window.merges:
+            return
+        by_key = [sql(key) for place, key in enumerate(keys) if place in names]
+        if by_key and not self.window.partition_by:
+            listed = ", ".join(by_key)
+            raise QueryError(
+                f"GROUP BY {listed} over {self.window.kind}() without partition_by: its sessions are those of all "
+                f"rows together. Write {self.window.kind}(…, partition_by=['{by_key[0]}']), or group by "
+                "window_start and window_end alone."
+            )
+        if self.window.grows:
+            in_all = [set(members) for members in self.grouping_sets or [[key.name for key in self.keys]]]
+            for name in self.window.partition_by:
+                own = [names[n] for n, key in enumerate(keys) if n in names and _is_column(key, name)]
+                if not own or not all(own[0] in members for members in in_all):
+                    raise NotMergeable(
+                        f"dynamic_cumulate() partitioned by {name}, which is not in every group"
+                    )
 
     def _refuse_nested(self, key: exp.Expr) -> None:
         if key.find(exp.AggFunc):
@@ -230,7 +267,7 @@ class StageBuilder:
                 shift = len(of_sets) - 1 - of_sets.index(name)
                 bits.append(f"shiftleft(shiftright({GROUPING_ID}, {shift}) & 1, {place})")
         text = " + ".join(bits) or "0"
-        return exp.maybe_parse(f"cast({text} as {'bigint' if is_id else 'tinyint'})", dialect="spark")
+        return exp.maybe_parse(f"cast({text} as {'bigint' if is_id else 'tinyint'})", dialect=DIALECT)
 
     # -- aggregates --------------------------------------------------------------------------------
 
@@ -295,6 +332,10 @@ class StageBuilder:
         return canonical(node, self.unqualified)
 
 
+def _is_column(node: exp.Expr, name: str) -> bool:
+    return isinstance(node, exp.Column) and node.name.lower() == name.lower()
+
+
 def _with_slices(select: exp.Select, window: Window) -> exp.Select:
     """The SELECT over sliced rows: window columns that a row doesn't have yet are taken out on the
     way, the hidden ones handed up."""
@@ -307,7 +348,7 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
         while isinstance(inner, exp.Subquery):
             inner = inner.this
         if marks.window_of(inner):
-            inner.replace(exp.maybe_parse(sliced_input(inner, window), dialect="spark"))
+            inner.replace(exp.maybe_parse(sliced_input(inner, window), dialect=DIALECT))
             break
         if isinstance(inner, exp.Select) and next(marks.windows_under(inner), None):
             _hand_up(_with_slices(inner, window), window)
@@ -327,11 +368,8 @@ def _hand_up(select: exp.Select, window: Window) -> None:
     ]
     if not any(isinstance(item, exp.Star) for item in kept):
         stars = [item for item in kept if item.is_star]
-        names = [HIDDEN[EVENT_TIME], HIDDEN[EXPIRES_AT], HIDDEN[SLICE_END]]
-        if window.grows:
-            names.append(HIDDEN[WINDOW_START])
         if not stars:
-            kept += [exp.column(name) for name in names]
+            kept += [exp.column(hidden(name), quoted=True) for name in slice_names(window)]
         else:
             raise NotMergeable("'alias.*' between the window function and the aggregate")
     select.set("expressions", kept)
@@ -343,6 +381,10 @@ def check_path(select: exp.Select, window: Window, sources: Sequence[Source]) ->
     Raises:
         NotMergeable: one uses a window column that a row doesn't have before its windows close.
     """
+    if window.merges and any(select.args.get(clause) for clause in ("where", "joins", "laterals")):
+        raise NotMergeable(
+            f"a WHERE or JOIN between {window.kind}() and GROUP BY, which its bounds don't depend on"
+        )
     known = known_before_closing(window)
     for node in _row_level_expressions(select):
         for column in node.find_all(exp.Column):

@@ -6,11 +6,20 @@ from collections.abc import Collection, Iterator
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
 
 from .errors import QueryError
 
-DIALECT = "spark"
+
+class DIALECT(Spark):
+    """sqlglot's Spark SQL, with what it lacks."""
+
+    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
+        """Reads `/*+ SESSION(…) */` as a call, like other hints."""
+
+        FUNC_TOKENS = Spark.Parser.FUNC_TOKENS | {TokenType.SESSION}
 
 
 def parse(sql: str) -> exp.Query:

@@ -10,16 +10,20 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from .dialect import parse, sql
-from .kept import KeptRows
+from .kept import KeptRows, KeptSessions
 from .plan import AggregateStage, Plan, RowsStage
 from .program import Level, Program, Rows, Step, StreamInput
+from .sessions import SessionStage
 from .sliced import SlicedStage
+from .windows import Window
 
 SIGNATURE_VERSION = 1
 
 
 def _pieces(stage: AggregateStage | RowsStage) -> SlicedStage | KeptRows:
-    return SlicedStage(stage) if isinstance(stage, AggregateStage) else KeptRows(stage)
+    if isinstance(stage, AggregateStage):
+        return SessionStage(stage) if stage.window.merges else SlicedStage(stage)
+    return KeptSessions(stage) if stage.window.merges else KeptRows(stage)
 
 
 def program(plan: Plan) -> Program:
@@ -30,7 +34,16 @@ def program(plan: Plan) -> Program:
         pieces = [_pieces(stage) for stage in stages]
         levels.append(
             Level(
-                rows=tuple(Rows(f"{stage.name}_rows", stage.rows, stage.streams) for stage in stages),
+                known=tuple(step for piece in pieces for step in piece.known()),
+                rows=tuple(
+                    Rows(
+                        f"{piece.stage.name}_rows",
+                        piece.rows_text(piece.stage.rows, clock=True),
+                        piece.stage.streams,
+                        piece.window.time_zone,
+                    )
+                    for piece in pieces
+                ),
                 ingest=tuple(step for piece in pieces for step in piece.ingest()),
                 parts=tuple(part for piece in pieces for part in piece.parts()),
                 emit=tuple(step for piece in pieces for step in piece.emit()),
@@ -41,6 +54,7 @@ def program(plan: Plan) -> Program:
         levels=tuple(levels),
         output=plan.output,
         boundaries=tuple(stage.window.boundaries for stage in plan.stages) if plan.stages else None,
+        time_zones=tuple(sorted({s.window.time_zone for s in plan.stages if s.window.time_zone})),
         signature=signature(plan),
     )
 
@@ -49,11 +63,13 @@ def batch(plan: Plan) -> str:
     """One SELECT with the same rows, over the streams as tables."""
     steps = [Step(stream.view, f"select * from {stream.relation}") for stream in plan.streams]
     for stage in plan.stages:
-        steps.append(Step(f"{stage.name}_all_rows", stage.rows))
+        pieces = _pieces(stage)
+        rows = pieces.rows_text(stage.rows, clock=False)
+        steps.append(Step(f"{stage.name}_all_rows", rows))
         steps.append(
             Step(f"{stage.name}_rows", f"select * from {stage.name}_all_rows where event_time is not null")
         )
-        steps += _pieces(stage).batch()
+        steps += pieces.batch()
     names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
     return f"with {names}\n{plan.output}"
 
@@ -77,7 +93,7 @@ def signature(plan: Plan) -> dict[str, object]:
     for stage in plan.stages:
         entry: dict[str, object] = {
             "name": stage.name,
-            "window": asdict(stage.window),
+            "window": _window(stage.window),
             "streams": [stream.relation for stream in plan.streams if stream.view in stage.streams],
             "source": stage.source,
         }
@@ -87,6 +103,12 @@ def signature(plan: Plan) -> dict[str, object]:
             entry["metrics"] = {metric.name: metric.sql for metric in stage.metrics}
         stages.append(entry)
     return {"version": SIGNATURE_VERSION, "stages": stages}
+
+
+def _window(window: Window) -> dict[str, object]:
+    listed: dict[str, object] = {**asdict(window), "partition_by": list(window.partition_by)}
+    # Left out where they say nothing, so that states made before they were there still fit.
+    return {key: value for key, value in listed.items() if key not in ("partition_by", "time_zone") or value}
 
 
 def pretty(text: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from .aggregate_stage import EXPIRES_AT, SLICE_END, WINDOW_END, WINDOW_START, WINDOW_TIME
-from .closing import closing_windows, live
+from .aggregate_stage import EXPIRES_AT, SESSION_END, SLICE_END, WINDOW_START
+from .closing import closing_windows, exploded, live, window_columns
 from .plan import RowsStage
 from .program import StatePart, Step
+from .sessions import Sessions
 
 
 class KeptRows:
@@ -13,7 +14,16 @@ class KeptRows:
 
     def __init__(self, stage: RowsStage) -> None:
         self.stage = stage
+        self.window = stage.window
         self.part = f"{stage.name}_rows"
+
+    def known(self) -> list[Step]:
+        """Nothing is to be known of the state."""
+        return []
+
+    def rows_text(self, raw: str, clock: bool) -> str:
+        """The rows as they are."""
+        return raw
 
     def ingest(self) -> list[Step]:
         """Nothing is made before the rows are kept."""
@@ -22,33 +32,77 @@ class KeptRows:
     def parts(self) -> list[StatePart]:
         """The rows, each once however many windows it is in."""
         columns = f"{EXPIRES_AT}, {SLICE_END}, `row`"
+        alive = f"part = '{self.part}' and {live(self.window)}"
         return [
             StatePart(
                 self.part,
                 append=f"select {columns} from {self.part}",
-                fold=f"select {columns} from state cross join clock where part = '{self.part}' and {live()}",
+                fold=f"select {columns} from state cross join clock where {alive}",
+                time_zone=self.window.time_zone,
             )
         ]
 
     def emit(self) -> list[Step]:
         """The rows of the windows that have closed."""
-        return [
-            Step(
-                self.stage.name,
-                self._windows(f"(select * from state where part = '{self.part}')", clock=True),
-            )
-        ]
+        return [self._windows(clock=True)]
 
     def batch(self) -> list[Step]:
         """The rows of all windows."""
-        return [Step(self.stage.name, self._windows(self.part, clock=False))]
+        return [self._windows(clock=False)]
 
-    def _windows(self, relation: str, clock: bool) -> str:
-        closing = closing_windows(self.stage.window, f"{relation} as kept", "kept.`row`", clock)
-        start = self.stage.window.start("(end_micros - 1)") if self.stage.window.grows else None
-        start = start or f"end_micros - {self.stage.window.size}"
-        return (
-            f"select `row`.*, timestamp_micros({start}) as {WINDOW_START}, timestamp_micros(end_micros) as {WINDOW_END},\n"
-            f"  timestamp_micros(end_micros - 1) as {WINDOW_TIME}\n"
-            f"from (\n{closing}\n)"
-        )
+    def _windows(self, clock: bool) -> Step:
+        relation = f"(select * from state where part = '{self.part}')" if clock else self.part
+        closing = closing_windows(self.window, f"{relation} as kept", "kept.`row`", clock)
+        start = self.window.start("(end_micros - 1)") if self.window.grows else None
+        return self._step(closing, start or f"end_micros - {self.window.size}")
+
+    def _step(self, closing: str, start: str) -> Step:
+        columns = ",\n  ".join(["`row`.*", *window_columns(self.window, start)])
+        return Step(self.stage.name, f"select {columns}\nfrom (\n{closing}\n)")
+
+
+class KeptSessions(KeptRows):
+    """The same over sessions."""
+
+    def __init__(self, stage: RowsStage) -> None:
+        super().__init__(stage)
+        self.sessions = Sessions(stage, self.part)
+        self.own = [SLICE_END] if self.window.grows else []
+
+    def known(self) -> list[Step]:
+        """The sessions that are open."""
+        return [self.sessions.known(self.stage.rows)]
+
+    def rows_text(self, raw: str, clock: bool) -> str:
+        """The rows with their sessions."""
+        return self.sessions.rows(raw, clock)
+
+    def parts(self) -> list[StatePart]:
+        """The rows, each with the bounds of its session when it came."""
+        columns = ", ".join([EXPIRES_AT, *self.sessions.columns, *self.own, "`row`"])
+        of_session = [f"sessions.{column}" for column in (EXPIRES_AT, *self.sessions.columns)]
+        fold = self.sessions.joined(self.part, [*of_session, *self.own, "`row`"], self.sessions.alive())
+        return [
+            StatePart(self.part, f"select {columns} from {self.part}", fold, time_zone=self.window.time_zone)
+        ]
+
+    def emit(self) -> list[Step]:
+        """The rows of the windows that have closed."""
+        return [self.sessions.closing(), *super().emit()]
+
+    def _windows(self, clock: bool) -> Step:
+        of = "sessions." if clock else ""
+        bounds = [f"{of}{WINDOW_START}", f"{of}{EXPIRES_AT}"]
+        if clock:
+            rows = self.sessions.joined(self.part, ["`row`", *bounds, *self.own], self.sessions.name)
+        else:
+            rows = f"select `row`, {self.sessions.start()} as {WINDOW_START}, {EXPIRES_AT}, {SESSION_END}"
+            rows = ", ".join([rows, *self.own]) + f" from {self.part}"
+        start, last = f"unix_micros({WINDOW_START})", f"unix_micros({EXPIRES_AT})"
+        items = ["`row`", f"{start} as start_micros"]
+        if self.window.grows:
+            first = f"unix_micros({SLICE_END})"
+            closing = exploded(self.window, f"(\n{rows}\n)", items, first, last, clock, last)
+        else:
+            closing = f"select {', '.join(items)}, {last} as end_micros from (\n{rows}\n)"
+        return self._step(closing, "start_micros")

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from . import windows
+from . import window_arguments, windows
 from .dialect import canonical, from_clause, sql
 from .errors import QueryError
+from .expansion import INPUT
 from .windows import Window
 
 _STREAM = "stream"
@@ -25,7 +26,9 @@ def window_of(node: exp.Expr) -> Window | None:
     for hint in _hints(node):
         if isinstance(hint, exp.Anonymous) and hint.name.lower() in windows.KINDS:
             first, *rest = hint.expressions
-            return windows.from_hint(hint.name, [first.name, *(literal.name for literal in rest)])
+            literals = [each.name for each in rest if isinstance(each, exp.Literal)]
+            columns = [each.name for each in rest if not isinstance(each, exp.Literal)]
+            return window_arguments.from_hint(hint.name, first.name, literals, columns)
     return None
 
 
@@ -57,6 +60,9 @@ def input_of(select: exp.Select) -> exp.Query:
     """The query under a window function: ``select * from relation``."""
     source = from_clause(select)
     assert source is not None
+    while source.this.alias != INPUT:
+        source = from_clause(source.this.this)
+        assert source is not None
     query: exp.Query = source.this.this
     return query
 

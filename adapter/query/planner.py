@@ -32,7 +32,7 @@ from .errors import QueryError
 from .locality import Columns, Source, check, check_ranks, output_columns
 from .plan import AggregateStage, Plan, RowsStage, Stream
 from .ties import break_ties
-from .windows import Window
+from .windows import Window, quote
 
 STATIC, ROWS, WINDOWED, RESULT = "static", "rows", "windowed", "result"
 _WINDOW_COLUMNS = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME)}
@@ -84,6 +84,8 @@ class _Planner:
             )
         root = exp.Subquery(this=self.tree)
         info = self._visit(root)
+        if info.kind == WINDOWED and self._keep_sessions(root):
+            info = self._visit(root)
         query = root.this
         if info.kind == RESULT and isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
@@ -349,7 +351,7 @@ class _Planner:
             level = self._visit(marks.input_of(select)).level
             if stage is None:
                 below = sql(marks.input_of(select))
-                items = ", ".join(slice_columns(window, hidden=False))
+                items = ", ".join(f"{text} as {quote(name)}" for name, text in slice_columns(window).items())
                 stage = RowsStage(
                     name=self._new_name(),
                     level=level,
@@ -362,6 +364,14 @@ class _Planner:
                 self.stages[key] = stage
             result = marks.StageResult(stage.name, level + 1, tuple(_WINDOW_COLUMNS.items()))
             select.replace(marks.stage_result(result))
+
+    def _keep_sessions(self, root: exp.Expr) -> bool:
+        """Keeps the rows of windows that are read as they are, where their bounds aren't known at once."""
+        found = [marks.window_of(select) for select in marks.windows_under(root)]
+        merging = [window for window in found if window is not None and window.merges]
+        if merging:
+            self._keep_rows(root, f"{merging[0].kind}() read row by row")
+        return bool(merging)
 
     def _new_name(self) -> str:
         return f"stage_{len(self.stages) + 1}"

@@ -8,7 +8,8 @@ The texts read these views, which the running code provides before each step:
 ``clock``
     one row: ``batch_id`` BIGINT, ``watermark_before`` and ``watermark_after`` TIMESTAMP. Both are
     NULL where there is no watermark yet; ``watermark_after`` is NULL until the input was read. A
-    changing value is never a literal in a text: each new text would be compiled anew.
+    changing value is never a literal in a text: each new text would be compiled anew. For each zone
+    that windows are cut in, the two once more as its clock shows them (`clock_column`).
 `StreamInput.view`
     the rows of the micro-batch of that stream.
 `Step.name`
@@ -20,7 +21,17 @@ The texts read these views, which the running code provides before each step:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+
+
+def clock_column(name: str, time_zone: str | None) -> str:
+    """The column of ``clock`` with a watermark as the clocks of a zone show it.
+
+    >>> clock_column("watermark_after", "Europe/Berlin")
+    'watermark_after_europe_berlin'
+    """
+    return f"{name}_{re.sub(r'[^a-z0-9]+', '_', time_zone.lower())}" if time_zone else name
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,8 @@ class Rows:
     sql: str
     streams: tuple[str, ...]
     """The views of the streams it reads."""
+    time_zone: str | None = None
+    """The zone on whose clock ``expires_at`` is measured; None: UTC."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +92,16 @@ class StatePart:
     """The same state in fewer rows, from ``state`` and ``clock``."""
     initial: str | None = None
     """As in `Step`."""
+    time_zone: str | None = None
+    """The zone on whose clock ``expires_at`` is measured; None: UTC."""
 
 
 @dataclass(frozen=True)
 class Level:
     """State that is written in one commit, and the rows that come out of it."""
 
+    known: tuple[Step, ...]
+    """Made before `rows`, which read them, from ``state`` and ``clock``."""
     rows: tuple[Rows, ...]
     ingest: tuple[Step, ...]
     """Made before the commit, from `rows` without those dropped, ``state`` and ``clock``."""
@@ -99,9 +116,11 @@ class Boundaries:
 
     step: int
     offset: int
+    time_zone: str | None = None
+    """The zone whose clock they are counted on; None: UTC."""
 
     def crossed(self, before: int | None, after: int | None) -> bool:
-        """Whether a window may close when the watermark goes from `before` to `after`."""
+        """Whether a window may close when the watermark, on that clock, goes from `before` to `after`."""
         if after is None:
             return False
         if before is None:
@@ -120,5 +139,7 @@ class Program:
     """The rows that go to the model's table, in the order of its columns."""
     boundaries: tuple[Boundaries, ...] | None
     """A batch in which none of these is crossed puts out nothing. None: every batch may."""
+    time_zones: tuple[str, ...] = ()
+    """The zones that ``clock`` has columns for."""
     signature: dict[str, object] = field(default_factory=dict)
     """What the state depends on, as plain JSON. Kept with the state and compared on the next run."""

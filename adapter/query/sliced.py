@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from .aggregate_stage import EXPIRES_AT, GROUPING_ID, SLICE_END, WINDOW_END, WINDOW_START, WINDOW_TIME
+from .aggregate_stage import EXPIRES_AT, GROUPING_ID, SLICE_END, WINDOW_START
 from .aggregates import DISTINCT, MERGEABLE, Aggregate
-from .closing import AFTER, BEFORE, closing_windows, exploded, live
+from .closing import after, before, closing_windows, exploded, live, window_columns
 from .plan import AggregateStage, DistinctSet, Metric
 from .program import StatePart, Step
 from .windows import quote
@@ -32,17 +32,30 @@ class SlicedStage:
         self.group_keys = keys
         self.keys = [*keys, GROUPING_ID] if stage.grouping_sets is not None else keys
         self.rows = f"{stage.name}_rows"
-        self.input = f"{stage.name}_input" if self.window.grows else self.rows
+        self.first_sights = self.window.kind == "cumulate"
+        self.input = f"{stage.name}_input" if self.first_sights else self.rows
         self.slices = f"{stage.name}_slices"
-        # What identifies a slice of a key.
-        self.slice = [EXPIRES_AT, *([WINDOW_START] if self.window.grows else []), SLICE_END]
+        # What identifies a slice of a key, in the state and on the way into a running total.
+        self.point = [EXPIRES_AT, *([WINDOW_START] if self.window.grows else []), SLICE_END]
+        self.slice = self.point
+        # What identifies a window among those that close.
+        self.window_keys = ["end_micros"]
+        self.kept_metrics = self.metrics if self.first_sights else self.plain
 
     # -- before the commit -------------------------------------------------------------------------
+
+    def known(self) -> list[Step]:
+        """What must be known of the state before the rows can be judged."""
+        return []
+
+    def rows_text(self, raw: str, clock: bool) -> str:
+        """The stage's rows out of what the user wrote below it."""
+        return raw
 
     def ingest(self) -> list[Step]:
         """What is made of the batch before its state is written."""
         steps = []
-        if self.window.grows:
+        if self.first_sights:
             steps.append(Step(self.input, self._on_time()))
             steps += [
                 Step(
@@ -57,25 +70,25 @@ class SlicedStage:
 
     def parts(self) -> list[StatePart]:
         """The kinds of state rows."""
-        slices = self._unioned(
-            [self._partials(), *(self._changes(m, False) for m in self._first_sight_sets())]
-        )
-        initial = self._unioned(
-            [self._partials(), *(self._changes(m, True) for m in self._first_sight_sets())]
-        )
-        parts = [StatePart(self.slices, slices, self._fold_slices(), initial)]
+        changing = self.stage.distinct_sets if self.first_sights else ()
+        slices = self._unioned([self._partials(), *(self._changes(m, False) for m in changing)])
+        initial = self._unioned([self._partials(), *(self._changes(m, True) for m in changing)])
+        zone = self.window.time_zone
+        parts = [StatePart(self.slices, slices, self._fold_slices(), initial, time_zone=zone)]
         for members in self.stage.distinct_sets:
-            if self.window.grows:
+            if self.first_sights:
                 append = f"select {self._value_columns(members)}\nfrom {self._new(members)}"
             else:
                 append = self._sights(members)
-            parts.append(StatePart(self._part(members), append, self._fold_values(members)))
+            fold = self._fold_values(members)
+            parts.append(StatePart(self._part(members), append, fold, time_zone=zone))
         return parts
 
     def _on_time(self) -> str:
         """Rows of growing windows; a late row counts from the first step that has not been put out."""
         columns = [column for column in self._row_columns() if column != SLICE_END]
-        first = f"timestamp_micros({self.window.end_after(BEFORE)})"
+        unfired = self.window.end_after(f"unix_micros({before(self.window)})")
+        first = f"timestamp_micros({unfired})"
         return (
             f"select {', '.join(columns)}, greatest({SLICE_END}, {first}) as {SLICE_END}\n"
             f"from {self.rows} cross join clock"
@@ -114,15 +127,12 @@ class SlicedStage:
 
     def _in_order(self, made: Mapping[str, str]) -> list[str]:
         """Select items for the state columns of a slice, NULL where nothing is made for one."""
-        return [f"{made.get(name, 'null')} as {quote(name)}" for name in self._all_columns()]
+        return [f"{made.get(name, 'null')} as {quote(name)}" for name in self._kept_columns()]
 
     # -- distinct values ---------------------------------------------------------------------------
 
     def _distinct_metrics(self) -> list[_MetricColumns]:
         return [metric for metric in self.metrics if metric.metric.distinct_set is not None]
-
-    def _first_sight_sets(self) -> Sequence[DistinctSet]:
-        return self.stage.distinct_sets if self.window.grows else ()
 
     def _part(self, members: DistinctSet) -> str:
         return f"{self.stage.name}_{members.name}"
@@ -227,9 +237,10 @@ class SlicedStage:
             only = f" filter (where condition = {number})" if len(members.filters) > 1 else ""
             made |= {name: text + only for name, text in metric.make().items()}
         listed = "\n  union all\n  ".join(branches)
+        columns = [f"{made.get(name, 'null')} as {quote(name)}" for name in self._all_columns()]
         return (
-            f"select {', '.join([*self.slice, *self.keys, *self._in_order(made)])}\n"
-            f"from (\n  {listed}\n)\ngroup by {', '.join([*self.slice, *self.keys])}"
+            f"select {', '.join([*self.point, *self.keys, *columns])}\n"
+            f"from (\n  {listed}\n)\ngroup by {', '.join([*self.point, *self.keys])}"
         )
 
     def _sights(self, members: DistinctSet) -> str:
@@ -250,21 +261,26 @@ class SlicedStage:
 
     def _fold_slices(self) -> str:
         """One row per key for all that has been put out, and one per slice and key after it."""
-        source = f"select * from state cross join clock where part = '{self.slices}' and {live()}"
-        if self.window.grows:
-            until = f"timestamp_micros({self.window.end_until(AFTER)})"
+        alive = f"part = '{self.slices}' and {live(self.window)}"
+        source = f"select * from state cross join clock where {alive}"
+        if self.first_sights:
             columns = [
-                c for c in [*self.slice, *self.keys, *map(quote, self._all_columns())] if c != SLICE_END
+                c for c in [*self.slice, *self.keys, *map(quote, self._kept_columns())] if c != SLICE_END
             ]
             source = (
-                f"select {', '.join(columns)}, greatest({SLICE_END}, {until}) as {SLICE_END}\n"
-                f"  from state cross join clock where part = '{self.slices}' and {live()}"
+                f"select {', '.join(columns)}, {self._put_out(SLICE_END)} as {SLICE_END}\n"
+                f"  from state cross join clock where {alive}"
             )
         return self._merged(f"({source})", [*self.slice, *self.keys])
 
+    def _put_out(self, slice_end: str) -> str:
+        """The slice to count a row of state in: all that has been put out is one slice."""
+        until = self.window.end_until(f"unix_micros({after(self.window)})")
+        return f"greatest({slice_end}, timestamp_micros({until}))"
+
     def _fold_values(self, members: DistinctSet) -> str:
-        where = f"from state cross join clock where part = '{self._part(members)}' and {live()}"
-        if self.window.grows:
+        where = f"from state cross join clock where part = '{self._part(members)}' and {live(self.window)}"
+        if self.first_sights:
             identity = [EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)]
             made = [f"min({first}) as {first}" for first in self._firsts(members)]
         else:
@@ -275,8 +291,12 @@ class SlicedStage:
     # -- merging -----------------------------------------------------------------------------------
 
     def _all_columns(self) -> list[str]:
-        metrics = self.metrics if self.window.grows else self.plain
-        return [name for metric in metrics for name in metric.columns()]
+        return [name for metric in self.metrics for name in metric.columns()]
+
+    def _kept_columns(self) -> list[str]:
+        """Those of a slice in the state: distinct values that aren't counted before a window closes have
+        a part of their own."""
+        return [name for metric in self.kept_metrics for name in metric.columns()]
 
     def _lifted(
         self, relation: str, keys: Sequence[str], metrics: Sequence[_MetricColumns], order: str = ""
@@ -298,7 +318,7 @@ class SlicedStage:
     ) -> str:
         """State rows with equal keys made into one, in state columns."""
         if metrics is None:
-            metrics = self.metrics if self.window.grows else self.plain
+            metrics = self.kept_metrics
         lifted = self._lifted(relation, keys, metrics)
         made = [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.merge().items()]
         grouped = f"group by {', '.join(keys)}" if keys else ""
@@ -317,13 +337,13 @@ class SlicedStage:
     def batch(self) -> list[Step]:
         """All windows, with what a stream keeps in its state made on the way."""
         steps = []
-        if self.window.grows:
+        if self.first_sights:
             steps.append(Step(self.input, f"select * from {self.rows}"))
             steps += [
                 Step(self._new(members), self._first_values(members)) for members in self.stage.distinct_sets
             ]
         for part in self.parts():
-            if not (self.window.grows and part.name != self.slices):
+            if not (self.first_sights and part.name != self.slices):
                 steps.append(Step(part.name, part.initial or part.append))
         return steps + self._emission(clock=False)
 
@@ -333,12 +353,9 @@ class SlicedStage:
     def _emission(self, clock: bool) -> list[Step]:
         name = self.stage.name
         windows = self._growing_windows(clock) if self.window.grows else self._fixed_windows(clock)
-        start = WINDOW_START if self.window.grows else f"timestamp_micros(end_micros - {self.window.size})"
         finished = [f"{metric.finish()} as {quote(metric.metric.name)}" for metric in self.metrics]
         columns = [
-            f"{start} as {WINDOW_START}",
-            f"timestamp_micros(end_micros) as {WINDOW_END}",
-            f"timestamp_micros(end_micros - 1) as {WINDOW_TIME}",
+            *window_columns(self.window, self._start()),
             *self.keys,
             *finished,
         ]
@@ -347,12 +364,19 @@ class SlicedStage:
             Step(name, self.stage.output),
         ]
 
+    def _start(self) -> str:
+        """Microseconds at the start of a window that closes."""
+        return f"unix_micros({WINDOW_START})" if self.window.grows else f"end_micros - {self.window.size}"
+
+    def _closing(self, part: str, columns: str, clock: bool) -> str:
+        """The rows of a part in the windows that close."""
+        return closing_windows(self.window, self._state(part, clock), columns, clock)
+
     def _fixed_windows(self, clock: bool) -> str:
-        """Tumble and hop: the slices of each window put together."""
-        keys = ["end_micros", *self.keys]
-        relation = self._state(self.slices, clock)
-        columns = ", ".join([*self.keys, *map(quote, self._all_columns())]) or "1 as one"
-        closing = closing_windows(self.window, relation, columns, clock)
+        """Tumble, hop and session: the slices of each window put together."""
+        keys = [*self.window_keys, *self.keys]
+        columns = ", ".join([*self.keys, *map(quote, self._kept_columns())]) or "1 as one"
+        closing = self._closing(self.slices, columns, clock)
         plain = self._merged(f"(\n{closing}\n)", keys)
         if not self.stage.distinct_sets:
             return plain
@@ -381,8 +405,8 @@ class SlicedStage:
         """The values of each window, counted."""
         flags, values = self._flags(members), self._values(members)
         columns = ", ".join([*self.keys, *values, *flags])
-        closing = closing_windows(self.window, self._state(self._part(members), clock), columns, clock)
-        keys = ["end_micros", *self.keys]
+        closing = self._closing(self._part(members), columns, clock)
+        keys = [*self.window_keys, *self.keys]
         seen = [f"bool_or({flag}) as {flag}" for flag in flags]
         made = []
         for metric in metrics:
@@ -397,17 +421,22 @@ class SlicedStage:
             f"group by {', '.join([*keys, *values])}\n)\ngroup by {', '.join(keys)}"
         )
 
+    def _open_slices(self, clock: bool) -> str:
+        """The slices of all windows that haven't put out their last result."""
+        relation = self._state(self.slices, clock)
+        if not clock:
+            return relation
+        watermark = before(self.window)
+        return (
+            f"(select state.* from {relation} as state cross join clock\n"
+            f"where {watermark} is null or state.{EXPIRES_AT} > {watermark})"
+        )
+
     def _growing_windows(self, clock: bool) -> str:
         """Cumulate: running totals over the slices of a window. Each holds until the next slice of
         its key, so steps without new data cost a row of the result and nothing else."""
         partition = [WINDOW_START, EXPIRES_AT, *self.keys]
-        relation = self._state(self.slices, clock)
-        if clock:
-            relation = (
-                f"(select state.* from {relation} as state cross join clock\n"
-                f"where clock.watermark_before is null or state.{EXPIRES_AT} > clock.watermark_before)"
-            )
-        slices = self._merged(relation, [*self.slice, *self.keys])
+        slices = self._merged(self._open_slices(clock), [*self.point, *self.keys], self.metrics)
         ordered = f" order by {SLICE_END} rows between unbounded preceding and current row"
         lifted = self._lifted(f"(\n{slices}\n)", partition, self.metrics, ordered)
         over = f"over (partition by {', '.join(partition)}{ordered})"
@@ -429,12 +458,8 @@ class SlicedStage:
             last = first
         else:
             last = f"coalesce(unix_micros(next_slice) - {self.window.step}, unix_micros({EXPIRES_AT}))"
-        if clock:
-            return exploded(self.window, f"(\n{totals}\n)", ", ".join(columns), first, last)
-        return (
-            f"select {', '.join(columns)}, explode(sequence({first}, {last}, {self.window.step})) as end_micros\n"
-            f"from (\n{totals}\n)"
-        )
+        final = f"unix_micros({EXPIRES_AT})"
+        return exploded(self.window, f"(\n{totals}\n)", columns, first, last, clock, final)
 
     @staticmethod
     def _unioned(branches: Sequence[str]) -> str:

@@ -90,7 +90,8 @@ class Batches:
     def flush(self, spark: SparkSession) -> None:
         """Close all windows that are open, as at the end of the input."""
         # The rows of one level's windows open windows of the next, so there may be several rounds.
-        while (last := self._work.state.last_expiry(spark, self.position.after)) is not None:
+        zones = {part.name: part.time_zone for level in self._work.program.levels for part in level.parts}
+        while (last := self._work.state.last_expiry(spark, zones, self.position.after)) is not None:
             position = replace(
                 self.position,
                 flush=self.position.flush + 1,

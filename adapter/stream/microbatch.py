@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..query.program import Level, Program, StatePart, Step
+from ..query.program import Level, Program, StatePart, Step, clock_column
+from .clock import shown
 from .model import StreamModel
 from .position import Position
 from .progress import Figures
@@ -92,7 +93,9 @@ class MicroBatch:
         program = self._work.program
         boundaries = program.boundaries
         before, after = self.position.before, self.position.after
-        if boundaries is not None and not any(each.crossed(before, after) for each in boundaries):
+        if boundaries is not None and not any(
+            each.crossed(shown(before, each.time_zone), shown(after, each.time_zone)) for each in boundaries
+        ):
             return
         self._show_clock()
         for number, level in enumerate(program.levels):
@@ -171,8 +174,14 @@ class MicroBatch:
             return "cast(null as timestamp)" if micros is None else f"timestamp_micros({micros}L)"
 
         position = self.position
-        row = f"{position.batch}L, {instant(position.before)}, {instant(position.after)}"
-        names = "batch_id, watermark_before, watermark_after"
+        values = {"batch_id": f"{position.batch}L"}
+        for zone in (None, *self._work.program.time_zones):
+            for name, watermark in (
+                ("watermark_before", position.before),
+                ("watermark_after", position.after),
+            ):
+                values[clock_column(name, zone)] = instant(shown(watermark, zone))
+        row, names = ", ".join(values.values()), ", ".join(values)
         show(self._spark.sql(f"select * from values ({row}) as clock({names})"), "clock")
 
     def _show_streams(self, batch: DataFrame, level: Level) -> None:
@@ -187,6 +196,12 @@ class MicroBatch:
             show(rows, stream.view)
 
     def _judge(self, level: Level) -> list[Judged]:
+        if level.known:
+            state = self._work.state
+            if state.exists:
+                state.show(self._spark)
+            for step in level.known:
+                self._show(step, not state.exists or state.rows == 0)
         return [judge(self._spark, self._work.model, step, self._kept) for step in level.rows]
 
     def _newest(self, counts: Sequence[Counted], judged: Sequence[Judged]) -> dict[str, int | None]:
@@ -251,6 +266,8 @@ class MicroBatch:
                 show(empty, "state")
                 for step in self._work.program.levels[number - 1].emit:
                     show(self._spark.sql(step.sql), step.name)
+                for step in level.known:
+                    show(self._spark.sql(_text(step, True)), step.name)
                 for rows in level.rows:
                     show(self._spark.sql(rows.sql), rows.name)
             for step in level.ingest:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..query.program import Rows, StreamInput
+from ..query.program import Rows, StreamInput, clock_column
 from .errors import StreamError
 from .model import StreamModel
 from .session import jvm, show
@@ -127,9 +127,10 @@ def judge(spark: SparkSession, model: StreamModel, step: Rows, kept: Kept) -> Ju
     """
     from pyspark.sql import functions as F
 
+    watermark = clock_column("watermark_before", step.time_zone)
     # The watermark is joined in, not written in: each literal would make other code, to be compiled anew.
     rows = spark.sql(
-        f"select step.*, coalesce(step.expires_at <= clock.watermark_before, false) as {_LATE}\n"
+        f"select step.*, coalesce(step.expires_at <= clock.{watermark}, false) as {_LATE}\n"
         f"from (\n{step.sql}\n) as step cross join clock"
     )
     _check_times(model, {field.name: field.dataType for field in rows.schema.fields})

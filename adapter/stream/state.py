@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
+from .clock import instant
 from .errors import StreamError
 from .iceberg import IcebergTable, added_rows, load
 from .model import StreamModel
@@ -180,15 +181,22 @@ class StateTable:
         self._table.compact(spark, {**properties, _COMPACTED: "true"})
         self._table.refresh()
 
-    def last_expiry(self, spark: SparkSession, after: int | None) -> int | None:
+    def last_expiry(
+        self, spark: SparkSession, zones: Mapping[str, str | None], after: int | None
+    ) -> int | None:
         """The latest instant at which a row is of no use any more; None if all are already.
 
         Args:
             spark: a session.
+            zones: the time zone of each part.
             after: the watermark, in microseconds since 1970.
         """
-        found = spark.table(self._model.state).selectExpr("unix_micros(max(expires_at)) as last").head()
-        last = None if found is None else found["last"]
+        rows = spark.table(self._model.state).groupBy("part")
+        found = rows.agg({"expires_at": "max"}).selectExpr("part", "unix_micros(`max(expires_at)`) as last")
+        times = [
+            instant(row["last"], zones.get(row["part"])) for row in found.collect() if row["last"] is not None
+        ]
+        last = max(times, default=None)
         return last if last is not None and (after is None or last > after) else None
 
     def drop(self, spark: SparkSession) -> None:

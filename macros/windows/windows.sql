@@ -30,6 +30,26 @@
   )) }}
 {%- endmacro %}
 
+{% macro session(relation, time_col, gap, partition_by=[], time_zone=none) -%}
+  {{ return(adapter.dispatch('session', 'dbt')(relation, time_col, gap, partition_by, time_zone)) }}
+{%- endmacro %}
+
+{% macro default__session(relation, time_col, gap, partition_by, time_zone) -%}
+  {{ return(adapter.expand_window(
+      'session', relation, time_col, [gap], partition_by=partition_by, time_zone=time_zone
+  )) }}
+{%- endmacro %}
+
+{% macro dynamic_cumulate(relation, time_col, step, gap, partition_by=[], time_zone=none) -%}
+  {{ return(adapter.dispatch('dynamic_cumulate', 'dbt')(relation, time_col, step, gap, partition_by, time_zone)) }}
+{%- endmacro %}
+
+{% macro default__dynamic_cumulate(relation, time_col, step, gap, partition_by, time_zone) -%}
+  {{ return(adapter.expand_window(
+      'dynamic_cumulate', relation, time_col, [step, gap], partition_by=partition_by, time_zone=time_zone
+  )) }}
+{%- endmacro %}
+
 {% macro stream(relation) -%}
   {{ return(adapter.dispatch('stream', 'dbt')(relation)) }}
 {%- endmacro %}

@@ -20,7 +20,6 @@ LATER = {
     "nexmark_q16": "aggregates without windows",
     "nexmark_q18": "deduplication without windows",
     "nexmark_q20": "joins of two streams",
-    "session_agg": "session windows",
     "unbounded_distinct": "aggregates without windows",
 }
 

@@ -19,7 +19,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import generate, planner, windows
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.windows import Window
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests import reference as ref
@@ -57,6 +58,10 @@ shapes = st.one_of(
         st.booleans(),
     ),
 )
+sessions = st.one_of(
+    st.builds(ref.Session, small),
+    st.builds(lambda step, more: ref.DynamicCumulate(step, step + more), small, small),
+)
 events = st.fixed_dictionaries(
     {
         "ts": st.none() | st.integers(0, 30),
@@ -86,9 +91,14 @@ def in_words(micros: int) -> str:
     return f"{micros} seconds"
 
 
-def made(shape: ref.Windows) -> windows.Window:
+def made(shape: ref.Windows | ref.Merging, keys: list[str]) -> Window:
     """The window function of the same windows; what is a number here is seconds there."""
     emit = "every_step"
+    if isinstance(shape, ref.Session):
+        return window_arguments.make("session", "ts", in_words(shape.gap), partition_by=keys)
+    if isinstance(shape, ref.DynamicCumulate):
+        step, gap = in_words(shape.step), in_words(shape.gap)
+        return window_arguments.make("dynamic_cumulate", "ts", step, gap, partition_by=keys)
     if isinstance(shape, ref.Tumble):
         kind, lengths = "tumble", [shape.size]
     elif isinstance(shape, ref.Hop):
@@ -96,19 +106,23 @@ def made(shape: ref.Windows) -> windows.Window:
     else:
         kind, lengths = "cumulate", [shape.step, shape.max_size]
         emit = "every_step" if shape.every_step else "on_change"
-    return windows.make(kind, "ts", *map(in_words, lengths), offset=in_words(shape.offset), emit=emit)
+    return window_arguments.make(
+        kind, "ts", *map(in_words, lengths), offset=in_words(shape.offset), emit=emit
+    )
 
 
 class Run:
     """A window aggregate over files, made for one example."""
 
-    def __init__(self, spark: Any, folder: Path, shape: ref.Windows, keys: list[str], delay: int) -> None:
+    def __init__(
+        self, spark: Any, folder: Path, shape: ref.Windows | ref.Merging, keys: list[str], delay: int
+    ) -> None:
         self.spark, self.delay = spark, delay
         self.folder = folder / f"r{next(_numbers)}"
         self.folder.mkdir()
         name = self.folder.name
         columns = ", ".join(["window_start", "window_end", *keys])
-        from_ = windows.expand("events", made(shape))
+        from_ = expansion.expand("events", made(shape, keys))
         self.text = f"select {columns}, {SELECT} from {from_} group by {columns}"
         self.program = generate.program(planner.plan(self.text))
         spark.sql(f"create namespace if not exists {SCHEMA}")
@@ -156,18 +170,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("property")
 
 
+@pytest.mark.parametrize("kinds", [shapes, sessions], ids=["slices", "sessions"])
 @_few
-@given(shape=shapes, pieces=pieces_of_input, keys=st.sampled_from([[], ["k"]]), delay=st.integers(0, 12))
+@given(data=st.data(), pieces=pieces_of_input, keys=st.sampled_from([[], ["k"]]), delay=st.integers(0, 12))
 def test_a_stream_is_what_the_reference_says(
     spark: Any,
     folder: Path,
-    shape: ref.Windows,
+    kinds: st.SearchStrategy[ref.Windows | ref.Merging],
+    data: st.DataObject,
     pieces: list[Piece],
     keys: list[str],
     delay: int,
 ) -> None:
+    shape = data.draw(kinds)
     run = Run(spark, folder, shape, keys, delay)
-    expected = ref.Stream(shape, keys, list(METRICS.values()), delay=delay)
+    expected = ref.stream(shape, keys, list(METRICS.values()), delay=delay)
     rows: list[tuple[Any, ...]] = []
     for number, piece in enumerate(pieces):
         run.add(number, piece)
@@ -180,18 +197,21 @@ def test_a_stream_is_what_the_reference_says(
     assert run.rows() == Counter(rows + expected.flush())
 
 
+@pytest.mark.parametrize("kinds", [shapes, sessions], ids=["slices", "sessions"])
 @_few
-@given(shape=shapes, pieces=pieces_of_input, keys=st.sampled_from([[], ["k"]]), again=st.integers(1, 4))
+@given(data=st.data(), pieces=pieces_of_input, keys=st.sampled_from([[], ["k"]]), again=st.integers(1, 4))
 def test_without_late_rows_cuts_make_no_difference(
     spark: Any,
     folder: Path,
-    shape: ref.Windows,
+    kinds: st.SearchStrategy[ref.Windows | ref.Merging],
+    data: st.DataObject,
     pieces: list[Piece],
     keys: list[str],
     again: int,
 ) -> None:
     """A stream in cuts, with a restart in between, the batch plan and the text itself: the same rows."""
     late_for_none = 31
+    shape = data.draw(kinds)
     run = Run(spark, folder, shape, keys, late_for_none)
     for number, piece in enumerate(pieces):
         run.add(number, piece)

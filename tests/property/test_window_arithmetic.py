@@ -11,9 +11,12 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from dbt.adapters.spark_streaming.query import intervals
+from dbt.adapters.spark_streaming.query import intervals, marks
+from dbt.adapters.spark_streaming.query.dialect import parse
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.windows import Window, from_hint, make
+from dbt.adapters.spark_streaming.query.expansion import expand
+from dbt.adapters.spark_streaming.query.window_arguments import make
+from dbt.adapters.spark_streaming.query.windows import Window
 from tests import reference as ref
 
 instants = st.integers(min_value=-(10**7), max_value=10**7)
@@ -131,8 +134,8 @@ def test_boundaries_are_the_ends_of_windows(
 def test_a_window_survives_its_hint(kind: str, step: int, steps: int, offset: int, name: str) -> None:
     sizes = [step * steps] if kind == "tumble" else [step, step * steps]
     window = make(kind, name, *map(micros, sizes), offset=micros(offset))
-    arguments = [window.time_col, *[micros(size) for size in sizes], micros(window.offset)]
-    assert from_hint(kind.upper(), arguments) == window
+    tree = parse(f"select * from {expand('t', window)}")
+    assert [marks.window_of(select) for select in marks.windows_under(tree)] == [window]
 
 
 @given(value=st.integers(-(10**13), 10**13))

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner, windows
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.plan import AggregateStage, Plan, RowsStage
 
 
 def window(kind: str, relation: str, *lengths: str, time: str = "ts", **options: Any) -> str:
-    return str(windows.expand(relation, windows.make(kind, time, *lengths, **options)))
+    return str(expansion.expand(relation, window_arguments.make(kind, time, *lengths, **options)))
 
 
 TUMBLE = window("tumble", "raw.bid", "10 minutes")
@@ -34,7 +34,7 @@ def test_a_group_by_over_a_window_is_kept_as_partial_aggregates() -> None:
         f"select window_start, window_end, channel, count(*) as n, sum(price) as s from {TUMBLE} group by 1, 2, 3"
     )
     stage = aggregate(plan)
-    assert stage.window == windows.make("tumble", "ts", "10 minutes")
+    assert stage.window == window_arguments.make("tumble", "ts", "10 minutes")
     assert [key.name for key in stage.keys] == ["channel"]
     assert [(metric.name, metric.sql) for metric in stage.metrics] == [
         ("count_all", "COUNT(*)"),
@@ -289,13 +289,13 @@ def test_refused_with_a_sentence(text: str, sentence: str) -> None:
 def test_window_arguments_refused(call: tuple[str, ...], sentence: str) -> None:
     kind, time, *lengths = call
     with pytest.raises(QueryError) as refusal:
-        windows.make(kind, time, *lengths)
+        window_arguments.make(kind, time, *lengths)
     assert sentence in str(refusal.value)
 
 
 def test_offsets_are_taken_modulo_the_size() -> None:
     ten = [
-        windows.make("tumble", "ts", "10 minutes", offset=offset)
+        window_arguments.make("tumble", "ts", "10 minutes", offset=offset)
         for offset in ("-4 minutes", "6 minutes", "16 minutes")
     ]
     assert ten[0] == ten[1] == ten[2]
@@ -303,11 +303,11 @@ def test_offsets_are_taken_modulo_the_size() -> None:
 
 def test_a_window_is_read_back_from_its_hint() -> None:
     for made in (
-        windows.make("tumble", "my ts", "90 minutes", offset="-4 minutes"),
-        windows.make("hop", "ts", "5 minutes", "15 minutes"),
-        windows.make("cumulate", "ts", "1 minute", "1 day", emit="on_change"),
+        window_arguments.make("tumble", "my ts", "90 minutes", offset="-4 minutes"),
+        window_arguments.make("hop", "ts", "5 minutes", "15 minutes"),
+        window_arguments.make("cumulate", "ts", "1 minute", "1 day", emit="on_change"),
     ):
-        (stream,) = planner.plan(f"select * from {windows.expand('t', made)}").streams
+        (stream,) = planner.plan(f"select * from {expansion.expand('t', made)}").streams
         assert stream.event_time == made.time_col
 
 
