@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .query import intervals
+from .query import emission, intervals
+from .query.emission import FINAL, Emission
 from .query.errors import QueryError
 
-MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate")
+MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate", "topn")
 
 _NOT_YET = "is not supported yet; leave it out"
 
@@ -22,6 +23,10 @@ class StreamConfig:
     """Microseconds that rows may be out of order."""
     trigger: str | None = None
     """None: take all that is there, then stop. Else the interval between micro-batches."""
+    emission: Emission = FINAL
+    upsert: bool = False
+    """Whether rows of the table are replaced by those of the same key."""
+    changelog: bool = False
 
 
 def _any(value: Any) -> str | None:
@@ -40,17 +45,11 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
     "trigger": _any,
     "output_mode": lambda value: (
         None
-        if value == "append"
-        else f"'{value}' is not supported yet; windows without early or late results are 'append'"
-        if value == "upsert"
-        else f"'{value}' is unknown; write 'append' or leave it out"
+        if value in (None, "append", "upsert")
+        else f"'{value}' is unknown; write 'append' or 'upsert', or leave it out"
     ),
-    "first_result_offset": _only(None),
-    "update_rate": _only(None),
-    "complete_result_offset": _only(None, "0 seconds"),
-    "late_updates": _only(None, False),
-    "last_result_offset": _only(None),
-    "changelog": _only(None, False),
+    **dict.fromkeys(emission.CONFIGS, _any),
+    "changelog": lambda value: None if value in (None, True, False) else f"is {value!r}; write true or false",
     "state_ttl": _only(None),
     "constant_domains": _only(None, []),
     "idle_timeout": _only(None),
@@ -93,7 +92,19 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         )
     trigger = config.get("trigger") or "available_now"
     if trigger == "available_now":
-        return StreamConfig(watermark)
-    if intervals.parse(trigger, "config 'trigger' (other than 'available_now'):") <= 0:
+        trigger = None
+    elif intervals.parse(trigger, "config 'trigger' (other than 'available_now'):") <= 0:
         raise QueryError(f"config 'trigger' '{trigger}' must be longer than nothing, or 'available_now'.")
-    return StreamConfig(watermark, str(trigger))
+    results = emission.read(config)
+    if results.changes and config.get("output_mode") == "append":
+        raise QueryError(
+            "config 'output_mode' is 'append', but early results and late_updates change rows that were put out; "
+            "leave output_mode out, or write 'upsert'."
+        )
+    return StreamConfig(
+        watermark,
+        None if trigger is None else str(trigger),
+        results,
+        upsert=results.changes or config.get("output_mode") == "upsert",
+        changelog=bool(config.get("changelog")),
+    )

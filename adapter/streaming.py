@@ -24,7 +24,11 @@ from .stream.runner import StreamResult
 from .stream_source import stream_source
 
 FLUSH = "flush"
-_TITLES = {"window_aggregate": "a GROUP BY over a window function", "cumulate": "a GROUP BY over cumulate()"}
+_TITLES = {
+    "window_aggregate": "a GROUP BY over a window function",
+    "cumulate": "a GROUP BY over cumulate() or dynamic_cumulate()",
+    "topn": "a filter on ROW_NUMBER(), RANK() or DENSE_RANK()",
+}
 
 
 @dataclass
@@ -65,6 +69,17 @@ def plan(node: Mapping[str, Any], sql: str) -> Plan:
                 "use materialized='streaming_table'."
             )
         return found
+
+
+def program(node: Mapping[str, Any], found: Plan) -> Program:
+    """What a micro-batch of a planned model does, with the model's configs.
+
+    Raises:
+        QueryError: a config is wrong, or asks for what the query can't give; the model is named.
+    """
+    settings = config(node)
+    with _named(node):
+        return generate.program(found, settings.emission, settings.upsert)
 
 
 def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> None:
@@ -119,9 +134,9 @@ def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:
 
 
 def model(
-    node: Mapping[str, Any], environment: Environment, program: Program | None = None, project_root: str = "."
+    node: Mapping[str, Any], environment: Environment, made: Program | None = None, project_root: str = "."
 ) -> StreamModel:
-    """Names and places of a streaming model. Without a `program` it has no sources, which is enough
+    """Names and places of a streaming model. Without a program it has no sources, which is enough
     to look at it or forget it. Projects may share an environment, so it can't know the `project_root`
     at which the sources' paths start."""
     settings = config(node)
@@ -132,10 +147,11 @@ def model(
         target=target,
         state=f"{target}__state",
         storage=environment.storage,
-        sources=tuple(_source(stream.relation, environment, project_root) for stream in program.inputs)
-        if program
+        sources=tuple(_source(stream.relation, environment, project_root) for stream in made.inputs)
+        if made
         else (),
         watermark_delay=settings.watermark,
+        changelog=settings.changelog,
         # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
         trigger=None,
     )

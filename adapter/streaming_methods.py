@@ -107,7 +107,9 @@ class StreamingMethods(metaclass=AdapterMeta):
             streaming.config(model)
             if self._is_empty_run():
                 return
-            times = generate.times(streaming.plan(model, sql))
+            found = streaming.plan(model, sql)
+            streaming.program(model, found)
+            times = generate.times(found)
             if times is not None:
                 handle = self.connections.get_thread_connection().handle
                 handle.execute(times)
@@ -131,7 +133,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         if self._is_empty_run():
             return streaming.StreamResponse("STREAM (--empty: no rows)", code="STREAM")
         with streaming.sentences():
-            program = generate.program(streaming.plan(model, sql))
+            program = streaming.program(model, streaming.plan(model, sql))
             project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
             described = streaming.model(model, self.environment, program, project_root)
             self.connections.get_thread_connection().handle.prepare(sql)

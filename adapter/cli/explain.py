@@ -22,7 +22,7 @@ from .project import ProjectError
 def _planned(node: Mapping[str, Any]) -> tuple[Plan, Program]:
     try:
         plan = streaming.plan(node, node["compiled_code"])
-        return plan, generate.program(plan)
+        return plan, streaming.program(node, plan)
     except QueryError as problem:
         raise ProjectError(str(problem)) from problem
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dbt_common.exceptions import DbtRuntimeError
 
 from .. import streaming
-from ..query import generate
 from ..query.errors import QueryError
 from ..stream import runner
 from .project import Project, ProjectError
@@ -20,7 +19,7 @@ def flush_model(project: Project, name: str) -> str:
     node = project.compiled(name)
     environment = project.environment()
     try:
-        program = generate.program(streaming.plan(node, node["compiled_code"]))
+        program = streaming.program(node, streaming.plan(node, node["compiled_code"]))
         described = streaming.model(node, environment, program)
         result = runner.flush(environment.session(), described, program)
     except (QueryError, DbtRuntimeError) as problem:

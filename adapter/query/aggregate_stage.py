@@ -106,6 +106,8 @@ class StageBuilder:
 
     def __init__(self, select: exp.Select, sources: Sequence[Source], window: Window) -> None:
         self.select, self.sources, self.window = select, sources, window
+        self.key_columns: dict[str, str] = {}
+        self.session_keys: tuple[str, ...] = ()
         self.names = Names([*RESERVED, *session_keys(window)])
         self.row_columns: dict[tuple[str, str], tuple[str, str]] = {}
         self.keys: list[Key] = []
@@ -195,6 +197,12 @@ class StageBuilder:
                 f"rows together. Write {self.window.kind}(…, partition_by=['{by_key[0]}']), or group by "
                 "window_start and window_end alone."
             )
+        self.session_keys = tuple(
+            names[n]
+            for name in self.window.partition_by
+            for n, key in enumerate(keys)
+            if n in names and _is_column(key, name)
+        )
         if self.window.grows:
             in_all = [set(members) for members in self.grouping_sets or [[key.name for key in self.keys]]]
             for name in self.window.partition_by:
@@ -216,7 +224,18 @@ class StageBuilder:
         if item.is_star:
             raise NotMergeable("'*' in the select list of a GROUP BY")
         rewritten = self._rewrite(item.unalias())
+        if (name := self._key(item.unalias())) is not None:
+            self.key_columns[item.alias_or_name.lower()] = name
         return exp.alias_(rewritten, item.output_name or sql(item), quoted=True)
+
+    def _key(self, node: exp.Expr) -> str | None:
+        """The group key that an expression is, or ``grouping_id`` where it tells grouping sets apart."""
+        if not isinstance(node, exp.Grouping | exp.GroupingId):
+            return self.key_of.get(self._canonical(node))
+        asked = {self.key_of.get(self._canonical(item)) for item in arguments(node)} or set(self.order)
+        sets = self.grouping_sets or ()
+        varying = {key.name for key in self.keys if not all(key.name in members for members in sets)}
+        return GROUPING_ID if varying <= asked else None
 
     def _rewrite(self, node: exp.Expr, aliases: bool = True) -> exp.Expr:
         """The expression over finished windows: keys, metrics and window columns by name."""

@@ -1,72 +1,146 @@
-"""SQL for the windows that close in a micro-batch: those with an end in (watermark before, after]."""
+"""SQL for the windows that put out a result in a micro-batch, and for what is cleared after it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
-from .program import clock_column
+from .emission import FINAL, Emission
+from .program import Boundaries, clock_column
 from .windows import Window
 
 
-def before(window: Window) -> str:
-    """SQL for the watermark before the batch, on the clock that windows are cut on."""
-    return f"clock.{clock_column('watermark_before', window.time_zone)}"
+class Closing:
+    """When windows fire and when their state goes, from the columns of ``clock``.
 
-
-def after(window: Window) -> str:
-    """The same for the watermark after it."""
-    return f"clock.{clock_column('watermark_after', window.time_zone)}"
-
-
-def closing_windows(window: Window, relation: str, columns: str, clock: bool) -> str:
-    """Rows of slices, once for each window with them that closes, with its end as ``end_micros``.
-
-    `relation` has a column ``slice_end``; without a `clock` all windows close.
+    State goes `Emission.last` after a window's end, and ``watermark_before`` and ``watermark_after`` are
+    that much behind: what they have passed is gone. ``now_before`` and ``now_after`` are the watermark.
     """
-    end = "unix_micros(slice_end)"
-    if window.kind == "tumble":
-        rows = f"select {columns}, {end} as end_micros from {relation}"
-        return f"{rows} cross join clock\nwhere {closed(window, 'slice_end')}" if clock else rows
-    first, last = window.first_end(f"({end})"), window.last_end(f"({end})")
-    return exploded(window, relation, [columns], first, last, clock, last)
 
+    def __init__(self, window: Window, emission: Emission = FINAL) -> None:
+        self.window, self.emission = window, emission
+        self.before = f"clock.{clock_column('watermark_before', window.time_zone)}"
+        self.after = f"clock.{clock_column('watermark_after', window.time_zone)}"
+        self._now_before = f"unix_micros(clock.{clock_column('now_before', window.time_zone)})"
+        self._now_after = f"unix_micros(clock.{clock_column('now_after', window.time_zone)})"
 
-def exploded(
-    window: Window, relation: str, columns: Sequence[str], first: str, last: str, clock: bool, final: str
-) -> str:
-    """`relation`, a row for each window end in [first, last] that closes, as ``end_micros``.
+    @property
+    def boundaries(self) -> tuple[Boundaries, ...] | None:
+        """When results may come; None: at any time."""
+        if self.emission.late_updates:
+            return None
+        first, update, complete = self.emission.first, self.emission.update, self.emission.complete
+        step, phase = self.window.step, self.window.phase
+        found = [(step, phase + complete)]
+        if first is not None:
+            # A window ends at each step, so the updates of all lie on one grid.
+            found.append((gcd(step, update) if update else step, phase + first))
+        zone = self.window.time_zone
+        return tuple(dict.fromkeys(Boundaries(length, at % length, zone) for length, at in found))
 
-    `final` is the last end of the longest window: put out though the clock never shows it.
-    """
-    ends = f"sequence({first}, {last}, {window.step})"
-    shown = window.shown("each") if window.grows else None
-    if clock:
-        ends = f"sequence(first_micros, last_micros, {window.step})"
-    if shown:
-        ends = f"filter({ends}, each -> {shown} or each = {final})"
-    rows = f"select {', '.join(columns)}, explode({ends}) as end_micros\nfrom "
-    if not clock:
-        return f"{rows}{relation}"
-    # greatest() and least() pass over NULL: no watermark before means everything is new.
-    return (
-        f"{rows}(\n"
-        f"  select *,\n"
-        f"    greatest({first}, {window.end_after(f'unix_micros({before(window)})')}) as first_micros,\n"
-        f"    least({last}, {window.end_until(f'unix_micros({after(window)})')}) as last_micros\n"
-        f"  from {relation} cross join clock\n"
-        f")\n"
-        f"where first_micros <= last_micros"
-    )
+    def live(self, column: str = "expires_at") -> str:
+        """Whether a row of state is still of use after the batch."""
+        return f"({self.after} is null or {column} > {self.after})"
 
+    def unfired(self) -> str:
+        """The first window end from which on a late row counts."""
+        return self.window.end_after(f"unix_micros({self.before})")
 
-def closed(window: Window, column: str) -> str:
-    """Whether a time lies in (watermark before, watermark after]."""
-    return f"{column} <= {after(window)} and ({before(window)} is null or {column} > {before(window)})"
+    def cleared(self) -> str:
+        """The last window end that is gone after the batch."""
+        return self.window.end_until(f"unix_micros({self.after})")
 
+    def fires(self, column: str) -> str:
+        """Whether a window that ends at a time puts out a result."""
+        if not self.emission.changes:
+            return f"{column} <= {self.after} and ({self.before} is null or {column} > {self.before})"
+        return self._due(f"unix_micros({column})")
 
-def live(window: Window, column: str = "expires_at") -> str:
-    """Whether a row of state is still of use after the batch."""
-    return f"({after(window)} is null or {column} > {after(window)})"
+    def may_fire(self, column: str) -> str:
+        """What all that `fires` has in common; quicker to tell."""
+        return self.fires(column) if not self.emission.changes else self.overlaps(column, column)
+
+    def overlaps(self, first: str, last: str) -> str:
+        """Whether one of several window ends, from `first` to `last`, may fire."""
+        if not self.emission.changes:
+            return f"{first} <= {self.after} and ({self.before} is null or {last} > {self.before})"
+        return (
+            f"unix_micros({first}) <= {self._latest()} "
+            f"and ({self._now_before} is null or unix_micros({last}) > {self._earliest()})"
+        )
+
+    def windows(self, relation: str, columns: str, clock: bool) -> str:
+        """Rows of slices, once for each window with them that fires, with its end as ``end_micros``.
+
+        `relation` has a column ``slice_end``; without a `clock` all windows fire.
+        """
+        window, end = self.window, "unix_micros(slice_end)"
+        if window.kind == "tumble":
+            rows = f"select {columns}, {end} as end_micros from {relation}"
+            return f"{rows} cross join clock\nwhere {self.fires('slice_end')}" if clock else rows
+        first, last = window.first_end(f"({end})"), window.last_end(f"({end})")
+        return self.exploded(relation, [columns], first, last, clock, last)
+
+    def exploded(
+        self, relation: str, columns: Sequence[str], first: str, last: str, clock: bool, final: str
+    ) -> str:
+        """`relation`, a row for each window end in [first, last] that fires, as ``end_micros``.
+
+        `final` is the last end of the longest window: put out though the clock never shows it.
+        """
+        window = self.window
+        ends = f"sequence({first}, {last}, {window.step})"
+        if clock:
+            ends = f"sequence(first_micros, last_micros, {window.step})"
+        if window.grows and (shown := window.shown("each")):
+            ends = f"filter({ends}, each -> {shown} or each = {final})"
+        if clock and self.emission.changes:
+            ends = f"filter({ends}, each -> {self._due('each')})"
+        rows = f"select {', '.join(columns)}, explode({ends}) as end_micros\nfrom "
+        if not clock:
+            return f"{rows}{relation}"
+        after_it, until = self.unfired(), self.cleared()
+        if self.emission.changes:
+            after_it, until = (
+                window.end_after(f"({self._earliest()})"),
+                window.end_until(f"({self._latest()})"),
+            )
+        # greatest() and least() pass over NULL: no watermark before means everything is new. The name
+        # keeps the watermarks within reach of `ends`.
+        return (
+            f"{rows}(\n"
+            f"  select *,\n"
+            f"    greatest({first}, {after_it}) as first_micros,\n"
+            f"    least({last}, {until}) as last_micros\n"
+            f"  from {relation} cross join clock\n"
+            f") as clock\n"
+            f"where first_micros <= last_micros"
+        )
+
+    def _earliest(self) -> str:
+        """All windows that end until then have put out their last result before the batch."""
+        return f"{self._now_before} - {self.emission.last}"
+
+    def _latest(self) -> str:
+        """No window that ends later puts out anything yet."""
+        first = self.emission.complete if self.emission.first is None else self.emission.first
+        return f"{self._now_after} - {first}" if first >= 0 else f"{self._now_after} + {-first}"
+
+    def _due(self, end: str) -> str:
+        """Whether one of a window's logical times has come in this batch."""
+        before, now = self._now_before, self._now_after
+        complete = f"{end} + {self.emission.complete}"
+        latest = f"when {now} >= {complete} then {complete}"
+        if self.emission.first is not None:
+            first = f"{end} + {self.emission.first}"
+            passed = f" + ({now} - ({first})) div {self.emission.update} * {self.emission.update}"
+            latest += f" when {now} >= {first} then {first}{passed if self.emission.update else ''}"
+        due = f"coalesce(case {latest} end > {before}, {before} is null and {end} <= {self._latest()})"
+        if not self.emission.late_updates:
+            return f"coalesce({due}, false)"
+        # What hasn't changed since is the same row again, and not written.
+        late = f"{now} >= {complete} and {end} + {self.emission.last} > {before}"
+        return f"coalesce({due} or ({late}), false)"
 
 
 def window_columns(window: Window, start: str) -> list[str]:

@@ -7,12 +7,15 @@ that made it.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 
 from .dialect import parse, sql
+from .emission import FINAL, Emission
 from .kept import KeptRows, KeptSessions
 from .plan import AggregateStage, Plan, RowsStage
-from .program import Level, Program, Rows, Step, StreamInput
+from .program import Boundaries, Level, Program, Rows, Step, StreamInput
+from .replacing import replacing
 from .sessions import SessionStage
 from .sliced import SlicedStage
 from .windows import Window
@@ -20,18 +23,29 @@ from .windows import Window
 SIGNATURE_VERSION = 1
 
 
-def _pieces(stage: AggregateStage | RowsStage) -> SlicedStage | KeptRows:
+def _pieces(stage: AggregateStage | RowsStage, emission: Emission = FINAL) -> SlicedStage | KeptRows:
     if isinstance(stage, AggregateStage):
-        return SessionStage(stage) if stage.window.merges else SlicedStage(stage)
-    return KeptSessions(stage) if stage.window.merges else KeptRows(stage)
+        return SessionStage(stage, emission) if stage.window.merges else SlicedStage(stage, emission)
+    return KeptSessions(stage, emission) if stage.window.merges else KeptRows(stage, emission)
 
 
-def program(plan: Plan) -> Program:
-    """What one micro-batch of a plan does."""
+def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False) -> Program:
+    """What one micro-batch of a plan does.
+
+    Args:
+        plan: of a model.
+        emission: when results come.
+        upsert: rows replace those of the same key, even where none needs to.
+
+    Raises:
+        QueryError: results would change that can't be found again.
+    """
+    replaces = upsert or emission.changes
     levels = []
+    everything: list[SlicedStage | KeptRows] = []
     for number in sorted({stage.level for stage in plan.stages}):
-        stages = [stage for stage in plan.stages if stage.level == number]
-        pieces = [_pieces(stage) for stage in stages]
+        pieces = [_pieces(stage, emission) for stage in plan.stages if stage.level == number]
+        everything += pieces
         levels.append(
             Level(
                 known=tuple(step for piece in pieces for step in piece.known()),
@@ -46,17 +60,29 @@ def program(plan: Plan) -> Program:
                 ),
                 ingest=tuple(step for piece in pieces for step in piece.ingest()),
                 parts=tuple(part for piece in pieces for part in piece.parts()),
-                emit=tuple(step for piece in pieces for step in piece.emit()),
+                emit=tuple(
+                    replace(step, persist=True) if replaces and step.name == piece.windows_step else step
+                    for piece in pieces
+                    for step in piece.emit()
+                ),
             )
         )
     return Program(
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time) for s in plan.streams),
         levels=tuple(levels),
         output=plan.output,
-        boundaries=tuple(stage.window.boundaries for stage in plan.stages) if plan.stages else None,
+        boundaries=_boundaries(everything),
+        upsert=replacing(plan, everything, emission) if replaces else None,
+        kept_for=emission.last,
         time_zones=tuple(sorted({s.window.time_zone for s in plan.stages if s.window.time_zone})),
         signature=signature(plan),
     )
+
+
+def _boundaries(pieces: Sequence[SlicedStage | KeptRows]) -> tuple[Boundaries, ...] | None:
+    found = [piece.closing.boundaries for piece in pieces]
+    listed = [each for boundaries in found if boundaries is not None for each in boundaries]
+    return tuple(listed) if listed and None not in found else None
 
 
 def batch(plan: Plan) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .aggregate_stage import EXPIRES_AT, SESSION_END, SLICE_END, WINDOW_START
-from .closing import closing_windows, exploded, live, window_columns
+from .closing import Closing, window_columns
+from .emission import Emission
 from .plan import RowsStage
 from .program import StatePart, Step
 from .sessions import Sessions
@@ -12,10 +13,12 @@ from .sessions import Sessions
 class KeptRows:
     """The pieces of a `RowsStage`."""
 
-    def __init__(self, stage: RowsStage) -> None:
+    def __init__(self, stage: RowsStage, emission: Emission) -> None:
         self.stage = stage
         self.window = stage.window
+        self.closing = Closing(stage.window, emission)
         self.part = f"{stage.name}_rows"
+        self.windows_step = stage.name
 
     def known(self) -> list[Step]:
         """Nothing is to be known of the state."""
@@ -32,7 +35,7 @@ class KeptRows:
     def parts(self) -> list[StatePart]:
         """The rows, each once however many windows it is in."""
         columns = f"{EXPIRES_AT}, {SLICE_END}, `row`"
-        alive = f"part = '{self.part}' and {live(self.window)}"
+        alive = f"part = '{self.part}' and {self.closing.live()}"
         return [
             StatePart(
                 self.part,
@@ -52,7 +55,7 @@ class KeptRows:
 
     def _windows(self, clock: bool) -> Step:
         relation = f"(select * from state where part = '{self.part}')" if clock else self.part
-        closing = closing_windows(self.window, f"{relation} as kept", "kept.`row`", clock)
+        closing = self.closing.windows(relation, "`row`", clock)
         start = self.window.start("(end_micros - 1)") if self.window.grows else None
         return self._step(closing, start or f"end_micros - {self.window.size}")
 
@@ -64,9 +67,9 @@ class KeptRows:
 class KeptSessions(KeptRows):
     """The same over sessions."""
 
-    def __init__(self, stage: RowsStage) -> None:
-        super().__init__(stage)
-        self.sessions = Sessions(stage, self.part)
+    def __init__(self, stage: RowsStage, emission: Emission) -> None:
+        super().__init__(stage, emission)
+        self.sessions = Sessions(stage, self.part, self.closing)
         self.own = [SLICE_END] if self.window.grows else []
 
     def known(self) -> list[Step]:
@@ -88,7 +91,7 @@ class KeptSessions(KeptRows):
 
     def emit(self) -> list[Step]:
         """The rows of the windows that have closed."""
-        return [self.sessions.closing(), *super().emit()]
+        return [self.sessions.firing(), *super().emit()]
 
     def _windows(self, clock: bool) -> Step:
         of = "sessions." if clock else ""
@@ -102,7 +105,7 @@ class KeptSessions(KeptRows):
         items = ["`row`", f"{start} as start_micros"]
         if self.window.grows:
             first = f"unix_micros({SLICE_END})"
-            closing = exploded(self.window, f"(\n{rows}\n)", items, first, last, clock, last)
+            closing = self.closing.exploded(f"(\n{rows}\n)", items, first, last, clock, last)
         else:
             closing = f"select {', '.join(items)}, {last} as end_micros from (\n{rows}\n)"
         return self._step(closing, "start_micros")

@@ -16,7 +16,7 @@ from .errors import QueryError
 from .grouping import resolve
 
 Columns = Mapping[str, str]
-"""Output column (lower case) → the window column it carries."""
+"""Output column (lower case) → the window column it carries, or what else of a stage (`identity`)."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Source:
     kind: str
     window_columns: Columns
     join: exp.Join | None = None
+    unique: frozenset[str] | None = None
+    """What identifies its rows, of what its columns carry."""
 
 
 def window_column(node: exp.Expr, sources: Sequence[Source]) -> str | None:

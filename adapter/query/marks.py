@@ -127,6 +127,7 @@ class StageResult:
     name: str
     level: int
     window_columns: tuple[tuple[str, str], ...]
+    unique: frozenset[str] | None
 
 
 def stage_result(result: StageResult) -> exp.Select:

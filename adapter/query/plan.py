@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .windows import Window
 
@@ -72,6 +72,8 @@ class AggregateStage:
     distinct_sets: tuple[DistinctSet, ...]
     output: str
     """SQL of the user's select list and HAVING over ``{windows}``, the finished windows."""
+    session_keys: tuple[str, ...] = ()
+    """The keys that are what sessions are partitioned by."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,10 @@ class Plan:
     output: str
     static: tuple[str, ...]
     """Relations read afresh at each micro-batch."""
+    carried: Mapping[str, str] = field(default_factory=dict)
+    """Output column → the window column or group key it carries (``stage.key``)."""
+    unique: frozenset[str] | None = None
+    """What identifies a row of the output; None: nothing does."""
 
     @property
     def shape(self) -> Mapping[str, bool]:

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp, transforms
 
-from . import ctes, marks, windows
+from . import ctes, identity, marks, windows
 from .aggregate_stage import (
+    GROUPING_ID,
     WINDOW_END,
     WINDOW_START,
     WINDOW_TIME,
@@ -47,6 +48,8 @@ class Info:
     window_columns: Columns = field(default_factory=dict)
     level: int = 0
     """How many stages' commits come before its rows."""
+    unique: identity.Unique = None
+    """What identifies its rows, of what its columns carry."""
 
 
 def plan(text: str) -> Plan:
@@ -95,7 +98,14 @@ class _Planner:
             replace(stream, columns=needed, event_time=self._event_time(stream))
             for stream in self.streams.values()
         )
-        return Plan(streams, tuple(self.stages.values()), output, tuple(self.static))
+        return Plan(
+            streams,
+            tuple(self.stages.values()),
+            output,
+            tuple(self.static),
+            info.window_columns,
+            info.unique,
+        )
 
     # -- streams -----------------------------------------------------------------------------------
 
@@ -165,7 +175,7 @@ class _Planner:
 
     def _visit_select(self, select: exp.Select) -> Info:
         if result := marks.result_of(select):
-            return Info(RESULT, dict(result.window_columns), result.level)
+            return Info(RESULT, dict(result.window_columns), result.level, result.unique)
         if window := marks.window_of(select):
             below = self._visit(marks.input_of(select))
             if below.kind == WINDOWED:
@@ -219,7 +229,7 @@ class _Planner:
         check(select, sources, outputs)
         break_ties(select)
         level = max(self._levels.pop(id(source.node), 0) for source in sources)
-        return Info(RESULT, outputs, level)
+        return Info(RESULT, outputs, level, identity.of_select(select, sources, outputs))
 
     def _visit_union(self, node: exp.SetOperation) -> Info:
         sides = [self._visit(node.this), self._visit(node.expression)]
@@ -260,7 +270,7 @@ class _Planner:
         for node, join in nodes:
             info = self._visit(node)
             self._levels[id(node)] = info.level
-            found.append(Source(node.alias_or_name, node, info.kind, info.window_columns, join))
+            found.append(Source(node.alias_or_name, node, info.kind, info.window_columns, join, info.unique))
         return found
 
     def _refuse_streams_in_expressions(self, select: exp.Select) -> None:
@@ -327,11 +337,18 @@ class _Planner:
                 metrics=tuple(builder.metrics.values()),
                 distinct_sets=builder.distinct_sets,
                 output=builder.output(f"{name}_windows"),
+                session_keys=builder.session_keys,
             )
             self.stages[key] = stage
-        result = marks.StageResult(stage.name, level + 1, tuple(outputs.items()))
+        outputs |= {column: f"{stage.name}.{key}" for column, key in builder.key_columns.items()}
+        unique = {WINDOW_END, *(f"{stage.name}.{key.name}" for key in builder.keys)}
+        if builder.grouping_sets is not None:
+            unique.add(f"{stage.name}.{GROUPING_ID}")
+        if window.merges:
+            unique.add(WINDOW_START)
+        result = marks.StageResult(stage.name, level + 1, tuple(outputs.items()), frozenset(unique))
         select.replace(marks.stage_result(result))
-        return Info(RESULT, outputs, level + 1)
+        return Info(RESULT, outputs, level + 1, result.unique)
 
     def _check_path(self, node: exp.Expr, window: Window) -> None:
         while isinstance(node, exp.Subquery):
@@ -362,7 +379,7 @@ class _Planner:
                     reason=reason,
                 )
                 self.stages[key] = stage
-            result = marks.StageResult(stage.name, level + 1, tuple(_WINDOW_COLUMNS.items()))
+            result = marks.StageResult(stage.name, level + 1, tuple(_WINDOW_COLUMNS.items()), None)
             select.replace(marks.stage_result(result))
 
     def _keep_sessions(self, root: exp.Expr) -> bool:

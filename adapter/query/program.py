@@ -8,8 +8,9 @@ The texts read these views, which the running code provides before each step:
 ``clock``
     one row: ``batch_id`` BIGINT, ``watermark_before`` and ``watermark_after`` TIMESTAMP. Both are
     NULL where there is no watermark yet; ``watermark_after`` is NULL until the input was read. A
-    changing value is never a literal in a text: each new text would be compiled anew. For each zone
-    that windows are cut in, the two once more as its clock shows them (`clock_column`).
+    changing value is never a literal in a text: each new text would be compiled anew. Where results
+    may change, also ``now_before`` and ``now_after`` (`Program.kept_for`). For each zone that windows
+    are cut in, all of these once more as its clock shows them (`clock_column`).
 `StreamInput.view`
     the rows of the micro-batch of that stream.
 `Step.name`
@@ -100,14 +101,14 @@ class StatePart:
 class Level:
     """State that is written in one commit, and the rows that come out of it."""
 
-    known: tuple[Step, ...]
-    """Made before `rows`, which read them, from ``state`` and ``clock``."""
     rows: tuple[Rows, ...]
     ingest: tuple[Step, ...]
     """Made before the commit, from `rows` without those dropped, ``state`` and ``clock``."""
     parts: tuple[StatePart, ...]
     emit: tuple[Step, ...]
     """Made after the commit, from ``state`` and ``clock``."""
+    known: tuple[Step, ...] = ()
+    """Made before `rows`, which read them, from ``state`` and ``clock``."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,20 @@ class Boundaries:
 
 
 @dataclass(frozen=True)
+class Upsert:
+    """How rows of a table find those they replace."""
+
+    key: tuple[str, ...]
+    """The columns that identify a row."""
+    fired: str
+    """The windows whose rows are all among the output; a row of theirs that isn't is deleted."""
+    scope: str
+    """Whether a row of the table, ``old``, is of a window in ``fired``."""
+    bound: tuple[str, str]
+    """A column of the table that isn't less than one of `fired` where `scope` holds, and that one."""
+
+
+@dataclass(frozen=True)
 class Program:
     """All that a streaming model does in one micro-batch."""
 
@@ -139,6 +154,11 @@ class Program:
     """The rows that go to the model's table, in the order of its columns."""
     boundaries: tuple[Boundaries, ...] | None
     """A batch in which none of these is crossed puts out nothing. None: every batch may."""
+    upsert: Upsert | None = None
+    """None: rows are only ever added."""
+    kept_for: int = 0
+    """Microseconds that state is kept after its window's end: ``watermark_before`` and
+    ``watermark_after`` are that much behind ``now_before`` and ``now_after``."""
     time_zones: tuple[str, ...] = ()
     """The zones that ``clock`` has columns for."""
     signature: dict[str, object] = field(default_factory=dict)

@@ -25,7 +25,8 @@ from .aggregate_stage import (
     WINDOW_START,
     session_keys,
 )
-from .closing import after, before, live
+from .closing import Closing
+from .emission import Emission
 from .plan import AggregateStage, DistinctSet, RowsStage
 from .program import Step
 from .sliced import SlicedStage
@@ -35,8 +36,8 @@ from .windows import quote
 class Sessions:
     """The bounds of a stage's sessions. They are kept with the rows of one part of its state."""
 
-    def __init__(self, stage: AggregateStage | RowsStage, part: str) -> None:
-        self.window = stage.window
+    def __init__(self, stage: AggregateStage | RowsStage, part: str, closing: Closing) -> None:
+        self.window, self.closing = stage.window, closing
         self.keys = [quote(name) for name in session_keys(stage.window)]
         self.columns = [*self.keys, SESSION_START, SESSION_END, MERGE_FROM]
         self._open = f"{stage.name}_open"
@@ -50,7 +51,7 @@ class Sessions:
         """The sessions that are open before the batch."""
         bounds = [self._time("event_time", name) for name in (SESSION_START, SESSION_END)]
         nothing = f"select {', '.join([*self.keys, *bounds])}\nfrom (\n{raw}\n)\nwhere false"
-        watermark = before(self.window)
+        watermark = self.closing.before
         still = f"{watermark} is null or {self._end(SESSION_END)} > {watermark}"
         return Step(
             self._open,
@@ -72,15 +73,15 @@ class Sessions:
         of_session = f"over (partition by {listed}session)"
         items = ["`row`.*", SESSION_START, SESSION_END, f"{self._end(SESSION_END)} as {EXPIRES_AT}"]
         if clock:
-            closed = f"timestamp_micros({self.window.end_until(f'unix_micros({before(self.window)})')} + 1)"
+            until = self.window.end_until(f"unix_micros({self.closing.before})")
+            closed = f"timestamp_micros({until} + 1)"
             items.append(f"greatest({SESSION_START}, {closed}) as {MERGE_FROM}")
         else:
             items.append(f"{SESSION_START} as {MERGE_FROM}")
         if self.window.grows:
             slice_end = f"timestamp_micros({self.window.slice_end(self.window.micros('`row`.event_time'))})"
             if clock:
-                unfired = f"timestamp_micros({self.window.end_after(f'unix_micros({before(self.window)})')})"
-                slice_end = f"greatest({slice_end}, {unfired})"
+                slice_end = f"greatest({slice_end}, timestamp_micros({self.closing.unfired()}))"
             items.append(f"{slice_end} as {SLICE_END}")
         return (
             f"select {', '.join(items)}\n"
@@ -93,39 +94,34 @@ class Sessions:
 
     # -- out of the state --------------------------------------------------------------------------
 
-    def closing(self) -> Step:
+    def firing(self) -> Step:
         """The sessions that put something out: all that close, or have a step that does."""
-        watermark, now = before(self.window), after(self.window)
-        columns = [
-            *self.columns,
-            f"{self.start()} as {WINDOW_START}",
-            f"{self._end(SESSION_END)} as {EXPIRES_AT}",
-        ]
+        start, end = self.start(), self._end(SESSION_END)
+        columns = [*self.columns, f"{start} as {WINDOW_START}", f"{end} as {EXPIRES_AT}"]
+        bounds = self._in_state()
+        fires = self.closing.fires(EXPIRES_AT)
         if self.window.grows:
-            bounds = self._in_state()
-            fires = f"timestamp_micros(unix_micros({WINDOW_START}) + {self.window.step}) <= {now}"
+            first = f"timestamp_micros(unix_micros({WINDOW_START}) + {self.window.step})"
+            fires = self.closing.overlaps(first, EXPIRES_AT)
         else:
-            # Only keys with a session that could close are looked at.
+            # Only keys with a session that could fire are looked at.
             touched = (
                 f"select distinct {', '.join(self.keys) or '1 as one'} from state cross join clock\n"
-                f"where part = '{self._part}' and {SESSION_END} <= {now}"
-                f" and ({watermark} is null or {SESSION_END} > {watermark})"
+                f"where part = '{self._part}' and {self.closing.may_fire(SESSION_END)}"
             )
             same = " and ".join(f"state.{key} <=> touched.{key}" for key in self.keys) or "true"
             bounds = self._in_state(f"left semi join (\n{touched}\n) as touched on {same}")
-            fires = f"{EXPIRES_AT} <= {now}"
         return Step(
             self.name,
             f"select sessions.* from (\nselect {', '.join(columns)} from (\n{bounds}\n)\n) as sessions\n"
-            f"cross join clock\n"
-            f"where {fires} and ({watermark} is null or {EXPIRES_AT} > {watermark})",
+            f"cross join clock\nwhere {fires}",
             persist=True,
         )
 
     def alive(self) -> str:
         """The sessions that are open after the batch."""
         bounds = f"select {', '.join(self.columns)}, {self._end(SESSION_END)} as {EXPIRES_AT} from (\n{self._in_state()}\n)"
-        return f"(\nselect sessions.* from (\n{bounds}\n) as sessions cross join clock\nwhere {live(self.window)}\n)"
+        return f"(\nselect sessions.* from (\n{bounds}\n) as sessions cross join clock\nwhere {self.closing.live()}\n)"
 
     def joined(self, part: str, columns: Sequence[str], sessions: str) -> str:
         """Rows of a part in the state, with the session they are in.
@@ -179,9 +175,9 @@ class Sessions:
 class SessionStage(SlicedStage):
     """A `SlicedStage` over sessions."""
 
-    def __init__(self, stage: AggregateStage) -> None:
-        super().__init__(stage)
-        self.sessions = Sessions(stage, self.slices)
+    def __init__(self, stage: AggregateStage, emission: Emission) -> None:
+        super().__init__(stage, emission)
+        self.sessions = Sessions(stage, self.slices, self.closing)
         self.slice = [EXPIRES_AT, *self.sessions.columns, *([SLICE_END] if self.window.grows else [])]
         self.window_keys = ["start_micros", "end_micros"]
 
@@ -195,7 +191,7 @@ class SessionStage(SlicedStage):
 
     def emit(self) -> list[Step]:
         """The windows that have closed."""
-        return [self.sessions.closing(), *super().emit()]
+        return [self.sessions.firing(), *super().emit()]
 
     def _emission(self, clock: bool) -> list[Step]:
         counted = [Step(self._new(m), self._first_of(m, clock)) for m in self.stage.distinct_sets]

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from .aggregate_stage import EXPIRES_AT, GROUPING_ID, SLICE_END, WINDOW_START
 from .aggregates import DISTINCT, MERGEABLE, Aggregate
-from .closing import after, before, closing_windows, exploded, live, window_columns
+from .closing import Closing, window_columns
+from .emission import Emission
 from .plan import AggregateStage, DistinctSet, Metric
 from .program import StatePart, Step
 from .windows import quote
@@ -24,8 +25,9 @@ _CENTER = "center"
 class SlicedStage:
     """The pieces of an `AggregateStage`."""
 
-    def __init__(self, stage: AggregateStage) -> None:
+    def __init__(self, stage: AggregateStage, emission: Emission) -> None:
         self.stage, self.window = stage, stage.window
+        self.closing = Closing(stage.window, emission)
         self.metrics = [_MetricColumns(metric) for metric in stage.metrics]
         self.plain = [metric for metric in self.metrics if metric.metric.distinct_set is None]
         keys = [quote(key.name) for key in stage.keys]
@@ -40,6 +42,7 @@ class SlicedStage:
         self.slice = self.point
         # What identifies a window among those that close.
         self.window_keys = ["end_micros"]
+        self.windows_step = f"{stage.name}_windows"
         self.kept_metrics = self.metrics if self.first_sights else self.plain
 
     # -- before the commit -------------------------------------------------------------------------
@@ -87,8 +90,7 @@ class SlicedStage:
     def _on_time(self) -> str:
         """Rows of growing windows; a late row counts from the first step that has not been put out."""
         columns = [column for column in self._row_columns() if column != SLICE_END]
-        unfired = self.window.end_after(f"unix_micros({before(self.window)})")
-        first = f"timestamp_micros({unfired})"
+        first = f"timestamp_micros({self.closing.unfired()})"
         return (
             f"select {', '.join(columns)}, greatest({SLICE_END}, {first}) as {SLICE_END}\n"
             f"from {self.rows} cross join clock"
@@ -261,7 +263,7 @@ class SlicedStage:
 
     def _fold_slices(self) -> str:
         """One row per key for all that has been put out, and one per slice and key after it."""
-        alive = f"part = '{self.slices}' and {live(self.window)}"
+        alive = f"part = '{self.slices}' and {self.closing.live()}"
         source = f"select * from state cross join clock where {alive}"
         if self.first_sights:
             columns = [
@@ -275,11 +277,10 @@ class SlicedStage:
 
     def _put_out(self, slice_end: str) -> str:
         """The slice to count a row of state in: all that has been put out is one slice."""
-        until = self.window.end_until(f"unix_micros({after(self.window)})")
-        return f"greatest({slice_end}, timestamp_micros({until}))"
+        return f"greatest({slice_end}, timestamp_micros({self.closing.cleared()}))"
 
     def _fold_values(self, members: DistinctSet) -> str:
-        where = f"from state cross join clock where part = '{self._part(members)}' and {live(self.window)}"
+        where = f"from state cross join clock where part = '{self._part(members)}' and {self.closing.live()}"
         if self.first_sights:
             identity = [EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)]
             made = [f"min({first}) as {first}" for first in self._firsts(members)]
@@ -360,7 +361,7 @@ class SlicedStage:
             *finished,
         ]
         return [
-            Step(f"{name}_windows", f"select {', '.join(columns)}\nfrom (\n{windows}\n)"),
+            Step(self.windows_step, f"select {', '.join(columns)}\nfrom (\n{windows}\n)"),
             Step(name, self.stage.output),
         ]
 
@@ -370,7 +371,7 @@ class SlicedStage:
 
     def _closing(self, part: str, columns: str, clock: bool) -> str:
         """The rows of a part in the windows that close."""
-        return closing_windows(self.window, self._state(part, clock), columns, clock)
+        return self.closing.windows(self._state(part, clock), columns, clock)
 
     def _fixed_windows(self, clock: bool) -> str:
         """Tumble, hop and session: the slices of each window put together."""
@@ -426,7 +427,7 @@ class SlicedStage:
         relation = self._state(self.slices, clock)
         if not clock:
             return relation
-        watermark = before(self.window)
+        watermark = self.closing.before
         return (
             f"(select state.* from {relation} as state cross join clock\n"
             f"where {watermark} is null or state.{EXPIRES_AT} > {watermark})"
@@ -459,7 +460,7 @@ class SlicedStage:
         else:
             last = f"coalesce(unix_micros(next_slice) - {self.window.step}, unix_micros({EXPIRES_AT}))"
         final = f"unix_micros({EXPIRES_AT})"
-        return exploded(self.window, f"(\n{totals}\n)", columns, first, last, clock, final)
+        return self.closing.exploded(f"(\n{totals}\n)", columns, first, last, clock, final)
 
     @staticmethod
     def _unioned(branches: Sequence[str]) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from math import gcd
 
 from . import intervals
-from .program import Boundaries
 
 KINDS = ("tumble", "hop", "cumulate", "session", "dynamic_cumulate")
 STREAM = "stream"
@@ -47,12 +46,7 @@ class Window:
         return gcd(self.size, self.step) if self.kind == "hop" else self.step
 
     @property
-    def boundaries(self) -> Boundaries:
-        """When windows close."""
-        return Boundaries(self.step, self._phase, self.time_zone)
-
-    @property
-    def _phase(self) -> int:
+    def phase(self) -> int:
         """Where the first window end after 1970 lies."""
         return 0 if self.merges else (self.offset + self.size) % self.step
 
@@ -116,7 +110,7 @@ class Window:
 
     def end_until(self, micros: str) -> str:
         """SQL for the last window end at or before an instant."""
-        return f"{micros} - {_pmod(micros, self._phase, self.step)}"
+        return f"{micros} - {_pmod(micros, self.phase, self.step)}"
 
     def end_after(self, micros: str) -> str:
         """SQL for the first window end after an instant."""

@@ -91,7 +91,11 @@ class Batches:
         """Close all windows that are open, as at the end of the input."""
         # The rows of one level's windows open windows of the next, so there may be several rounds.
         zones = {part.name: part.time_zone for level in self._work.program.levels for part in level.parts}
-        while (last := self._work.state.last_expiry(spark, zones, self.position.after)) is not None:
+        kept_for = self._work.program.kept_for
+        while (last := self._work.state.last_expiry(spark, zones)) is not None:
+            closing = last + kept_for
+            if self.position.after is not None and closing <= self.position.after:
+                break
             position = replace(
                 self.position,
                 flush=self.position.flush + 1,
@@ -100,7 +104,7 @@ class Batches:
                 before=self.position.after,
             )
             with self._step(spark, position) as step:
-                step.close_at(last)
+                step.close_at(closing)
                 step.put_out()
 
     @contextmanager

@@ -23,7 +23,7 @@ from .progress import Figures
 from .rows import Counted, Judged, Kept, Meter, counted, counting, judge
 from .schema import schema_of_parts
 from .session import show
-from .sink import AppendSink
+from .sink import Sink
 from .sources import split
 from .state import StateTable
 from .watermark import Watermark
@@ -43,7 +43,7 @@ class Work:
     model: StreamModel
     program: Program
     state: StateTable
-    sink: AppendSink
+    sink: Sink
 
 
 class MicroBatch:
@@ -173,14 +173,13 @@ class MicroBatch:
         def instant(micros: int | None) -> str:
             return "cast(null as timestamp)" if micros is None else f"timestamp_micros({micros}L)"
 
-        position = self.position
+        position, program = self.position, self._work.program
+        times = {"now_before": position.before, "now_after": position.after} if program.upsert else {}
+        for name, now in (("watermark_before", position.before), ("watermark_after", position.after)):
+            times[name] = None if now is None else now - program.kept_for
         values = {"batch_id": f"{position.batch}L"}
-        for zone in (None, *self._work.program.time_zones):
-            for name, watermark in (
-                ("watermark_before", position.before),
-                ("watermark_after", position.after),
-            ):
-                values[clock_column(name, zone)] = instant(shown(watermark, zone))
+        for zone in (None, *program.time_zones):
+            values |= {clock_column(name, zone): instant(shown(at, zone)) for name, at in times.items()}
         row, names = ", ".join(values.values()), ", ".join(values)
         show(self._spark.sql(f"select * from values ({row}) as clock({names})"), "clock")
 
@@ -252,7 +251,7 @@ class MicroBatch:
 
     def _append(self, few: bool) -> None:
         output = self._work.program.output
-        self.figures.rows_out = self._work.sink.append(self._spark, output, self.position, few)
+        self.figures.rows_out = self._work.sink.put(self._spark, output, self.position, few)
         self.figures.commits += 1
         self.position = replace(self.position, rows_out=self.position.rows_out + self.figures.rows_out)
 

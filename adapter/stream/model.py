@@ -52,11 +52,18 @@ class StreamModel:
     """Where checkpoint, lock and progress are kept."""
     sources: tuple[StreamSource, ...]
     """One for each `StreamInput`."""
+    changelog: bool = False
+    """Whether its changes are kept in `changes`."""
     watermark_delay: int = 0
     """Microseconds that the watermark stays behind the newest event time."""
     trigger: str | None = None
     """None: take all that is there, then stop. Else an interval between micro-batches, as in
     '10 seconds'; the stream goes on until it is stopped."""
+
+    @property
+    def changes(self) -> str:
+        """The table of its changes."""
+        return f"{self.target}__changes"
 
     @property
     def key(self) -> str:

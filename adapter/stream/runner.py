@@ -19,6 +19,7 @@ from .session import working_session
 from .sink import AppendSink
 from .sources import read_streams
 from .state import StateTable
+from .upsert import UpsertSink
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -91,6 +92,7 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
     """
     with _sentences(model), locked(spark, model):
         StateTable(spark, model).drop(spark)
+        spark.sql(f"drop table if exists {model.changes} purge")
         model.storage.delete(model.checkpoint)
         model.storage.delete(model.progress)
 
@@ -171,7 +173,9 @@ class RunningStream:
 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
     """Look at checkpoint, state and table, and finish what a crash cut short."""
-    state, sink = StateTable(session, model), AppendSink(session, model)
+    state = StateTable(session, model)
+    upsert = program.upsert
+    sink = UpsertSink(session, model, upsert) if upsert else AppendSink(session, model)
     stateful = bool(program.levels)
     found = Found(
         checkpoint=read_checkpoint(model.storage, model.checkpoint),

@@ -1,28 +1,33 @@
-"""The model's table: each step's rows are appended to it once."""
+"""The model's table: each step's rows come into it once."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .changes import CHANGE_TYPE, Changes
 from .errors import StreamError
 from .iceberg import load
 from .model import StreamModel
 from .position import Position, read_position
+from .rows import Kept
+from .session import show
 from .writing import Columns, one_file, writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class AppendSink:
-    """A table whose rows never change."""
+class Sink(ABC):
+    """A model's table, and its change feed where the model keeps one."""
 
     def __init__(self, spark: SparkSession, model: StreamModel) -> None:
-        self._model = model
+        self.model = model
         self._table = load(spark, model.target)
         self._columns: Columns | None = None
+        self._changes = Changes(spark, model) if model.changelog else None
 
     @property
     def exists(self) -> bool:
@@ -44,8 +49,9 @@ class AppendSink:
             return None
         return replace(found, rows_out=found.rows_out + int(summary.get("added-records", 0)))
 
-    def append(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
-        """Add rows in one commit that carries `position`.
+    @abstractmethod
+    def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
+        """Put a step's rows into the table, in one commit that carries `position`.
 
         Args:
             spark: the session of the micro-batch.
@@ -54,19 +60,22 @@ class AppendSink:
             few: they fit into one file.
 
         Returns:
-            How many rows.
+            How many rows of the table changed.
 
         Raises:
             StreamError: the table has other columns.
         """
-        assert self._table is not None
+
+    def columns(self, spark: SparkSession, query: str) -> Columns:
+        """The table's columns.
+
+        Raises:
+            StreamError: they aren't those of the query.
+        """
         if self._columns is None:
-            self._columns = Columns(spark.table(self._model.target).schema)
+            self._columns = Columns(spark.table(self.model.target).schema)
             self._check(spark.sql(query).columns, self._columns.names)
-        made = self._columns.select(spark, query)
-        writer(spark.sql(one_file(made) if few else made), self._model.target, position).append()
-        self._table.refresh()
-        return self._table.count("added-records")
+        return self._columns
 
     def _check(self, of_query: Sequence[str], of_table: Sequence[str]) -> None:
         has = {name.lower() for name in of_table}
@@ -78,6 +87,30 @@ class AppendSink:
             *(f"the table has {name}, which the query doesn't give" for name in sorted(has - gives)),
         ]
         raise StreamError(
-            f"Model {self._model.name}: its table {self._model.target} has other columns than its query "
-            f"({'; '.join(differences)}). To build it anew from its sources: {self._model.rebuild}."
+            f"Model {self.model.name}: its table {self.model.target} has other columns than its query "
+            f"({'; '.join(differences)}). To build it anew from its sources: {self.model.rebuild}."
         )
+
+
+class AppendSink(Sink):
+    """A table whose rows never change."""
+
+    def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
+        """See `Sink.put`."""
+        assert self._table is not None
+        made = self.columns(spark, query).select(spark, query)
+        kept = Kept()
+        try:
+            if self._changes is not None:
+                rows = spark.sql(made)
+                kept.keep(rows)
+                show(rows, "appended_rows")
+                made = "select * from appended_rows"
+                self._changes.append(
+                    spark, f"select *, 'insert' as {CHANGE_TYPE} from appended_rows", position
+                )
+            writer(spark.sql(one_file(made) if few else made), self.model.target, position).append()
+        finally:
+            kept.release()
+        self._table.refresh()
+        return self._table.count("added-records")

@@ -181,23 +181,19 @@ class StateTable:
         self._table.compact(spark, {**properties, _COMPACTED: "true"})
         self._table.refresh()
 
-    def last_expiry(
-        self, spark: SparkSession, zones: Mapping[str, str | None], after: int | None
-    ) -> int | None:
-        """The latest instant at which a row is of no use any more; None if all are already.
+    def last_expiry(self, spark: SparkSession, zones: Mapping[str, str | None]) -> int | None:
+        """The last instant at which a row's windows end; None if there is no row.
 
         Args:
             spark: a session.
             zones: the time zone of each part.
-            after: the watermark, in microseconds since 1970.
         """
         rows = spark.table(self._model.state).groupBy("part")
         found = rows.agg({"expires_at": "max"}).selectExpr("part", "unix_micros(`max(expires_at)`) as last")
         times = [
             instant(row["last"], zones.get(row["part"])) for row in found.collect() if row["last"] is not None
         ]
-        last = max(times, default=None)
-        return last if last is not None and (after is None or last > after) else None
+        return max(times, default=None)
 
     def drop(self, spark: SparkSession) -> None:
         """Forget it all."""

@@ -32,9 +32,18 @@ class Stream:
         program: what is carried out.
         columns: the columns of the model's table.
         delay: how far the watermark stays behind, in microseconds.
+        changelog: whether changes are kept.
     """
 
-    def __init__(self, spark: Any, root: Path, program: Program, columns: str, delay: int = 0) -> None:
+    def __init__(
+        self,
+        spark: Any,
+        root: Path,
+        program: Program,
+        columns: str,
+        delay: int = 0,
+        changelog: bool = False,
+    ) -> None:
         self.spark = spark
         self.program = program
         name = f"m{next(_numbers)}"
@@ -50,6 +59,7 @@ class Stream:
             storage=Storage(str(root), lambda: spark),
             sources=(StreamSource("events", self.events),),
             watermark_delay=delay,
+            changelog=changelog,
         )
 
     def reads(self, source: StreamSource) -> None:

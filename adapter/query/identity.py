@@ -1,0 +1,88 @@
+"""What tells the rows of a query apart, so that a changed row finds the one it replaces.
+
+Columns are followed by what they carry: a window column by its name, a group key of a stage as
+``stage.key``. A query's *unique* set names what identifies its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from .errors import QueryError
+from .locality import Columns, Source
+
+Unique = frozenset[str] | None
+"""None: nothing identifies a row."""
+
+_END = "window_end"
+
+
+def of_select(select: exp.Select, sources: Sequence[Source], outputs: dict[str, str]) -> Unique:
+    """What identifies the rows of a SELECT over results. Adds to `outputs` what only this SELECT names."""
+    if select.args.get("group") or select.args.get("distinct"):
+        return _of_groups(select, outputs)
+    found: set[str] = set()
+    for source in sources:
+        if source.kind == "result" and not _only_tests(source):
+            if source.unique is None:
+                return _of_rank(select, outputs)
+            found |= source.unique
+    return frozenset(found)
+
+
+def _only_tests(source: Source) -> bool:
+    return source.join is not None and (source.join.kind or "").upper() in ("SEMI", "ANTI")
+
+
+def _of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
+    """All columns that aren't aggregates, which holds for DISTINCT too."""
+    found = set()
+    for item in select.expressions:
+        if item.is_star:
+            return None
+        if not item.find(exp.AggFunc):
+            found.add(outputs.setdefault(item.alias_or_name.lower(), f"group.{item.alias_or_name.lower()}"))
+    return frozenset(found)
+
+
+def _of_rank(select: exp.Select, outputs: dict[str, str]) -> Unique:
+    """A row number, and what it counts within."""
+    for item in select.expressions:
+        rank = item.unalias()
+        if not (isinstance(rank, exp.Window) and isinstance(rank.this, exp.RowNumber)):
+            continue
+        found = {_END, outputs.setdefault(item.alias_or_name.lower(), f"rank.{item.alias_or_name.lower()}")}
+        for key in rank.args.get("partition_by") or ():
+            if not isinstance(key, exp.Column):
+                return None
+            found.add(outputs.setdefault(key.name.lower(), f"column.{key.name.lower()}"))
+        return frozenset(found)
+    return None
+
+
+def key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns of the model's table that identify a row.
+
+    Args:
+        outputs: what each column carries.
+        unique: what identifies a row.
+        names: what to call that which no column carries, for the message.
+
+    Raises:
+        QueryError: they aren't all in the select list.
+    """
+    if unique is None:
+        raise QueryError(
+            "Nothing identifies a row of this query, so a result that changes couldn't find the row it replaces; group "
+            "or rank (ROW_NUMBER() = 1 …) it, or leave out early results, late_updates and output_mode 'upsert'."
+        )
+    found = {carried: column for column, carried in reversed(list(outputs.items()))}
+    missing = sorted(unique - found.keys())
+    if missing:
+        listed = ", ".join(names.get(name, name.partition(".")[2] or name) for name in missing)
+        raise QueryError(
+            f"Results that change need to find the rows they replace: put {listed} into the select list."
+        )
+    return tuple(found[name] for name in sorted(unique))

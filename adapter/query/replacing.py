@@ -1,0 +1,101 @@
+"""How the results of a plan replace each other, where they change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import identity
+from .aggregate_stage import WINDOW_END, WINDOW_START
+from .emission import Emission
+from .errors import QueryError
+from .kept import KeptRows
+from .plan import Plan
+from .program import Upsert
+from .sessions import SessionStage
+from .sliced import SlicedStage
+from .windows import quote
+
+
+def replacing(plan: Plan, pieces: Sequence[SlicedStage | KeptRows], emission: Emission) -> Upsert:
+    """Which rows of the table a micro-batch's results are compared with.
+
+    Raises:
+        QueryError: they can't be found again; what to change in the query.
+    """
+    if not pieces:
+        raise QueryError(
+            "output_mode 'upsert' needs results of windows; rows that pass through are 'append'."
+        )
+    if emission.changes and any(stage.level for stage in plan.stages):
+        raise QueryError(
+            "Early results and late_updates don't go with windows over the results of windows, whose input would "
+            "change; put the upper window into a model of its own."
+        )
+    merging = [piece for piece in pieces if piece.window.merges]
+    if merging:
+        return _sessions(plan, pieces)
+    names = {
+        f"{stage.name}.{key.name}": key.sql for stage in plan.stages for key in getattr(stage, "keys", ())
+    }
+    key = identity.key(plan.carried, plan.unique, names)
+    end = _column(plan, WINDOW_END)
+    ends = [f"select {WINDOW_END} from {piece.windows_step}" for piece in pieces]
+    listed = "\nunion all\n".join(ends)
+    return Upsert(
+        key=key,
+        fired=f"select distinct {WINDOW_END} from (\n{listed}\n)",
+        scope=f"old.{quote(end)} = fired.{WINDOW_END}",
+        bound=(end, WINDOW_END),
+    )
+
+
+def _sessions(plan: Plan, pieces: Sequence[SlicedStage | KeptRows]) -> Upsert:
+    """A session that goes on has another end, and sessions become one: old rows lie within the new window."""
+    piece = pieces[0]
+    if (
+        len(pieces) > 1
+        or not isinstance(piece, SessionStage)
+        or not plan.output.lower().endswith(f"from {piece.stage.name}")
+    ):
+        raise QueryError(
+            f"{piece.window.kind}() with results that change is supported for GROUP BY alone; put joins and ranks over "
+            "it into a model of their own."
+        )
+    stage = piece.stage
+    if len(stage.session_keys) < len(piece.window.partition_by):
+        raise QueryError(
+            f"Results that change need to find the rows they replace: group by {', '.join(piece.window.partition_by)}, "
+            f"which {piece.window.kind}() is partitioned by."
+        )
+    in_all = [set(members) for members in stage.grouping_sets or [[key.name for key in stage.keys]]]
+    if not all(set(stage.session_keys) <= members for members in in_all):
+        raise QueryError(
+            f"Results that change need to find the rows they replace: what {piece.window.kind}() is partitioned by "
+            "has to be in every grouping set."
+        )
+    key = identity.key(plan.carried, plan.unique, {f"{stage.name}.{key.name}": key.sql for key in stage.keys})
+    start, end = _column(plan, WINDOW_START), _column(plan, WINDOW_END)
+    same = [
+        f"old.{quote(_column(plan, f'{stage.name}.{name}'))} <=> fired.{quote(name)}"
+        for name in stage.session_keys
+    ]
+    same.append(f"old.{quote(start)} >= fired.{WINDOW_START}")
+    # A step of dynamic_cumulate stays where it is; a session that goes on ends elsewhere.
+    same.append(f"old.{quote(end)} {'=' if piece.window.grows else '<='} fired.{WINDOW_END}")
+    columns = [*map(quote, stage.session_keys), WINDOW_START, WINDOW_END]
+    return Upsert(
+        key=key,
+        fired=f"select distinct {', '.join(columns)} from {piece.windows_step}",
+        scope=" and ".join(same),
+        bound=(start, WINDOW_START),
+    )
+
+
+def _column(plan: Plan, carried: str) -> str:
+    found = [column for column, what in plan.carried.items() if what == carried]
+    if not found:
+        raise QueryError(
+            "Results that change need to find the rows they replace: put "
+            f"{carried.rpartition('.')[2]} into the select list."
+        )
+    return found[0]

@@ -1,0 +1,54 @@
+"""``<model>__changes``: every change of a model's table as rows that are only ever added."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .iceberg import IcebergTable, load
+from .model import StreamModel
+from .position import Position, read_position
+from .writing import one_file, quoted, writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHANGE_TYPE, BATCH_ID = "_change_type", "_batch_id"
+
+
+class Changes:
+    """The change feed of a model.
+
+    A step's changes are appended in one commit before they are merged into the table, so that what the
+    table lost and gained is still known then. A reader sees a retraction and its update together.
+    """
+
+    def __init__(self, spark: SparkSession, model: StreamModel) -> None:
+        self._model = model
+        self._table = load(spark, model.changes)
+
+    def append(self, spark: SparkSession, query: str, position: Position) -> None:
+        """Add a step's changes, unless a run that was cut short did.
+
+        Args:
+            spark: the session of the micro-batch.
+            query: the rows of the table and ``_change_type``.
+            position: the step.
+        """
+        if self._table is None:
+            self._create(spark)
+        assert self._table is not None
+        done = read_position(self._table.last_summary())
+        if done is not None and done.step >= position.step:
+            return
+        columns = ", ".join(map(quoted, spark.table(self._model.changes).columns[:-1]))
+        # One file: the two rows of an update lie together.
+        rows = one_file(f"select {columns}, {position.batch}L as {BATCH_ID} from (\n{query}\n)")
+        writer(spark.sql(rows), self._model.changes, position).append()
+        self._table.refresh()
+
+    def _create(self, spark: SparkSession) -> None:
+        fields = spark.table(self._model.target).schema.fields
+        columns = [f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields]
+        columns += [f"{CHANGE_TYPE} string", f"{BATCH_ID} bigint"]
+        spark.sql(f"create table {self._model.changes} ({', '.join(columns)}) using iceberg")
+        self._table = IcebergTable(spark, self._model.changes)

@@ -1,0 +1,141 @@
+"""The model's table where rows change: what a step's results differ in is merged into it once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..query.program import Upsert
+from .changes import CHANGE_TYPE
+from .model import StreamModel
+from .position import Position
+from .rows import Kept
+from .session import show
+from .sink import Sink
+from .writing import one_file, quoted, writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_INSERT, _BEFORE, _AFTER, _DELETE = "insert", "update_before", "update_after", "delete"
+_FIRED, _CHANGED = "fired_windows", "changed_rows"
+
+
+class UpsertSink(Sink):
+    """A table with one row per key. Every step compares its results with the rows of the same windows, and
+    writes what differs in one commit, so no reader sees an old row gone and the new one not there yet."""
+
+    def __init__(self, spark: SparkSession, model: StreamModel, upsert: Upsert) -> None:
+        super().__init__(spark, model)
+        self._upsert = upsert
+
+    def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
+        """See `Sink.put`: rows inserted, updated and deleted."""
+        kept = Kept()
+        try:
+            return self._merge(spark, query, position, few, kept)
+        finally:
+            kept.release()
+
+    def _merge(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
+        columns = self.columns(spark, query)
+        bound, of_fired = self._upsert.bound
+        fired = spark.sql(self._upsert.fired)
+        kept.keep(fired)
+        show(fired, _FIRED)
+        # As a literal, so that Iceberg reads only files that may hold such rows.
+        since = spark.sql(f"select cast(min({of_fired}) as string) as since from {_FIRED}").head()
+        if since is None or since["since"] is None:
+            return 0
+        recent = f"{quoted(bound)} >= timestamp '{since['since']}'"
+        old = (
+            f"select old.* from (select * from {self.model.target} where {recent}) as old\n"
+            f"left semi join {_FIRED} as fired on {self._upsert.scope}"
+        )
+        changed = spark.sql(self._differences(old, columns.select(spark, query), columns.names))
+        kept.keep(changed)
+        show(changed, _CHANGED)
+        counts = {
+            row[CHANGE_TYPE]: row["count"]
+            for row in spark.table(_CHANGED).groupBy(CHANGE_TYPE).count().collect()
+        }
+        if not counts:
+            return 0
+        if self._changes is not None:
+            self._changes.append(spark, _with_retractions(columns.names), position)
+        self._write(changed, recent, columns.names, position, few, set(counts))
+        assert self._table is not None
+        self._table.refresh()
+        return sum(counts.values())
+
+    def _differences(self, old: str, new: str, names: list[str]) -> str:
+        """One row per key whose row is new, gone, or another than it was, with both."""
+        same = " and ".join(f"old_.{quoted(name)} <=> new_.{quoted(name)}" for name in self._upsert.key)
+        whole = " and ".join(f"old_.{quoted(name)} <=> new_.{quoted(name)}" for name in names)
+        before = ", ".join(f"old_.{quoted(name)} as {quoted('old ' + name)}" for name in names)
+        after = ", ".join(f"new_.{quoted(name)} as {quoted('new ' + name)}" for name in names)
+        return (
+            f"select case when not coalesce(old_there, false) then '{_INSERT}'\n"
+            f"  when not coalesce(new_there, false) then '{_DELETE}' else '{_AFTER}' end as {CHANGE_TYPE},\n"
+            f"  {before},\n  {after}\n"
+            f"from (select *, true as old_there from (\n{old}\n)) as old_\n"
+            f"full join (select *, true as new_there from (\n{new}\n)) as new_ on {same}\n"
+            f"where not (coalesce(old_there, false) and coalesce(new_there, false) and {whole})"
+        )
+
+    def _write(
+        self,
+        changed: DataFrame,
+        recent: str,
+        names: list[str],
+        position: Position,
+        few: bool,
+        kinds: set[str],
+    ) -> None:
+        from pyspark.sql import functions as F
+
+        spark, target = changed.sparkSession, self.model.target
+        if kinds == {_INSERT}:
+            columns = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in names)
+            rows = f"select {columns} from {_CHANGED}"
+            writer(spark.sql(one_file(rows) if few else rows), target, position).append()
+            return
+        same = [
+            f"{target}.{quoted(name)} <=> if({CHANGE_TYPE} = '{_INSERT}', {quoted('new ' + name)}, {quoted('old ' + name)})"
+            for name in self._upsert.key
+        ]
+        values = {name: F.col(quoted("new " + name)) for name in names}
+        # Not by SQL: Spark 4.1 finds no plan for a MERGE whose source is a view of a table.
+        merge = changed.mergeInto(target, F.expr(f"{' and '.join(same)} and {target}.{recent}"))
+        merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{_DELETE}'")).delete()
+        merge = merge.whenMatched().update(values)
+        merge = merge.whenNotMatched().insert(values)
+        with _carrying(spark, position):
+            merge.merge()
+
+
+def _with_retractions(names: list[str]) -> str:
+    """The changes one after the other: what an update takes away, and what it puts there."""
+    old = ", ".join(f"{quoted('old ' + name)} as {quoted(name)}" for name in names)
+    new = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in names)
+    return (
+        f"select {old}, case {CHANGE_TYPE} when '{_DELETE}' then '{_DELETE}' else '{_BEFORE}' end as {CHANGE_TYPE}\n"
+        f"from {_CHANGED} where {CHANGE_TYPE} <> '{_INSERT}'\n"
+        f"union all\nselect {new}, {CHANGE_TYPE} from {_CHANGED} where {CHANGE_TYPE} <> '{_DELETE}'"
+    )
+
+
+@contextmanager
+def _carrying(spark: SparkSession, position: Position) -> Iterator[None]:
+    """Commits inside carry `position`: MERGE has no options of its own."""
+    settings = {
+        f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in position.properties().items()
+    }
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in settings:
+            spark.conf.unset(key)

@@ -1,0 +1,165 @@
+"""Early results, late updates, and the tables and change feeds they go to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
+
+from .harness import Stream, sorted_rows
+
+MINUTE = 60_000
+TEN = 10 * 60 * MINUTE
+TUMBLE = "window_start timestamp, window_end timestamp, k string, n bigint, d bigint"
+
+
+def select(window: Any, having: str = "") -> str:
+    from_ = expansion.expand("events", window)
+    return (
+        "select window_start, window_end, k, count(*) as n, count(distinct x) as d "
+        f"from {from_} group by window_start, window_end, k {having}"
+    )
+
+
+def made(spark: Any, root: Path, text: str, delay: int = 0, **configs: Any) -> Stream:
+    """A stream whose changes are kept."""
+    program = generate.program(planner.plan(text), emission.read(configs), upsert=True)
+    return Stream(spark, root, program, TUMBLE, delay, changelog=True)
+
+
+def fed(stream: Stream, *pieces: list[tuple[Any, ...]]) -> None:
+    """Each piece as a micro-batch of its own."""
+    for piece in pieces:
+        stream.add(*piece)
+        stream.run()
+
+
+def at(minutes: float, key: str = "a", x: int = 1) -> tuple[Any, ...]:
+    """An event some minutes after ten."""
+    return (round(TEN + minutes * MINUTE), key, 1, x)
+
+
+def changes(stream: Stream) -> list[tuple[Any, ...]]:
+    """What changed, as (batch, type, window end in minutes after ten, key, n)."""
+    rows = stream.spark.table(stream.model.changes).collect()
+    plain = sorted_rows(
+        (row["_batch_id"], row["_change_type"], row["window_end"], row.k, row.n) for row in rows
+    )
+    return [(batch, kind, (end - TEN) / MINUTE, key, n) for batch, kind, end, key, n in plain]
+
+
+def replayed(stream: Stream) -> list[tuple[Any, ...]]:
+    """The table that the change feed makes."""
+    left: Counter[tuple[Any, ...]] = Counter()
+    for row in stream.spark.table(stream.model.changes).collect():
+        *values, kind, _ = row
+        left[tuple(values)] += 1 if kind in ("insert", "update_after") else -1
+    assert set(left.values()) <= {0, 1}
+    return sorted_rows(values for values, count in left.items() if count)
+
+
+def test_the_timeline_of_the_dynamic_table_paper(spark: Any, storage_root: Path) -> None:
+    window = window_arguments.make("tumble", "ts", "30 minutes")
+    stream = made(
+        spark,
+        storage_root,
+        select(window),
+        first_result_offset="-15 minutes",
+        update_rate="5 minutes",
+        complete_result_offset="2 minutes",
+    )
+    # A row each minute: the watermark is where it is, so each batch is at one logical time.
+    for minute in range(36):
+        fed(stream, [at(minute)])
+    when = [(batch, n) for batch, kind, end, _, n in changes(stream) if end == 30 and kind != "update_before"]
+    # Batches are numbered like the minutes. Rows from 10:30 on are of the next window.
+    assert when == [(15, 16), (20, 21), (25, 26), (30, 30)]
+    # At 10:32 nothing is new, so nothing is written; the result is complete.
+    assert replayed(stream) == stream.rows()
+
+
+def test_complete_results_wait_and_count_what_comes_meanwhile(spark: Any, storage_root: Path) -> None:
+    window = window_arguments.make("tumble", "ts", "10 minutes")
+    stream = made(spark, storage_root, select(window), complete_result_offset="2 minutes")
+    fed(stream, [at(1)], [at(11)], [at(9)], [at(12)], [at(8)])
+    assert changes(stream) == [(3, "insert", 10.0, "a", 2)]
+    assert stream.run().late_rows == 0
+    assert stream.spark.table(stream.model.state).count() > 0
+
+
+def test_late_rows_update_until_the_last_result(spark: Any, storage_root: Path) -> None:
+    window = window_arguments.make("cumulate", "ts", "5 minutes", "10 minutes")
+    stream = made(spark, storage_root, select(window), late_updates=True, last_result_offset="5 minutes")
+    late = 0
+    for piece in ([at(1)], [at(11)], [at(2, x=2)], [at(12, "b")], [at(14.5)], [at(15)], [at(3), at(16)]):
+        stream.add(*piece)
+        late += stream.run().late_rows
+    assert [change for change in changes(stream) if change[3] == "a" and change[2] <= 10] == [
+        (1, "insert", 5.0, "a", 1),
+        (1, "insert", 10.0, "a", 1),
+        # The first step's last result was due at 10:10, a minute before.
+        (2, "update_after", 10.0, "a", 2),
+        (2, "update_before", 10.0, "a", 1),
+    ]
+    assert late == 1
+    assert replayed(stream) == stream.rows()
+
+
+def test_a_result_that_no_longer_passes_having_is_deleted(spark: Any, storage_root: Path) -> None:
+    window = window_arguments.make("tumble", "ts", "10 minutes")
+    text = select(window, "having count(*) < 3")
+    stream = made(spark, storage_root, text, first_result_offset="-9 minutes", update_rate="1 minute")
+    fed(stream, [at(1), at(2)], [at(3), at(4)], [at(5)])
+    assert changes(stream) == [(0, "insert", 10.0, "a", 2), (1, "delete", 10.0, "a", 2)]
+    assert stream.rows() == []
+
+
+def test_early_results_of_a_session_that_goes_on(spark: Any, storage_root: Path) -> None:
+    window = window_arguments.make("session", "ts", "10 minutes", partition_by=["k"])
+    stream = made(
+        spark, storage_root, select(window), first_result_offset="-8 minutes", update_rate="2 minutes"
+    )
+    fed(stream, [at(0)], [at(2, "b")], [at(8)], [at(11, "b")], [at(40, "c")])
+    found = [(kind, end, key, n) for _, kind, end, key, n in changes(stream)]
+    assert ("insert", 10.0, "a", 1) in found
+    assert ("delete", 10.0, "a", 1) in found
+    assert replayed(stream) == stream.rows()
+    assert [row for row in stream.rows() if row[2] in "ab"] == [
+        (TEN, TEN + 18 * MINUTE, "a", 2, 1),
+        (TEN + 2 * MINUTE, TEN + 21 * MINUTE, "b", 2, 1),
+    ]
+
+
+@pytest.mark.parametrize("point", ["before the merge", "after the merge"])
+def test_a_crash_between_change_feed_and_table(
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    window = window_arguments.make("tumble", "ts", "10 minutes")
+    stream = made(
+        spark, storage_root, select(window), first_result_offset="-9 minutes", update_rate="1 minute"
+    )
+    fed(stream, [at(1)])
+    write = UpsertSink._write
+
+    def crash(self: UpsertSink, *arguments: Any) -> None:
+        if point == "after the merge":
+            write(self, *arguments)
+        raise RuntimeError("power cut")
+
+    monkeypatch.setattr(UpsertSink, "_write", crash)
+    with pytest.raises(StreamError, match="power cut"):
+        fed(stream, [at(3)])
+    monkeypatch.undo()
+    fed(stream, [at(12)])
+    assert replayed(stream) == stream.rows()
+    assert Counter((kind, end, n) for _, kind, end, _, n in changes(stream) if end == 10) == {
+        ("insert", 10.0, 1): 1,
+        ("update_before", 10.0, 1): 1,
+        ("update_after", 10.0, 2): 1,
+    }
