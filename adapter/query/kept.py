@@ -35,15 +35,22 @@ class KeptRows:
     def parts(self) -> list[StatePart]:
         """The rows, each once however many windows it is in."""
         columns = f"{EXPIRES_AT}, {SLICE_END}, `row`"
-        alive = f"part = '{self.part}' and {self.closing.live()}"
-        return [
-            StatePart(
-                self.part,
-                append=f"select {columns} from {self.part}",
-                fold=f"select {columns} from state cross join clock where {alive}",
-                time_zone=self.window.time_zone,
-            )
-        ]
+        new = f"select {columns} from {self.part}"
+        kept = f"select {columns} from state cross join clock where part = '{self.part}' and {self.closing.live()}"
+        append, initial = new, None
+        if self.stage.top is not None:
+            both = f"select *, true as fresh from (\n{new}\n)\nunion all\nselect *, false as fresh from (\n{kept}\n)"
+            append = f"select {columns} from (\n{self._first(both)}\n) where fresh"
+            kept = f"select {columns} from (\n{self._first(kept)}\n)"
+            initial = f"select {columns} from (\n{self._first(new)}\n)"
+        return [StatePart(self.part, append, kept, initial, time_zone=self.window.time_zone)]
+
+    def _first(self, rows: str) -> str:
+        """The rows that may be in a ranking."""
+        top = self.stage.top
+        assert top is not None
+        over = f"over (partition by {', '.join([SLICE_END, *top.partition])} order by {top.order})"
+        return f"select * from (\nselect *, {top.function}() {over} as place from (\n{rows}\n)\n) where place <= {top.rows}"
 
     def emit(self) -> list[Step]:
         """The rows of the windows that have closed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .ranks import Top
 from .windows import Window
 
 
@@ -89,6 +90,8 @@ class RowsStage:
     """As in `AggregateStage`."""
     reason: str
     """Why rows are kept instead of aggregates."""
+    top: Top | None = None
+    """The only rows that are needed; None: all."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,8 @@ class Plan:
     """Output column → the window column or group key it carries (``stage.key``)."""
     unique: frozenset[str] | None = None
     """What identifies a row of the output; None: nothing does."""
+    ranks: tuple[str, ...] = ()
+    """The rankings that a filter ends, as the user wrote them."""
 
     @property
     def shape(self) -> Mapping[str, bool]:
@@ -113,5 +118,6 @@ class Plan:
         return {
             "window_aggregate": bool(windows),
             "cumulate": bool(windows) and all(window.grows for window in windows),
+            "topn": bool(self.ranks),
             "streaming_table": True,
         }

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp, transforms
 
-from . import ctes, identity, marks, windows
+from . import ctes, identity, marks, ranks, windows
 from .aggregate_stage import (
     GROUPING_ID,
     WINDOW_END,
@@ -77,6 +77,7 @@ class _Planner:
         self.static: dict[str, None] = {}
         self.streams: dict[str, Stream] = {}
         self.stages: dict[str, AggregateStage | RowsStage] = {}
+        self.ranks: dict[str, None] = {}
         self._name_streams()
 
     def plan(self) -> Plan:
@@ -105,6 +106,7 @@ class _Planner:
             tuple(self.static),
             info.window_columns,
             info.unique,
+            tuple(self.ranks),
         )
 
     # -- streams -----------------------------------------------------------------------------------
@@ -207,6 +209,8 @@ class _Planner:
                 "as a table."
             )
         level = max(self._levels.pop(id(source.node), 0) for source in sources)
+        self._take_ranks(select)
+        top = None
         if kinds.count(WINDOWED) == 1 and RESULT not in kinds:
             windowed = next(source for source in sources if source.kind == WINDOWED)
             reason = self._row_level_reason(select)
@@ -219,11 +223,13 @@ class _Planner:
                     return self._aggregate(select, sources, windowed, level)
                 except NotMergeable as found:
                     reason = str(found)
+            elif marks.window_of(windowed.node.this):
+                top = ranks.top(select, sources)
         else:
             reason = "a join of windows"
         for source in sources:
             if source.kind == WINDOWED:
-                self._keep_rows(source.node, reason)
+                self._keep_rows(source.node, reason, top)
         sources = self._sources(select)
         outputs = output_columns(select, sources)
         check(select, sources, outputs)
@@ -358,12 +364,20 @@ class _Planner:
             check_path(node, window, sources)
             self._check_path(next(source.node for source in sources if source.kind == WINDOWED), window)
 
-    def _keep_rows(self, node: exp.Expr, reason: str) -> None:
+    def _take_ranks(self, select: exp.Select) -> None:
+        """Checks rankings and the filters on them."""
+        ranks.check(select)
+        for name, rank in ranks.ranks(select).items():
+            over = select.find_ancestor(exp.Select)
+            if over is not None and name in ranks.bounds(over):
+                self.ranks.setdefault(sql(rank))
+
+    def _keep_rows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> None:
         """Puts kept rows in the place of every window function under a node."""
         for select in list(marks.windows_under(node)):
             window = marks.window_of(select)
             assert window is not None
-            key = canonical(select)
+            key = f"{canonical(select)} {top}"
             stage = self.stages.get(key)
             level = self._visit(marks.input_of(select)).level
             if stage is None:
@@ -377,6 +391,7 @@ class _Planner:
                     rows=f"select {items}, struct(input.*) as `row` from ({below}) as input",
                     source=marks.user_text(marks.input_of(select)),
                     reason=reason,
+                    top=None if window.merges else top,
                 )
                 self.stages[key] = stage
             result = marks.StageResult(stage.name, level + 1, tuple(_WINDOW_COLUMNS.items()), None)

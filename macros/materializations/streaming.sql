@@ -19,6 +19,10 @@
   {{ return(_materialize_stream('cumulate')) }}
 {% endmaterialization %}
 
+{% materialization topn, adapter='spark_streaming' %}
+  {{ return(_materialize_stream('topn')) }}
+{% endmaterialization %}
+
 
 {% macro _materialize_stream(materialized) %}
   {%- set target = this.incorporate(type='table') -%}

@@ -1,0 +1,163 @@
+"""Rankings: their order, the filter that ends them, and which rows can still be in one.
+
+>>> from .dialect import parse
+>>> tree = parse("select * from (select *, rank() over (order by b) as r from t) where r < 4 and 9 >= r")
+>>> bounds(tree)
+{'r': 3}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from .dialect import from_clause, function_name, sql
+from .errors import QueryError
+from .locality import Source, window_column
+
+_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+
+
+@dataclass(frozen=True)
+class Top:
+    """The first rows of each group, over the column ``row`` of kept rows."""
+
+    function: str
+    partition: tuple[str, ...]
+    order: str
+    rows: int
+    """Of a group, or places where rows may share one."""
+
+
+def ranks(select: exp.Expr) -> dict[str, exp.Window]:
+    """The rankings in a select list, by output column (lower case)."""
+    return {
+        item.alias_or_name.lower(): item.unalias()
+        for item in select.expressions
+        if isinstance(item.unalias(), exp.Window) and isinstance(item.unalias().this, _RANKS)
+    }
+
+
+def check(select: exp.Select) -> None:
+    """Passes a SELECT whose rankings have an order, and whose filter on one has an end.
+
+    Raises:
+        QueryError: one has not.
+    """
+    for rank in ranks(select).values():
+        if not rank.args.get("order"):
+            raise QueryError(
+                f"'{sql(rank)}' has no ORDER BY, so any row could come first; write "
+                f"{function_name(rank.this).upper()}() OVER (PARTITION BY … ORDER BY …)."
+            )
+    of_rows = _ranks_below(select)
+    ended = bounds(select)
+    where: exp.Expr | None = select.args.get("where")
+    for column in where.find_all(exp.Column) if where else ():
+        if column.name.lower() in of_rows and column.name.lower() not in ended:
+            raise QueryError(
+                f"'{sql(column.parent or column)}' sets no upper bound to the rank {column.name}; add {column.name} <= N."
+            )
+
+
+def bounds(select: exp.Expr) -> dict[str, int]:
+    """The greatest rank that a SELECT's WHERE lets through, for each ranking right below it."""
+    found: dict[str, int] = {}
+    where = select.args.get("where")
+    if where is None:
+        return found
+    names = _ranks_below(select)
+    for test in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+        bound = _bound(test.unnest())
+        if bound and bound[0] in names:
+            found[bound[0]] = min(bound[1], found.get(bound[0], bound[1]))
+    return found
+
+
+def _ranks_below(select: exp.Expr) -> frozenset[str]:
+    source = from_clause(select) if isinstance(select, exp.Select) else None
+    node = source.this if source else None
+    while isinstance(node, exp.Subquery):
+        node = node.this
+    return frozenset(ranks(node)) if isinstance(node, exp.Select) else frozenset()
+
+
+def _bound(test: exp.Expr) -> tuple[str, int] | None:
+    if isinstance(test, exp.Between) and isinstance(test.this, exp.Column):
+        high = _number(test.args["high"])
+        return None if high is None else (test.this.name.lower(), high)
+    if isinstance(test, exp.In) and isinstance(test.this, exp.Column) and test.expressions:
+        numbers = [_number(each) for each in test.expressions]
+        known = [number for number in numbers if number is not None]
+        return (test.this.name.lower(), max(known)) if len(known) == len(numbers) else None
+    if not isinstance(test, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.EQ):
+        return None
+    column, value = test.this, test.expression
+    less = isinstance(test, exp.LT | exp.LTE)
+    if isinstance(value, exp.Column):
+        column, value, less = value, column, not less
+    number = _number(value)
+    if not isinstance(column, exp.Column) or number is None:
+        return None
+    if isinstance(test, exp.EQ):
+        return column.name.lower(), number
+    if not less:
+        return None
+    return column.name.lower(), number - isinstance(test, exp.LT | exp.GT)
+
+
+def _number(node: exp.Expr) -> int | None:
+    return int(node.name) if isinstance(node, exp.Literal) and node.name.isdigit() else None
+
+
+def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:
+    """What rows a ranking straight over the rows of a window function needs; None: all.
+
+    A row that isn't among the first of its slice isn't among the first of a window with that slice.
+    """
+    over = select.find_ancestor(exp.Select)
+    if over is None or not isinstance(select.parent, exp.Subquery) or len(sources) != 1:
+        return None
+    ended = {name: bound for name, bound in bounds(over).items() if name in ranks(select)}
+    others = [select.args.get(clause) for clause in ("where", "group", "distinct", "laterals", "having")]
+    if len(list(select.find_all(exp.Window))) != 1 or not ended or any(others):
+        return None
+    ((name, rows),) = ended.items()
+    rank = ranks(select)[name]
+    try:
+        partition = [_of_row(key, sources) for key in rank.args.get("partition_by") or ()]
+        order = []
+        for ordered in rank.args["order"].expressions:
+            if (text := _of_row(ordered.this, sources)) is not None:
+                copy = ordered.copy()
+                copy.set("this", exp.maybe_parse(text, dialect="spark"))
+                order.append(sql(copy))
+    except _WindowColumn:
+        return None
+    if isinstance(rank.this, exp.RowNumber):
+        order.append("`row`")
+        if not any(item.is_star for item in select.expressions):
+            return None  # ties go by the select list, which isn't the row
+    return Top(function_name(rank.this), tuple(key for key in partition if key), ", ".join(order), rows)
+
+
+class _WindowColumn(Exception):
+    """An expression that a row has no value for before its windows close."""
+
+
+def _of_row(node: exp.Expr, sources: Sequence[Source]) -> str | None:
+    """An expression over a kept row; None for a window column, which is the same for all rows of a window."""
+    if window_column(node, sources):
+        return None
+    copy = node.copy()
+    for column in list(copy.find_all(exp.Column)):
+        if window_column(column, sources):
+            raise _WindowColumn
+        field = exp.column(column.name, table="row", quoted=True)
+        if column is copy:
+            copy = field
+        else:
+            column.replace(field)
+    return sql(copy)
