@@ -1,0 +1,98 @@
+"""Rankings and the filters that end them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, planner, window_arguments
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.plan import Plan, RowsStage
+
+TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
+OVER = "over (partition by window_start, window_end, channel order by price desc, url)"
+
+
+def top(where: str, rank: str = f"row_number() {OVER}", rows: str = TUMBLE) -> Plan:
+    return planner.plan(f"select * from (select *, {rank} as rn from {rows}) where {where}")
+
+
+def kept(plan: Plan) -> RowsStage:
+    (stage,) = plan.stages
+    assert isinstance(stage, RowsStage)
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ("rn <= 3", 3),
+        ("rn < 3", 2),
+        ("3 >= rn", 3),
+        ("3 > rn", 2),
+        ("rn = 1", 1),
+        ("rn between 2 and 5", 5),
+        ("rn in (1, 4)", 4),
+        ("rn <= 9 and rn <= 4 and price > 10", 4),
+    ],
+)
+def test_rows_that_can_not_be_in_the_ranking_are_not_kept(where: str, rows: int) -> None:
+    plan = top(where)
+    found = kept(plan).top
+    assert found is not None
+    assert (found.function, found.partition, found.rows) == ("row_number", ("`row`.`channel`",), rows)
+    assert plan.shape["topn"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"select *, row_number() {OVER} as rn from {TUMBLE}", "nothing ends the ranking"),
+        (
+            f"select * from (select *, row_number() {OVER} as rn from {TUMBLE} where price > 3) where rn < 3",
+            "a filter below the ranking",
+        ),
+        (
+            f"select * from (select *, row_number() {OVER} as rn, sum(price) {OVER} as s from {TUMBLE}) where rn < 3",
+            "the sum needs all rows",
+        ),
+        (
+            f"select * from (select price, row_number() {OVER} as rn from {TUMBLE}) where rn < 3",
+            "ties go by the select list",
+        ),
+    ],
+)
+def test_else_all_rows_are(text: str, why: str) -> None:
+    assert kept(planner.plan(text)).top is None, why
+
+
+def test_ranks_share_places() -> None:
+    found = kept(top("rn <= 2", f"dense_rank() {OVER}")).top
+    assert found is not None
+    assert (found.function, found.order) == ("dense_rank", "`row`.`price` DESC, `row`.`url`")
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda: top("rn <= 3", "row_number() over (partition by window_start, window_end)"),
+            "has no ORDER BY, so any row could come first",
+        ),
+        (lambda: top("rn >= 3"), "'rn >= 3' sets no upper bound to the rank rn; add rn <= N."),
+        (
+            lambda: top("rn <= 3", "row_number() over (order by price)"),
+            "ranks rows of different windows together",
+        ),
+    ],
+)
+def test_refused(call: Any, sentence: str) -> None:
+    with pytest.raises(QueryError) as refusal:
+        call()
+    assert sentence in str(refusal.value)
+
+
+def test_a_group_by_is_no_topn() -> None:
+    text = f"select window_start, window_end, count(*) as n from {TUMBLE} group by 1, 2"
+    assert not planner.plan(text).shape["topn"]
