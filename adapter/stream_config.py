@@ -27,6 +27,8 @@ class StreamConfig:
     upsert: bool = False
     """Whether rows of the table are replaced by those of the same key."""
     changelog: bool = False
+    idle_timeout: int | None = None
+    """Microseconds without rows after which a stream doesn't hold the watermark; None: it always does."""
 
 
 def _any(value: Any) -> str | None:
@@ -52,7 +54,7 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
     "changelog": lambda value: None if value in (None, True, False) else f"is {value!r}; write true or false",
     "state_ttl": _only(None),
     "constant_domains": _only(None, []),
-    "idle_timeout": _only(None),
+    "idle_timeout": _any,
     "on_state_change": _only(None, "fail"),
     "enum_distinct": _only(None, False),
     "split_distinct": _only(None, False),
@@ -95,6 +97,12 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         trigger = None
     elif intervals.parse(trigger, "config 'trigger' (other than 'available_now'):") <= 0:
         raise QueryError(f"config 'trigger' '{trigger}' must be longer than nothing, or 'available_now'.")
+    idle = config.get("idle_timeout")
+    if idle is not None and (idle := intervals.parse(idle, "config 'idle_timeout':")) <= 0:
+        raise QueryError(
+            f"config 'idle_timeout' '{config['idle_timeout']}' must be longer than nothing; write how long a stream "
+            "may be silent before the others go on without it, as in '10 minutes'."
+        )
     results = emission.read(config)
     if results.changes and config.get("output_mode") == "append":
         raise QueryError(
@@ -107,4 +115,5 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         results,
         upsert=results.changes or config.get("output_mode") == "upsert",
         changelog=bool(config.get("changelog")),
+        idle_timeout=idle,
     )

@@ -152,6 +152,7 @@ def model(
         else (),
         watermark_delay=settings.watermark,
         changelog=settings.changelog,
+        idle_timeout=settings.idle_timeout,
         # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
         trigger=None,
     )

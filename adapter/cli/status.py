@@ -63,13 +63,16 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
         ]
         watermark = str(progress["watermark"] or "none yet").partition(".")[0].replace("T", " ")
         behind = _seconds(progress["lag_seconds"])
+        watermark = "\n".join([watermark, *([f"{behind} ago"] if behind else [])])
+        for stream in progress.get("idle_streams", ()):
+            watermark += f"\nnot waiting for {stream}"
         table.add_row(
             entry["model"],
             f"{progress['batch'] + 1:,}",
             f"{total['rows_in']:,}",
             "\n".join(dropped) or "0",
             f"{total['rows_out']:,}",
-            f"{watermark}\n{behind} ago" if behind else watermark,
+            watermark,
             f"{state['rows']:,} rows\n{_bytes(state['bytes'])}" if state else "none",
             f"{last['rows_in']:,} rows\n{sum(last['seconds'].values()):.1f} s",
         )

@@ -56,6 +56,8 @@ class Batches:
                 stream.relation: self.position.newest.get(stream.relation) for stream in work.program.inputs
             },
             value=self.position.after,
+            idle_timeout=work.model.idle_timeout,
+            heard=self.position.heard,
         )
 
     def take(self, batch: DataFrame, number: int) -> None:

@@ -11,6 +11,7 @@ position's two watermarks, so after a crash it is done again from the state alon
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -74,11 +75,13 @@ class MicroBatch:
             self._show_streams(batch, level)
             judged = self._judge(level)
             counts = [counted(self._kept, stream) for stream in self._work.program.inputs]
-            watermark = watermark.advance(self._newest(counts, judged))
+            watermark = watermark.advance(self._newest(counts, judged), _now())
         self.position = replace(
             self.position,
             after=watermark.value,
             newest=watermark.newest,
+            heard=watermark.heard,
+            idle=watermark.idle,
             rows_in=self.position.rows_in + self.figures.rows_in,
         )
         self._show_clock()
@@ -127,11 +130,13 @@ class MicroBatch:
             show(meter.rows, stream.view)
         with self.figures.timed("emission"):
             self._append(few=False)
-        watermark = watermark.advance(self._newest([meter.read() for meter in meters], []))
+        watermark = watermark.advance(self._newest([meter.read() for meter in meters], []), _now())
         self.position = replace(
             self.position,
             after=watermark.value,
             newest=watermark.newest,
+            heard=watermark.heard,
+            idle=watermark.idle,
             rows_in=self.position.rows_in + self.figures.rows_in,
         )
         return watermark
@@ -273,6 +278,10 @@ class MicroBatch:
                 show(self._spark.sql(_text(step, True)), step.name)
             parts |= {part.name: self._spark.sql(_text(part, True)) for part in level.parts}
         return schema_of_parts(parts)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
 
 
 def _text(made: Step | StatePart, state_is_empty: bool) -> str:

@@ -56,6 +56,8 @@ class StreamModel:
     """Whether its changes are kept in `changes`."""
     watermark_delay: int = 0
     """Microseconds that the watermark stays behind the newest event time."""
+    idle_timeout: int | None = None
+    """Microseconds without rows after which a stream doesn't hold the watermark; None: it always does."""
     trigger: str | None = None
     """None: take all that is there, then stop. Else an interval between micro-batches, as in
     '10 seconds'; the stream goes on until it is stopped."""

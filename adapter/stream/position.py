@@ -50,6 +50,10 @@ class Position:
     """The watermark after the step."""
     newest: Mapping[str, int | None] = field(default_factory=dict)
     """The newest event time of each stream."""
+    heard: Mapping[str, int] = field(default_factory=dict)
+    """When each stream had rows last, by the clock on the wall."""
+    idle: tuple[str, ...] = ()
+    """The streams that had none for so long that they don't hold the watermark."""
     rows_in: int = 0
     """Rows read since the stream began, like all counts here."""
     late_rows: int = 0
@@ -78,6 +82,8 @@ class Position:
             "watermark-before": to_text(self.before),
             "watermark-after": to_text(self.after),
             "newest": json.dumps({name: to_text(time) for name, time in self.newest.items()}),
+            "heard": json.dumps({name: to_text(time) for name, time in self.heard.items()}),
+            "idle": json.dumps(self.idle),
             "rows-in": str(self.rows_in),
             "late-rows": str(self.late_rows),
             "null-time-rows": str(self.null_time_rows),
@@ -106,6 +112,8 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         before=from_text(text("watermark-before")),
         after=from_text(text("watermark-after")),
         newest={name: from_text(time) for name, time in json.loads(text("newest") or "{}").items()},
+        heard={name: from_text(time) or 0 for name, time in json.loads(text("heard") or "{}").items()},
+        idle=tuple(json.loads(text("idle") or "[]")),
         rows_in=int(text("rows-in") or 0),
         late_rows=int(text("late-rows") or 0),
         null_time_rows=int(text("null-time-rows") or 0),

@@ -58,6 +58,7 @@ def report(
         "time": to_text(int(now * 1e6)),
         "watermark": to_text(position.after),
         "lag_seconds": lag,
+        "idle_streams": list(position.idle),
         "total": {
             "rows_in": position.rows_in,
             "late_rows": position.late_rows,

@@ -8,6 +8,7 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.query.program import Rows, StreamInput
 from dbt.adapters.spark_streaming.stream.model import StreamSource
+from dbt.adapters.spark_streaming.stream.progress import read_progress
 
 from . import programs
 from .harness import EVENTS, TUMBLE, Stream
@@ -45,3 +46,14 @@ def test_the_slower_stream_holds_the_watermark(spark: Any, storage_root: Path) -
     second = stream.run()
     assert (second.rows_in, second.rows_out) == (2, 1)
     assert stream.rows() == [(0, 1000, "a", 2, 11)]
+
+    # The orders fall silent. Their watermark is at 1.5 s, until nobody waits for them any more.
+    stream.add((9000, "a", 1))
+    assert stream.run().rows_out == 0
+    stream.model = replace(stream.model, idle_timeout=1)
+    stream.add((9500, "a", 1))
+    fourth = stream.run()
+    assert (fourth.rows_out, fourth.watermark) == (3, 9_500_000)
+    progress = read_progress(stream.model)
+    assert progress is not None
+    assert progress["idle_streams"] == ["orders"]
