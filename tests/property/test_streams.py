@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.windows import Window
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
@@ -115,7 +116,13 @@ class Run:
     """A window aggregate over files, made for one example."""
 
     def __init__(
-        self, spark: Any, folder: Path, shape: ref.Windows | ref.Merging, keys: list[str], delay: int
+        self,
+        spark: Any,
+        folder: Path,
+        shape: ref.Windows | ref.Merging,
+        keys: list[str],
+        delay: int,
+        **results: Any,
     ) -> None:
         self.spark, self.delay = spark, delay
         self.folder = folder / f"r{next(_numbers)}"
@@ -124,7 +131,7 @@ class Run:
         columns = ", ".join(["window_start", "window_end", *keys])
         from_ = expansion.expand("events", made(shape, keys))
         self.text = f"select {columns}, {SELECT} from {from_} group by {columns}"
-        self.program = generate.program(planner.plan(self.text))
+        self.program = generate.program(planner.plan(self.text), emission.read(results))
         spark.sql(f"create namespace if not exists {SCHEMA}")
         self.model = StreamModel(
             name=name,
@@ -135,6 +142,7 @@ class Run:
                 StreamSource("events", str(self.folder), "parquet", EVENTS, {"maxFilesPerTrigger": "1"}),
             ),
             watermark_delay=delay * ref.SECOND,
+            changelog=bool(results),
         )
         spark.read.schema(EVENTS).parquet(str(self.folder)).createOrReplaceTempView("events")
         spark.sql(f"create table {self.model.target} using iceberg as {self.text} limit 0")
@@ -226,3 +234,77 @@ def test_without_late_rows_cuts_make_no_difference(
     if not isinstance(shape, ref.Cumulate) or shape.every_step:
         # A view shows the silent steps: which ones are silent is known only where rows are grouped.
         assert run.as_view() == expected
+
+
+@st.composite
+def results(draw: st.DrawFn) -> dict[str, Any]:
+    """Configs of early results, late updates, or both."""
+    complete = draw(st.integers(0, 4))
+    found: dict[str, Any] = {"complete_result_offset": in_words(complete)}
+    early = draw(st.booleans())
+    if early:
+        found["first_result_offset"] = in_words(complete - draw(st.integers(1, 8)))
+        if draw(st.booleans()):
+            found["update_rate"] = in_words(draw(st.integers(1, 5)))
+    if not early or draw(st.booleans()):
+        found |= {"late_updates": True, "last_result_offset": in_words(complete + draw(st.integers(1, 40)))}
+    return found
+
+
+@_few
+@given(
+    shape=st.one_of(shapes, sessions),
+    pieces=pieces_of_input,
+    keys=st.sampled_from([[], ["k"]]),
+    delay=st.integers(0, 12),
+    configs=results(),
+)
+def test_results_that_change_end_up_as_the_batch_has_them(
+    spark: Any,
+    folder: Path,
+    shape: ref.Windows | ref.Merging,
+    pieces: list[Piece],
+    keys: list[str],
+    delay: int,
+    configs: dict[str, Any],
+) -> None:
+    """However early, often and late they came, if no row was dropped; and their changes add up to them."""
+    if isinstance(shape, ref.Cumulate):
+        shape = replace(shape, every_step=True)
+    run = Run(spark, folder, shape, keys, delay, **configs)
+    dropped = 0
+    for number, piece in enumerate(pieces):
+        run.add(number, piece)
+        dropped += run_stream(spark, run.model, run.program).late_rows
+    dropped += flush(spark, run.model, run.program).late_rows
+    rows = run.rows()
+    replayed: Counter[tuple[Any, ...]] = Counter()
+    if spark.catalog.tableExists(run.model.changes):
+        for *row, kind, _ in rows_of(spark.table(run.model.changes)):
+            replayed[tuple(row)] += 1 if kind in ("insert", "update_after") else -1
+    assert {row: count for row, count in replayed.items() if count} == Counter(
+        rows_of(spark.table(run.model.target))
+    )
+    if not _late_somewhere(shape, pieces, delay, configs):
+        everything = [row for row in itertools.chain(*pieces) if row["ts"] is not None]
+        assert dropped == 0
+        assert rows == Counter(ref.batch(everything, shape, keys, list(METRICS.values())))
+
+
+def _late_somewhere(
+    shape: ref.Windows | ref.Merging, pieces: list[Piece], delay: int, configs: dict[str, Any]
+) -> bool:
+    """Whether a row came after the last result of one of its windows, so that it may be missing there."""
+    last = int(str(configs.get("last_result_offset", configs["complete_result_offset"])).partition(" ")[0])
+    watermark = None
+    for piece in pieces:
+        times = [row["ts"] for row in piece if row["ts"] is not None]
+        for time in times:
+            merging = isinstance(shape, ref.Session | ref.DynamicCumulate)
+            # Of a session it is enough that none had closed: judged by the row itself.
+            first = time if merging else shape.windows(time)[0].end  # type: ignore[union-attr]
+            if watermark is not None and first + last <= watermark:
+                return True
+        reached = max((time - delay for time in times), default=watermark)
+        watermark = reached if watermark is None else max(watermark, reached or watermark)
+    return False
