@@ -1,6 +1,6 @@
 """Hints and marks: which parts of a tree are windows, streams, and results of stages.
 
-Macros mark windows and streams with hints that Spark ignores (`windows.expand`). The planner marks
+Macros mark windows and streams with hints that Spark ignores (`expansion`). The planner marks
 the tables that are streams, and the places where a stage's result has been put.
 """
 

@@ -230,6 +230,7 @@ class _Planner:
         for source in sources:
             if source.kind == WINDOWED:
                 self._keep_rows(source.node, reason, top)
+        self._check_same_windows(select)
         sources = self._sources(select)
         outputs = output_columns(select, sources)
         check(select, sources, outputs)
@@ -371,6 +372,26 @@ class _Planner:
             over = select.find_ancestor(exp.Select)
             if over is not None and name in ranks.bounds(over):
                 self.ranks.setdefault(sql(rank))
+
+    def _check_same_windows(self, select: exp.Select) -> None:
+        """Passes joins of windows that are cut alike, as Flink wants them: others never match, or only here
+        and there."""
+        nodes = [join.this for join in select.args.get("joins") or ()]
+        source = from_clause(select)
+        if not nodes or source is None:
+            return
+        windows = {stage.name: stage.window for stage in self.stages.values()}
+        found: dict[tuple[object, ...], Window] = {}
+        for node in [source.this, *nodes]:
+            results = [mark.name for inner in node.find_all(exp.Select) if (mark := marks.result_of(inner))]
+            for window in (windows[name] for name in results):
+                cut = (window.kind, window.size, window.step, window.offset, window.time_zone)
+                found.setdefault(cut, window)
+        if len(found) > 1:
+            raise QueryError(
+                f"The join puts rows of {' and '.join(map(str, found.values()))} together, whose windows differ; use "
+                "the same window function with the same lengths, offset and time zone on both sides."
+            )
 
     def _keep_rows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> None:
         """Puts kept rows in the place of every window function under a node."""

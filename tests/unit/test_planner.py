@@ -231,7 +231,7 @@ REFUSED = [
     (f"select * from {TUMBLE} limit 10", "'LIMIT 10' cuts off rows across windows"),
     (
         f"select a.n from (select window_start, window_end, count(*) as n from {TUMBLE} group by 1, 2) a join "
-        f"(select window_start, window_end, count(*) as m from {HOP} group by 1, 2) b on a.n = b.m",
+        f"(select window_start, window_end, count(*) as m from {TUMBLE} group by 1, 2) b on a.n = b.m",
         "The join with 'b' compares rows of different windows; add ON a.window_start = b.window_start",
     ),
     (

@@ -14,6 +14,7 @@ GOOD = (
     "select window_start, window_end, count(*) as n from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }} "
     "group by 1, 2"
 )
+HOUR, HALF = "'1 hour'", "'30 minutes'"
 
 
 def streaming(query: str, materialized: str = "streaming_table", **config: Any) -> str:
@@ -31,8 +32,98 @@ BAD = {
         ["Model unknown_config: config 'watermrk' is unknown for a streaming model", "watermark"],
     ),
     "config_to_come": (
-        streaming(GOOD, update_rate="5 minutes"),
-        ["Model config_to_come: config 'update_rate' is not supported yet; leave it out"],
+        streaming(GOOD, state_ttl="1 day"),
+        ["Model config_to_come: config 'state_ttl' is not supported yet; leave it out"],
+    ),
+    "append_with_early_results": (
+        streaming(GOOD, output_mode="append", first_result_offset="-5 minutes"),
+        [
+            "Model append_with_early_results: config 'output_mode' is 'append', but early results",
+            "write 'upsert'",
+        ],
+    ),
+    "offsets_that_contradict": (
+        streaming(GOOD, first_result_offset="5 minutes", complete_result_offset="1 minute"),
+        [
+            "Model offsets_that_contradict: config first_result_offset '5 minutes' is not before "
+            "complete_result_offset '1 minute'"
+        ],
+    ),
+    "changes_without_a_key": (
+        streaming(
+            GOOD.replace("group by 1, 2", "group by 1, 2, page"),
+            late_updates=True,
+            last_result_offset="1 hour",
+        ),
+        [
+            "Model changes_without_a_key: Results that change need to find the rows they replace: put page into"
+        ],
+    ),
+    "no_such_zone": (
+        streaming(GOOD.replace("'1 hour')", "'1 hour', time_zone='Europe/Berln')")),
+        [
+            "model no_such_zone",
+            "tumble(): time_zone 'Europe/Berln' is unknown; write a name of the IANA database",
+        ],
+    ),
+    "session_without_a_key": (
+        streaming(
+            "select window_start, window_end, page, count(*) as n "
+            "from {{ session(source('raw', 'events'), 'ts', '5 minutes') }} group by 1, 2, 3"
+        ),
+        [
+            "Model session_without_a_key: GROUP BY page over session() without partition_by",
+            "partition_by=['page']",
+        ],
+    ),
+    "gap_shorter_than_step": (
+        streaming(
+            "select window_start, window_end, count(*) as n "
+            "from {{ dynamic_cumulate(source('raw', 'events'), 'ts', '5 minutes', '1 minute') }} group by 1, 2"
+        ),
+        ["dynamic_cumulate(): gap '1 minute' is shorter than step '5 minutes'"],
+    ),
+    "mixed_windows": (
+        streaming(
+            f"select a.window_start, a.window_end, a.n from ({GOOD}) as a join "
+            f"({GOOD.replace('tumble', 'hop').replace(HOUR, HALF + ', ' + HOUR)}) "
+            "as b on a.window_start = b.window_start and a.window_end = b.window_end"
+        ),
+        [
+            "Model mixed_windows: The join puts rows of tumble(ts, 1 hour) and hop(ts, 30 minutes, 1 hour) together"
+        ],
+    ),
+    "join_across_windows": (
+        streaming(f"select a.n from ({GOOD}) as a join ({GOOD}) as b on a.n = b.n"),
+        [
+            "Model join_across_windows: The join with 'b' compares rows of different windows",
+            "ON a.window_start = b.window_start AND a.window_end = b.window_end",
+        ],
+    ),
+    "rank_across_windows": (
+        streaming(
+            "select * from (select *, row_number() over (partition by page order by ts) as rn "
+            "from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }}) where rn <= 3"
+        ),
+        [
+            "Model rank_across_windows:",
+            "ranks rows of different windows together; write PARTITION BY window_start",
+        ],
+    ),
+    "no_rank": (
+        streaming(GOOD, "topn"),
+        [
+            "Model no_rank: materialized='topn' asks for a filter on ROW_NUMBER(), RANK() or DENSE_RANK(), found a "
+            "GROUP BY over tumble(); use materialized='streaming_table'."
+        ],
+    ),
+    "rank_without_end": (
+        streaming(
+            "select * from (select *, row_number() over (partition by window_start, window_end order by amount) as rn "
+            "from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }}) where rn > 3",
+            "topn",
+        ),
+        ["Model rank_without_end: 'rn > 3' sets no upper bound to the rank rn; add rn <= N."],
     ),
     "bad_watermark": (
         streaming(GOOD, watermark="a while"),
@@ -60,7 +151,7 @@ BAD = {
     ),
     "not_cumulate": (
         streaming(GOOD, "cumulate"),
-        ["asks for a GROUP BY over cumulate(), found a GROUP BY over tumble()"],
+        ["asks for a GROUP BY over cumulate() or dynamic_cumulate(), found a GROUP BY over tumble()"],
     ),
     "no_stream": (
         streaming("select page from {{ source('raw', 'events') }}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,54 @@ class TestPlainRows:
             ("Home", 4),
             ("Home", 5),
         ]
+
+
+TOP = """
+select window_start, window_end, page, amount, rn from (
+  select *, row_number() over (partition by window_start, window_end order by amount desc) as rn
+  from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }}
+) where rn <= 2
+"""
+SESSIONS = """
+select window_start, window_end, device, count(*) as n
+from {{ session(source('raw', 'events'), 'ts', '10 minutes', partition_by=['device']) }}
+group by window_start, window_end, device
+"""
+
+
+class TestOtherWindows:
+    """TopN, sessions, and results that change, through dbt."""
+
+    @pytest.fixture(scope="class")
+    def models(self, events: Path) -> dict[str, str]:
+        changing = "first_result_offset='-50 minutes', update_rate='10 minutes', changelog=true"
+        return {
+            "top.sql": "{{ config(materialized='topn', watermark='2 hours') }}" + TOP,
+            "top_in_batch.sql": "{{ config(materialized='table') }}" + TOP,
+            "sessions.sql": "{{ config(materialized='window_aggregate', watermark='2 hours') }}" + SESSIONS,
+            "sessions_as_view.sql": "{{ config(materialized='view') }}" + SESSIONS,
+            "changing.sql": "{{ config(materialized='cumulate', watermark='2 hours', "
+            + changing
+            + ") }}"
+            + QUERY,
+            "sources.yml": sources(events),
+        }
+
+    def test_the_same_rows(self, project: Any, spark: Any) -> None:
+        results = run_dbt(["run", "--vars", "{flush: true}"])
+        assert all(result.status == "success" for result in results)
+
+        def found(name: str) -> list[tuple[Any, ...]]:
+            return sorted(tuple(row) for row in spark.table(f"{project.test_schema}.{name}").collect())
+
+        assert found("top") == found("top_in_batch")
+        assert found("sessions") == found("sessions_as_view")
+        fed: Counter[tuple[Any, ...]] = Counter()
+        for *row, kind, _ in found("changing__changes"):
+            fed[tuple(row)] += 1 if kind in ("insert", "update_after") else -1
+        assert sorted(row for row, count in fed.items() if count) == found("changing")
+
+    def test_a_full_refresh_forgets_the_changes(self, project: Any, spark: Any) -> None:
+        before = spark.table(f"{project.test_schema}.changing__changes").count()
+        run_dbt(["run", "--full-refresh", "--select", "changing", "--vars", "{flush: true}"])
+        assert spark.table(f"{project.test_schema}.changing__changes").count() == before
