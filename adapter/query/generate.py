@@ -127,6 +127,8 @@ def signature(plan: Plan) -> dict[str, object]:
             entry["keys"] = {key.name: key.sql for key in stage.keys}
             entry["grouping_sets"] = [list(members) for members in stage.grouping_sets or ()]
             entry["metrics"] = {metric.name: metric.sql for metric in stage.metrics}
+        elif stage.top is not None:
+            entry["top"] = [stage.top.function, list(stage.top.partition), stage.top.order, stage.top.rows]
         stages.append(entry)
     return {"version": SIGNATURE_VERSION, "stages": stages}
 
