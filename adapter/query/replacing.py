@@ -52,11 +52,7 @@ def replacing(plan: Plan, pieces: Sequence[SlicedStage | KeptRows], emission: Em
 def _sessions(plan: Plan, pieces: Sequence[SlicedStage | KeptRows]) -> Upsert:
     """A session that goes on has another end, and sessions become one: old rows lie within the new window."""
     piece = pieces[0]
-    if (
-        len(pieces) > 1
-        or not isinstance(piece, SessionStage)
-        or not plan.output.lower().endswith(f"from {piece.stage.name}")
-    ):
+    if len(pieces) > 1 or not isinstance(piece, SessionStage) or plan.ranks:
         raise QueryError(
             f"{piece.window.kind}() with results that change is supported for GROUP BY alone; put joins and ranks over "
             "it into a model of their own."
