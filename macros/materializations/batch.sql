@@ -8,5 +8,10 @@
   {%- if language == 'sql' -%}
     {%- set compiled_code = adapter.batch_text(compiled_code) -%}
   {%- endif -%}
-  {{ return(spark__create_table_as(temporary, relation, compiled_code, language)) }}
+  {%- set statement = spark__create_table_as(temporary, relation, compiled_code, language) -%}
+  {%- if language == 'sql' and load_cached_relation(relation) is none -%}
+    {#- A stream over this table begins with its first snapshot, and can't read one that replaces. -#}
+    {%- set statement = statement | replace('create or replace table', 'create table', 1) -%}
+  {%- endif -%}
+  {{ return(statement) }}
 {%- endmacro %}

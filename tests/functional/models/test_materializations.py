@@ -199,3 +199,22 @@ class TestOtherWindows:
         before = spark.table(f"{project.test_schema}.changing__changes").count()
         run_dbt(["run", "--full-refresh", "--select", "changing", "--vars", "{flush: true}"])
         assert spark.table(f"{project.test_schema}.changing__changes").count() == before
+
+
+class TestStreamOverATable:
+    """A table that dbt made is a stream like any other, from its first row on."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        rows = "(timestamp'2024-03-04 00:01:00', 'p1'), (timestamp'2024-03-04 02:01:00', 'p2')"
+        return {
+            "views.sql": f"{{{{ config(materialized='table') }}}} select * from values {rows} as v(ts, page)",
+            "hours.sql": (
+                "{{ config(materialized='streaming_table') }} select window_start, window_end, count(*) as n "
+                "from {{ tumble(ref('views'), 'ts', '1 hour') }} group by window_start, window_end"
+            ),
+        }
+
+    def test_its_first_rows_are_read(self, project: Any) -> None:
+        assert len(run_dbt(["run"])) == 2
+        assert project.run_sql("select sum(n) from {schema}.hours", fetch="one")[0] == 1
