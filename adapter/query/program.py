@@ -70,7 +70,8 @@ class Rows:
 
     The columns ``event_time`` and ``expires_at`` (TIMESTAMP) are the running code's business:
     a row is counted and dropped when its event time is NULL, or when ``expires_at`` (the end of
-    the last window it belongs to) is not after the watermark before the batch.
+    the last window it belongs to) is not after the watermark before the batch. Those that are
+    left come without their event time.
     """
 
     name: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from .aggregate_stage import EXPIRES_AT, GROUPING_ID, SLICE_END, WINDOW_START
+from .aggregate_stage import EVENT_TIME, EXPIRES_AT, GROUPING_ID, SLICE_END, WINDOW_START
 from .aggregates import DISTINCT, MERGEABLE, Aggregate
 from .closing import Closing, window_columns
 from .emission import Emission
@@ -35,7 +35,6 @@ class SlicedStage:
         self.keys = [*keys, GROUPING_ID] if stage.grouping_sets is not None else keys
         self.rows = f"{stage.name}_rows"
         self.first_sights = self.window.kind == "cumulate"
-        self.input = f"{stage.name}_input" if self.first_sights else self.rows
         self.slices = f"{stage.name}_slices"
         # What identifies a slice of a key, in the state and on the way into a running total.
         self.point = [EXPIRES_AT, *([WINDOW_START] if self.window.grows else []), SLICE_END]
@@ -53,23 +52,19 @@ class SlicedStage:
 
     def rows_text(self, raw: str, clock: bool) -> str:
         """The stage's rows out of what the user wrote below it."""
-        return raw
+        return self._on_time(raw) if clock and self.first_sights else raw
 
     def ingest(self) -> list[Step]:
         """What is made of the batch before its state is written."""
-        steps = []
-        if self.first_sights:
-            steps.append(Step(self.input, self._on_time()))
-            steps += [
-                Step(
-                    self._new(members),
-                    self._new_values(members),
-                    persist=True,
-                    initial=self._first_values(members),
-                )
-                for members in self.stage.distinct_sets
-            ]
-        return steps
+        return [
+            Step(
+                self._new(members),
+                self._new_values(members),
+                persist=True,
+                initial=self._first_values(members),
+            )
+            for members in (self.stage.distinct_sets if self.first_sights else ())
+        ]
 
     def parts(self) -> list[StatePart]:
         """The kinds of state rows."""
@@ -87,13 +82,13 @@ class SlicedStage:
             parts.append(StatePart(self._part(members), append, fold, time_zone=zone))
         return parts
 
-    def _on_time(self) -> str:
+    def _on_time(self, raw: str) -> str:
         """Rows of growing windows; a late row counts from the first step that has not been put out."""
         columns = [column for column in self._row_columns() if column != SLICE_END]
         first = f"timestamp_micros({self.closing.unfired()})"
         return (
-            f"select {', '.join(columns)}, greatest({SLICE_END}, {first}) as {SLICE_END}\n"
-            f"from {self.rows} cross join clock"
+            f"select {', '.join([EVENT_TIME, *columns])}, greatest({SLICE_END}, {first}) as {SLICE_END}\n"
+            f"from (\n{raw}\n) cross join clock"
         )
 
     def _row_columns(self) -> list[str]:
@@ -124,7 +119,7 @@ class SlicedStage:
         made = {name: text for metric in self.plain for name, text in metric.make().items()}
         return (
             f"select {', '.join([*self.slice, *self._selected_keys(), *self._in_order(made)])}\n"
-            f"from {self.input}\n{self._group_by(self.slice)}"
+            f"from {self.rows}\n{self._group_by(self.slice)}"
         )
 
     def _in_order(self, made: Mapping[str, str]) -> list[str]:
@@ -171,7 +166,7 @@ class SlicedStage:
         having = "" if None in members.filters else f"\nhaving {self._any_not_null(self._firsts(members))}"
         return (
             f"select {', '.join([*fixed, *self._selected_keys(), *firsts])}\n"
-            f"from {self.input}\nwhere {self._not_null(members)}\n{self._group_by(fixed)}{having}"
+            f"from {self.rows}\nwhere {self._not_null(members)}\n{self._group_by(fixed)}{having}"
         )
 
     @staticmethod
@@ -180,24 +175,27 @@ class SlicedStage:
 
     def _new_values(self, members: DistinctSet) -> str:
         """First sights that are new or earlier than those known, with the known ones beside them."""
-        identity = [EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)]
-        firsts = self._firsts(members)
-        matches = [f"known.{WINDOW_START} = batch.{WINDOW_START}"]
-        matches += [f"known.{key} <=> batch.{key}" for key in self.keys]
-        matches += [f"known.{value} = batch.{value}" for value in self._values(members)]
-        known = ", ".join(f"known.{column}" for column in [*identity, *firsts])
-        both = ", ".join(identity)
+        values = self._values(members)
+        identity = [EXPIRES_AT, WINDOW_START, *self.keys, *values]
+        both, firsts = ", ".join(identity), self._firsts(members)
+        # A hash is quicker to look up than what it stands for: each value in the state is looked up. It
+        # may bring some values that aren't in the batch, and these come to nothing further down.
+        hashed = f"xxhash64({', '.join([WINDOW_START, *self.keys, *values])})"
         fresh = [f"min(case when fresh then {first} end) as {first}" for first in firsts]
         older = [f"min(case when not fresh then {first} end) as {self._known(first)}" for first in firsts]
         better = " or ".join(
             f"{first} < {self._known(first)} or ({self._known(first)} is null and {first} is not null)"
             for first in firsts
         )
+        # With grouping sets only a GROUP BY gives rows their keys; else one is enough, further down.
+        grouped = self.stage.grouping_sets is not None
+        batch = self._first_values(members) if grouped else self._values_of_rows(members)
         return (
-            f"with batch as (\n{self._first_values(members)}\n),\n"
+            f"with batch as (\n{batch}\n),\n"
             f"known as (\n"
-            f"  select {known}\n  from state as known left semi join batch\n    on {' and '.join(matches)}\n"
-            f"  where known.part = '{self._part(members)}'\n"
+            f"  select {both}, {', '.join(firsts)}\n"
+            f"  from state left semi join (select {hashed} as __hashed from batch) on {hashed} = __hashed\n"
+            f"  where part = '{self._part(members)}'\n"
             f"),\n"
             f"seen as (\n"
             f"  select {both}, {', '.join([*fresh, *older])}\n"
@@ -210,6 +208,15 @@ class SlicedStage:
             f")\n"
             f"select * from seen where {better}"
         )
+
+    def _values_of_rows(self, members: DistinctSet) -> str:
+        """The values of each row of the batch, seen in its slice."""
+        firsts = [
+            f"{f'case when {quote(condition)} then {SLICE_END} end' if condition else SLICE_END} as {first}"
+            for first, condition in zip(self._firsts(members), members.filters, strict=True)
+        ]
+        columns = [EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members), *firsts]
+        return f"select {', '.join(columns)}\nfrom {self.rows}\nwhere {self._not_null(members)}"
 
     @staticmethod
     def _known(first: str) -> str:
@@ -255,7 +262,7 @@ class SlicedStage:
         anyone = " or ".join(quote(c) for c in members.filters if c) if None not in members.filters else ""
         return (
             f"select {', '.join([*fixed, *self._selected_keys(), *flags])}\n"
-            f"from {self.input}\nwhere {self._not_null(members)}{f' and ({anyone})' if anyone else ''}\n"
+            f"from {self.rows}\nwhere {self._not_null(members)}{f' and ({anyone})' if anyone else ''}\n"
             f"{self._group_by(fixed)}"
         )
 
@@ -339,7 +346,6 @@ class SlicedStage:
         """All windows, with what a stream keeps in its state made on the way."""
         steps = []
         if self.first_sights:
-            steps.append(Step(self.input, f"select * from {self.rows}"))
             steps += [
                 Step(self._new(members), self._first_values(members)) for members in self.stage.distinct_sets
             ]

@@ -141,8 +141,8 @@ def judge(spark: SparkSession, model: StreamModel, step: Rows, kept: Kept) -> Ju
         F.expr(f"count_if(event_time is not null and not {_LATE})"),
         F.expr("unix_micros(cast(max(event_time) as timestamp))"),
     )
-    kept.keep(judged)
-    live = judged.where(f"event_time is not null and not {_LATE}").drop(_LATE)
+    live = judged.where(f"event_time is not null and not {_LATE}").drop(_LATE, "event_time")
+    kept.keep(live)
     show(live, step.name)
     null_times, late, alive, newest = kept.observed(step.name)
     return Judged(step.streams, null_times or 0, late or 0, alive or 0, newest)

@@ -35,6 +35,8 @@ def prepare(session: SparkSession, partitions: int) -> None:
         "spark.sql.shuffle.partitions": str(partitions),
         # The rows of a micro-batch are kept, so their size is known; state is read past them, not shuffled.
         "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
+        # What is kept is read once or twice and let go: trying out encodings on each column doesn't pay.
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
     }
     for key, value in settings.items():
         session.conf.set(key, value)
