@@ -96,6 +96,9 @@ class StatePart:
     """As in `Step`."""
     time_zone: str | None = None
     """The zone on whose clock ``expires_at`` is measured; None: UTC."""
+    lasts: int | None = None
+    """Where each row is a fact of its own, so that folding takes out nothing but what has expired: the
+    microseconds that a row is of use for. None: folding also puts rows together."""
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,8 @@ class SlicedStage:
             else:
                 append = self._sights(members)
             fold = self._fold_values(members)
-            parts.append(StatePart(self._part(members), append, fold, time_zone=zone))
+            lasts = self.window.size if self.first_sights else None
+            parts.append(StatePart(self._part(members), append, fold, time_zone=zone, lasts=lasts))
         return parts
 
     def _on_time(self, raw: str) -> str:

@@ -152,17 +152,17 @@ class MicroBatch:
         Only after all of the step's rows are in the table: they can't be made again from a folded state.
         """
         state = self._work.state
-        grown = state.parts_to_fold()
+        parts = [part for level in self._work.program.levels for part in level.parts]
+        grown = state.parts_to_fold(parts, self.position.after)
         if not grown and not state.is_scattered():
             return
         with self.figures.timed("fold"):
             if grown:
                 self._show_clock()
                 state.show(self._spark)
-                levels = self._work.program.levels
-                folds = {part.name: part.fold for level in levels for part in level.parts}
                 self.position = replace(self.position, folded=True)
-                state.fold(self._spark, {name: folds[name] for name in grown}, self.position)
+                folds = {part.name: part.fold for part in parts if part.name in grown}
+                state.fold(self._spark, folds, self.position)
             else:
                 state.compact(self._spark, self.position)
             state.expire_snapshots()

@@ -23,6 +23,12 @@ class Growth:
     """Micro-batches that brought rows since then."""
     loose: int = 0
     """Small files since it was folded or compacted."""
+    since: int | None = None
+    """The watermark when it was folded last, or began."""
+
+    def is_older(self, micros: int, watermark: int | None) -> bool:
+        """Whether the watermark has come so much further since."""
+        return self.since is not None and watermark is not None and watermark - self.since >= micros
 
 
 @dataclass(frozen=True)

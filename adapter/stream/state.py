@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from ..query.program import StatePart
+
 VERSION = 1
 """Of the table's layout: what this code writes, and all it can read."""
 
@@ -89,7 +91,7 @@ class StateTable:
             self._growth = dict(found.growth)
         if found is not None and _COMPACTED not in summary:
             for part in (name[len(_PARTITION) :] for name in summary if name.startswith(_PARTITION)):
-                self._grow(unquote_plus(part), added_rows(summary, unquote_plus(part)), found.folded)
+                self._grow(unquote_plus(part), added_rows(summary, unquote_plus(part)), found)
         return found
 
     def signature(self) -> Mapping[str, object] | None:
@@ -160,7 +162,7 @@ class StateTable:
         """
         rows = self._rows(spark, parts, few)
         writer(rows, self._model.state, replace(position, growth=self._growth)).append()
-        self._committed(parts, folded=False)
+        self._committed(parts, position)
 
     def fold(self, spark: SparkSession, parts: Mapping[str, str], position: Position) -> None:
         """Put the rows of queries in the place of all rows of their parts, in one commit that carries
@@ -171,7 +173,7 @@ class StateTable:
         rows = self._rows(spark, parts, few=False)
         made = writer(rows, self._model.state, replace(position, growth=growth))
         made.overwrite(F.expr(f"part in ({', '.join(map(literal, parts))})"))
-        self._committed(parts, folded=True)
+        self._committed(parts, position)
 
     def compact(self, spark: SparkSession, position: Position) -> None:
         """Put small files together, in one commit that carries `position` on."""
@@ -213,13 +215,15 @@ class StateTable:
             "files": self._count("total-data-files"),
         }
 
-    def parts_to_fold(self) -> list[str]:
-        """The parts that have grown so much that folding them pays."""
-        return [
-            part
-            for part, growth in self._growth.items()
-            if growth.commits >= _COMMITS and growth.rows >= max(growth.folded, _ROWS)
-        ]
+    def parts_to_fold(self, parts: Iterable[StatePart], watermark: int | None) -> list[str]:
+        """Those of the parts that have grown so much that folding them pays."""
+        found = []
+        for part in parts:
+            growth = self._growth.get(part.name, Growth())
+            grown = growth.commits >= _COMMITS and growth.rows >= max(growth.folded, _ROWS)
+            if grown and (part.lasts is None or growth.is_older(part.lasts, watermark)):
+                found.append(part.name)
+        return found
 
     def is_scattered(self) -> bool:
         """Whether it lies in so many small files that putting them together pays."""
@@ -233,19 +237,23 @@ class StateTable:
     def _count(self, what: str) -> int:
         return 0 if self._table is None else self._table.count(what)
 
-    def _committed(self, parts: Iterable[str], folded: bool) -> None:
+    def _committed(self, parts: Iterable[str], position: Position) -> None:
         assert self._table is not None
         self._table.refresh()
         for part in parts:
-            self._grow(part, self._table.added_rows(part), folded)
+            self._grow(part, self._table.added_rows(part), position)
 
-    def _grow(self, part: str, rows: int, folded: bool) -> None:
+    def _grow(self, part: str, rows: int, position: Position) -> None:
         had = self._growth.get(part, Growth())
-        if folded:
-            self._growth[part] = Growth(folded=rows)
+        if position.folded:
+            self._growth[part] = Growth(folded=rows, since=position.after)
         elif rows:
-            self._growth[part] = replace(
-                had, rows=had.rows + rows, commits=had.commits + 1, loose=had.loose + 1
+            self._growth[part] = Growth(
+                folded=had.folded,
+                rows=had.rows + rows,
+                commits=had.commits + 1,
+                loose=had.loose + 1,
+                since=position.after if had.since is None else had.since,
             )
 
     def _rows(self, spark: SparkSession, parts: Mapping[str, str], few: bool) -> DataFrame:
