@@ -113,7 +113,7 @@ class Batches:
     def _step(self, spark: SparkSession, position: Position) -> Iterator[MicroBatch]:
         scheduler = spark._jsc.sc().dagScheduler()
         jobs = scheduler.numTotalJobs()
-        step = MicroBatch(self._work, spark, position)
+        step = MicroBatch(self._work, spark, position, self._partitions)
         try:
             yield step
         finally:

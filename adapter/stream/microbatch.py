@@ -23,7 +23,7 @@ from .position import Position
 from .progress import Figures
 from .rows import Counted, Judged, Kept, Meter, counted, counting, judge
 from .schema import schema_of_parts
-from .session import show
+from .session import show, spread
 from .sink import Sink
 from .sources import split
 from .state import StateTable
@@ -54,13 +54,15 @@ class MicroBatch:
         work: what is carried out.
         spark: the session it runs in; views of this step are made there.
         position: the step. Its watermark `before` is set; so is `after`, where there is no input.
+        partitions: into how many pieces few rows are shuffled.
     """
 
-    def __init__(self, work: Work, spark: SparkSession, position: Position) -> None:
+    def __init__(self, work: Work, spark: SparkSession, position: Position, partitions: int) -> None:
         self.position = position
         self.figures = Figures()
         self._work = work
         self._spark = spark
+        self._partitions = partitions
         self._kept = Kept()
 
     def take_in(self, batch: DataFrame, watermark: Watermark) -> Watermark:
@@ -158,6 +160,7 @@ class MicroBatch:
             return
         with self.figures.timed("fold"):
             if grown:
+                spread(self._spark, self._partitions, state.rows)
                 self._show_clock()
                 state.show(self._spark)
                 self.position = replace(self.position, folded=True)
@@ -239,6 +242,8 @@ class MicroBatch:
             null_time_rows=self.position.null_time_rows + null_times,
         )
         state = self._work.state
+        rows = sum(each.live_rows for each in judged)
+        spread(self._spark, self._partitions, rows)
         with self.figures.timed("state"):
             if not state.exists:
                 state.create(self._spark, self._schema_of_state(), self._work.program.signature)
@@ -247,7 +252,7 @@ class MicroBatch:
             for step in level.ingest:
                 self._show(step, is_empty)
             parts = {part.name: _text(part, is_empty) for part in level.parts}
-        self._commit(parts, few=sum(rows.live_rows for rows in judged) <= _FEW_ROWS)
+        self._commit(parts, few=rows <= _FEW_ROWS)
 
     def _commit(self, parts: Mapping[str, str], few: bool) -> None:
         with self.figures.timed("commit_state"):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_ROWS_OF_A_TASK = 500_000
+
 
 def working_session(spark: SparkSession) -> SparkSession:
     """A session with the same settings, views and functions, whose own changes stay in it."""
@@ -32,14 +34,28 @@ def prepare(session: SparkSession, partitions: int) -> None:
     settings = {
         # Plans each query once, instead of once per shuffle: measured 19 jobs against 5, and 1.7 x the time.
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": str(partitions),
         # The rows of a micro-batch are kept, so their size is known; state is read past them, not shuffled.
         "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
         # What is kept is read once or twice and let go: trying out encodings on each column doesn't pay.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
+        # Some 500,000 rows: the hash table of a task stays small, and fits beside what is kept.
+        "spark.sql.files.maxPartitionBytes": "8m",
     }
     for key, value in settings.items():
         session.conf.set(key, value)
+    spread(session, partitions, 0)
+
+
+def spread(session: SparkSession, partitions: int, rows: int) -> None:
+    """Set into how many pieces rows are shuffled.
+
+    Args:
+        session: of the micro-batch.
+        partitions: for few rows.
+        rows: how many there are.
+    """
+    wanted = max(partitions, rows // _ROWS_OF_A_TASK)
+    session.conf.set("spark.sql.shuffle.partitions", str(wanted))
 
 
 def show(rows: DataFrame, view: str) -> None:
