@@ -5,6 +5,9 @@ with count(*), sum and an exact count(distinct device). First a history of `--hi
 as one micro-batch, then `--batches` micro-batches of `--rows` rows each.
 
     python bench/micro_batch.py --history 5000000 --rows 1000 --batches 30
+
+`--tumble` and `--native` do the same for a 1-minute tumble of count(*) and sum: ours, and Structured
+Streaming's own, into the same kind of table.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ def main() -> None:
     arguments.add_argument("--memory", default="2g")
     arguments.add_argument("--conf", action="append", default=[], help="key=value, for Spark")
     arguments.add_argument("--json", action="store_true", help="print figures of each micro-batch")
-    arguments.add_argument("--native", action="store_true", help="Spark's own tumble in place of ours")
+    arguments.add_argument("--tumble", action="store_true", help="a 1-minute tumble in place of the cumulate")
+    arguments.add_argument("--native", action="store_true", help="the same tumble by Spark's own operator")
     options = arguments.parse_args()
     root = Path(options.root)
     shutil.rmtree(root, ignore_errors=True)
