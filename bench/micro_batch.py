@@ -98,10 +98,11 @@ def write(rows: Any, folder: Path) -> None:
 
 
 def ours(spark: Any, environment: Any, options: argparse.Namespace, root: Path) -> list[dict[str, Any]]:
-    window = window_arguments.make("cumulate", "ts", "1 minute", "1 day")
+    window, devices = window_arguments.make("cumulate", "ts", "1 minute", "1 day"), "count(distinct device)"
+    if options.tumble:
+        window, devices = window_arguments.make("tumble", "ts", "1 minute"), "cast(null as bigint)"
     query = f"""
-        select window_start, window_end, page, count(*) as views, sum(v) as total,
-          count(distinct device) as devices
+        select window_start, window_end, page, count(*) as views, sum(v) as total, {devices} as devices
         from {expansion.expand("events", window)} group by window_start, window_end, page
     """
     program = generate.program(planner.plan(query))
