@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from .aggregate_stage import EVENT_TIME, EXPIRES_AT, GROUPING_ID, SLICE_END, WINDOW_START
-from .aggregates import DISTINCT, MERGEABLE, Aggregate
 from .closing import Closing, window_columns
 from .emission import Emission
-from .plan import AggregateStage, DistinctSet, Metric
+from .metric_columns import CENTER, MetricColumns
+from .plan import AggregateStage, DistinctSet
 from .program import StatePart, Step
 from .windows import quote
-
-_CENTER = "center"
 
 
 class SlicedStage:
@@ -28,7 +26,7 @@ class SlicedStage:
     def __init__(self, stage: AggregateStage, emission: Emission) -> None:
         self.stage, self.window = stage, stage.window
         self.closing = Closing(stage.window, emission)
-        self.metrics = [_MetricColumns(metric) for metric in stage.metrics]
+        self.metrics = [MetricColumns(metric) for metric in stage.metrics]
         self.plain = [metric for metric in self.metrics if metric.metric.distinct_set is None]
         keys = [quote(key.name) for key in stage.keys]
         self.group_keys = keys
@@ -129,7 +127,7 @@ class SlicedStage:
 
     # -- distinct values ---------------------------------------------------------------------------
 
-    def _distinct_metrics(self) -> list[_MetricColumns]:
+    def _distinct_metrics(self) -> list[MetricColumns]:
         return [metric for metric in self.metrics if metric.metric.distinct_set is not None]
 
     def _part(self, members: DistinctSet) -> str:
@@ -308,14 +306,14 @@ class SlicedStage:
         return [name for metric in self.kept_metrics for name in metric.columns()]
 
     def _lifted(
-        self, relation: str, keys: Sequence[str], metrics: Sequence[_MetricColumns], order: str = ""
+        self, relation: str, keys: Sequence[str], metrics: Sequence[MetricColumns], order: str = ""
     ) -> str:
         """`relation` with the columns that can be merged."""
         if not any(metric.aggregate.lift for metric in metrics):
             return relation
         over = f"over (partition by {', '.join(keys)}{order})" if keys else f"over ({order.strip()})"
         centers = [
-            f"first_value({quote(metric.column('mean'))}, true) {over} as {quote(metric.column(_CENTER))}"
+            f"first_value({quote(metric.column('mean'))}, true) {over} as {quote(metric.column(CENTER))}"
             for metric in metrics
             if metric.aggregate.needs_center
         ]
@@ -323,7 +321,7 @@ class SlicedStage:
         return f"(select *, {', '.join(lifts)} from (select *, {', '.join(centers)} from {relation}))"
 
     def _merged(
-        self, relation: str, keys: Sequence[str], metrics: Sequence[_MetricColumns] | None = None
+        self, relation: str, keys: Sequence[str], metrics: Sequence[MetricColumns] | None = None
     ) -> str:
         """State rows with equal keys made into one, in state columns."""
         if metrics is None:
@@ -401,7 +399,7 @@ class SlicedStage:
         listed = "\nunion all\n".join(branches)
         return f"select {', '.join([*keys, *made])}\nfrom (\n{listed}\n)\ngroup by {', '.join(keys)}"
 
-    def _with_missing(self, relation: str, keys: Sequence[str], present: Sequence[_MetricColumns]) -> str:
+    def _with_missing(self, relation: str, keys: Sequence[str], present: Sequence[MetricColumns]) -> str:
         columns = [
             quote(name) if metric in present else f"null as {quote(name)}"
             for metric in self.metrics
@@ -409,7 +407,7 @@ class SlicedStage:
         ]
         return f"select {', '.join([*keys, *columns])} from {relation}"
 
-    def _counted(self, members: DistinctSet, metrics: Sequence[_MetricColumns], clock: bool) -> str:
+    def _counted(self, members: DistinctSet, metrics: Sequence[MetricColumns], clock: bool) -> str:
         """The values of each window, counted."""
         flags, values = self._flags(members), self._values(members)
         columns = ", ".join([*self.keys, *values, *flags])
@@ -472,65 +470,3 @@ class SlicedStage:
     @staticmethod
     def _unioned(branches: Sequence[str]) -> str:
         return "\nunion all\n".join(branches)
-
-
-class _MetricColumns:
-    """The state columns of one metric, with names in the place of the table's placeholders."""
-
-    def __init__(self, metric: Metric) -> None:
-        self.metric = metric
-        kinds = MERGEABLE if metric.distinct_set is None else DISTINCT
-        self.aggregate: Aggregate = kinds[metric.function]
-
-    def column(self, suffix: str) -> str:
-        """The name of a state column: the metric's own where there is one."""
-        return self.metric.name if suffix == "value" else f"{self.metric.name}_{suffix}"
-
-    def columns(self) -> list[str]:
-        """The names of its state columns."""
-        return [self.column(suffix) for suffix in self.aggregate.make]
-
-    def make(self, sign: str = "sign") -> dict[str, str]:
-        """State column → aggregate over rows."""
-        arguments = ["*" if name == "*" else quote(name) for name in self.metric.arguments]
-        condition = self.metric.filter if self.metric.distinct_set is None else None
-        where = f" filter (where {quote(condition)})" if condition else ""
-        words = {"args": ", ".join(arguments), "filter": where, "sign": sign}
-        return {
-            self.column(suffix): text.format(*arguments, **words)
-            for suffix, text in self.aggregate.make.items()
-        }
-
-    def _named(self, text: str, lifted: bool) -> str:
-        suffixes = self.aggregate.lift if lifted and self.aggregate.lift else self.aggregate.make
-        names = {
-            suffix: quote(self._lifted_name(suffix) if lifted else self.column(suffix)) for suffix in suffixes
-        }
-        return text.format(**names, **({_CENTER: quote(self.column(_CENTER))} if not lifted else {}))
-
-    def _lifted_name(self, suffix: str) -> str:
-        return self.column(f"lifted_{suffix}" if self.aggregate.lift else suffix)
-
-    def lift(self) -> dict[str, str]:
-        """Lifted column → expression over state columns; none where state columns merge as they are."""
-        return {
-            self._lifted_name(suffix): self._named(text, False)
-            for suffix, text in self.aggregate.lift.items()
-        }
-
-    def merge(self) -> dict[str, str]:
-        """Lifted column → aggregate over rows of state."""
-        return {
-            self._lifted_name(suffix): self._named(text, True)
-            for suffix, text in self.aggregate.merge.items()
-        }
-
-    def lower(self) -> dict[str, str]:
-        """State column → expression over merged lifted columns."""
-        if not self.aggregate.lower:
-            return {name: quote(name) for name in self.columns()}
-        return {self.column(suffix): self._named(text, True) for suffix, text in self.aggregate.lower.items()}
-
-    def finish(self) -> str:
-        """The metric's value from its state columns."""
-        return self._named(self.aggregate.finish, False)
