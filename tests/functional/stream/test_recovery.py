@@ -105,7 +105,7 @@ def test_a_crash_between_the_commits_is_made_good(counts: Stream, monkeypatch: p
         raise RuntimeError("crash")
 
     with monkeypatch.context() as patched:
-        patched.setattr(AppendSink, "append", crash)
+        patched.setattr(AppendSink, "put", crash)
         with pytest.raises(StreamError, match="crash"):
             counts.run()
     assert counts.rows() == []
@@ -122,7 +122,7 @@ def test_a_crash_in_flush_is_made_good(counts: Stream, monkeypatch: pytest.Monke
         raise RuntimeError("crash")
 
     with monkeypatch.context() as patched:
-        patched.setattr(AppendSink, "append", crash)
+        patched.setattr(AppendSink, "put", crash)
         with pytest.raises(StreamError, match="crash"):
             counts.flush()
     assert len(counts.rows()) == 1

@@ -28,7 +28,7 @@ from .programs import MINUTE, SECOND
 POINTS: dict[str, tuple[Any, str, str]] = {
     "before state": (state.StateTable, "append", "before"),
     "after state": (state.StateTable, "append", "after"),
-    "after table": (AppendSink, "append", "after"),
+    "after table": (AppendSink, "put", "after"),
     "after fold": (state.StateTable, "fold", "after"),
     "after compaction": (state.StateTable, "compact", "after"),
 }
