@@ -14,5 +14,5 @@ select
     carrier,
     count(*) filter (where not cancelled) as departures,
     count(distinct tailnum) filter (where not cancelled) as aircraft
-from {{ tumble(source('example', 'flights'), 'departed_at', '7 days', offset='4 days') }}
+from {{ tumble(source('example', 'flight_thirds'), 'departed_at', '7 days', offset='4 days') }}
 group by window_start, window_end, carrier
