@@ -27,8 +27,9 @@ WORKING_DAYS = """
     select tailnum, window_start, last_departed_at, window_end
     from {{ ref('aircraft_working_days') }}
     where
-        tailnum in ('N722MQ', 'N723MQ', 'N725MQ', 'N736MQ')
-        and window_start between timestamp '2013-02-04' and timestamp '2013-02-08'
+        tailnum in ('N723MQ', 'N725MQ', 'N736MQ')
+        and window_start >= timestamp '2013-02-04'
+        and window_end <= timestamp '2013-02-08 12:00'
     order by tailnum, window_start
 """
 
@@ -36,9 +37,9 @@ DEPARTURES = """
     select tailnum, departed_at
     from {{ ref('flights') }}
     where
-        tailnum in ('N722MQ', 'N723MQ', 'N725MQ', 'N736MQ')
+        tailnum in ('N723MQ', 'N725MQ', 'N736MQ')
         and not cancelled
-        and departed_at between timestamp '2013-02-04' and timestamp '2013-02-09'
+        and departed_at between timestamp '2013-02-04' and timestamp '2013-02-08'
     order by tailnum, departed_at
 """
 
@@ -130,7 +131,7 @@ def working_days(windows: list[dict[str, Any]], departures: list[dict[str, Any]]
         .encode(x=days("departed_at"), y=tailnum)
     )
     layers: alt.LayerChart = gaps + worked + dots
-    return layers.properties(width=720, height=130)
+    return layers.properties(width=720, height=100)
 
 
 def places(ranked: list[dict[str, Any]]) -> alt.LayerChart:
@@ -139,9 +140,15 @@ def places(ranked: list[dict[str, Any]]) -> alt.LayerChart:
         {**row, "label": f"{row['tailnum']} ({row['carrier']}) {row['departures']}"} for row in ranked
     ]
     shared = alt.Chart(alt.Data(values=labelled)).encode(
-        x=days("window_end", "%H:%M", values=sorted({row["window_end"] for row in ranked})),
+        x=alt.X(
+            "window_end:T",
+            scale=alt.Scale(type="utc", padding=60),
+            axis=alt.Axis(format="%H:%M", title=None, values=sorted({row["window_end"] for row in ranked})),
+        ),
         y=alt.Y(
-            "place:Q", scale=alt.Scale(reverse=True, domain=[0.5, 10.5]), axis=alt.Axis(values=[1, 5, 10])
+            "place:Q",
+            scale=alt.Scale(reverse=True, domain=[0.5, 10.5]),
+            axis=alt.Axis(values=list(range(1, 11)), grid=False),
         ),
     )
     lines = shared.mark_line(color=GREEN, opacity=0.5).encode(detail="tailnum:N")
