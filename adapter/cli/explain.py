@@ -10,12 +10,17 @@ from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
+from rich.text import Text
 
 from .. import streaming
 from ..query import generate, intervals
+from ..query.emission import Emission
 from ..query.errors import QueryError
-from ..query.plan import AggregateStage, Plan, RowsStage
+from ..query.plan import AggregateStage, Metric, Plan, RowsStage
 from ..query.program import Program
+from ..query.ranks import Top
+from ..query.windows import Window
+from ..stream_config import StreamConfig
 from .project import ProjectError
 
 
@@ -37,7 +42,12 @@ def as_json(node: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "model": node["name"],
         "materialized": node["config"]["materialized"],
-        "plan": {**asdict(plan), "stages": stages},
+        "settings": asdict(streaming.config(node)),
+        "plan": {
+            **asdict(plan),
+            "stages": stages,
+            "unique": None if plan.unique is None else sorted(plan.unique),
+        },
         "program": asdict(program),
     }
 
@@ -48,54 +58,126 @@ def print_plan(node: Mapping[str, Any]) -> None:
     settings = streaming.config(node)
     console = Console()
     console.print(f"[bold]{node['name']}[/bold]  {node['config']['materialized']}  → {node['relation_name']}")
-    watermark = intervals.format(settings.watermark)
-    console.print(_streams(plan, watermark))
+    console.print(_streams(plan, settings))
     if plan.static:
         console.print(f"Read afresh at each micro-batch: {', '.join(plan.static)}")
     for stage in plan.stages:
         console.print(_stage(stage))
-    if not plan.stages:
+    if plan.stages:
+        console.print(_results(settings.emission))
+    else:
         console.print("No state: the query works row by row.")
+    for sentence in _table(node, program, settings):
+        console.print(sentence, markup=False)
     for title, text in _texts(program):
         console.print(Panel(Syntax(_pretty(text), "sql", word_wrap=True), title=title, title_align="left"))
 
 
-def _streams(plan: Plan, watermark: str) -> Table:
+def _streams(plan: Plan, settings: StreamConfig) -> Table:
     table = Table(title="Streams", title_justify="left")
     for heading in ("relation", "columns read", "event time", "watermark"):
         table.add_column(heading)
+    watermark = f"newest − {intervals.format(settings.watermark)}"
+    if len(plan.streams) > 1:
+        watermark += ", of the slowest stream"
+        if settings.idle_timeout is not None:
+            watermark += f" with rows in the last {intervals.format(settings.idle_timeout)}"
     for stream in plan.streams:
         columns = "all" if stream.columns is None else "those the query names"
-        table.add_row(stream.relation, columns, stream.event_time or "computed", f"newest − {watermark}")
+        table.add_row(stream.relation, columns, stream.event_time or "computed", watermark)
     return table
 
 
 def _stage(stage: AggregateStage | RowsStage) -> RenderableType:
+    title = f"{stage.name}: {stage.window}"
     if isinstance(stage, RowsStage):
-        body: RenderableType = f"Keeps the rows of open windows: {stage.reason}."
-        return Panel(body, title=f"{stage.name}: {stage.window}", title_align="left")
+        kept = f"Keeps the rows of open windows: {stage.reason}."
+        lines = [kept, *([_top(stage.top)] if stage.top else []), *_bounds(stage.window)]
+        return Panel(Group(*map(Text, lines)), title=title, title_align="left")
     keys = ", ".join(key.sql for key in stage.keys) or "none"
-    parts: list[RenderableType] = [f"Keys: {keys}"]
+    parts: list[RenderableType] = [Text(f"Keys: {keys}")]
     if stage.grouping_sets is not None:
-        parts.append(
-            "Grouping sets: " + ", ".join(f"({', '.join(members)})" for members in stage.grouping_sets)
-        )
+        sets = ", ".join(f"({', '.join(members)})" for members in stage.grouping_sets)
+        parts.append(Text(f"Grouping sets: {sets}"))
     metrics = Table("metric", "kept in", "how")
     for metric in stage.metrics:
-        how = "partial aggregates per slice"
-        if metric.distinct_set:
-            how = (
-                "first sights per window"
-                if stage.window.grows
-                else "sights per slice, counted when a window closes"
-            )
-            how = f"{how}: {metric.distinct_set}"
-        metrics.add_row(metric.sql, metric.name, how)
-    parts.append(metrics)
-    parts.append(
-        f"Slices of {intervals.format(stage.window.slice)}; a window closes every {intervals.format(stage.window.step)}."
-    )
-    return Panel(Group(*parts), title=f"{stage.name}: {stage.window}", title_align="left")
+        metrics.add_row(Text(metric.sql), metric.name, _how(metric, stage.window))
+    return Panel(Group(*parts, metrics, *map(Text, _bounds(stage.window))), title=title, title_align="left")
+
+
+def _how(metric: Metric, window: Window) -> str:
+    of = "session" if window.kind == "session" else "slice"
+    if not metric.distinct_set:
+        return f"partial aggregates per {of}"
+    if window.kind == "cumulate":
+        return f"first sights per window: {metric.distinct_set}"
+    when = "at each step" if window.grows else "when a window closes"
+    return f"sights per {of}, counted {when}: {metric.distinct_set}"
+
+
+def _top(top: Top) -> str:
+    """Which of a window's rows are kept."""
+
+    def named(text: str) -> str:
+        return text.replace("`row`.", "").replace("`", "")
+
+    of_each = f" of each {', '.join(map(named, top.partition))}" if top.partition else ""
+    return f"Only the first {top.rows}{of_each} by {top.function}() are kept in a slice; no other row can be in the ranking."
+
+
+def _bounds(window: Window) -> Iterator[str]:
+    """How windows are cut, in sentences."""
+    if not window.merges:
+        yield f"Slices of {intervals.format(window.slice)}; a window closes every {intervals.format(window.step)}."
+    else:
+        of = f"each {', '.join(window.partition_by)}" if window.partition_by else "all rows together"
+        yield (
+            f"Sessions of {of}, ended by {intervals.format(window.size)} without rows. Their bounds are found in the "
+            "rows of a micro-batch and in the sessions that are open in the state."
+        )
+    if window.kind == "dynamic_cumulate":
+        yield (
+            f"A result at each step of {intervals.format(window.step)}, the last one at the first step at or after the "
+            "session's end."
+        )
+    if window.emit == "on_change":
+        yield "A key has results only at steps in which it had new rows."
+    if window.time_zone:
+        yield f"Windows are cut on the clock of {window.time_zone}; the watermark is an instant."
+
+
+def _results(emission: Emission) -> Table:
+    """The logical times of a window's results."""
+
+    def at(offset: int) -> str:
+        length = intervals.format(abs(offset))
+        return "its end" if not offset else f"its end {'−' if offset < 0 else '+'} {length}"
+
+    table = Table(title="Results of a window", title_justify="left")
+    for heading in ("when the watermark is at", "result"):
+        table.add_column(heading)
+    if emission.first is not None:
+        again = f", then every {intervals.format(emission.update)}" if emission.update else ""
+        table.add_row(f"{at(emission.first)}{again}", "early, if the window has rows")
+    if emission.late_updates:
+        table.add_row(at(emission.complete), "complete")
+        table.add_row(f"up to {at(emission.last)}", "updated by late rows; then the state is cleared")
+    else:
+        table.add_row(at(emission.complete), "complete; the state is cleared, later rows are dropped")
+    return table
+
+
+def _table(node: Mapping[str, Any], program: Program, settings: StreamConfig) -> Iterator[str]:
+    """How rows come into the model's table, in sentences."""
+    if program.upsert is None:
+        yield "Output mode append: rows are added and never change."
+    else:
+        yield (
+            f"Output mode upsert: one row per {', '.join(program.upsert.key)}; what changes in a micro-batch is merged "
+            "in one commit."
+        )
+    if settings.changelog:
+        yield f"Every change is also appended to {node['relation_name']}__changes."
 
 
 def _texts(program: Program) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,68 @@
+"""The SQL in the guides: each query plans, with the configs it stands with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jinja2 import Environment
+
+from dbt.adapters.spark_streaming import stream_config
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments, windows
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```sql\n(.*?)^```", re.DOTALL | re.MULTILINE)
+NUMBER_OF_LENGTHS = {"tumble": 1, "session": 1}
+
+
+def examples() -> Iterator[Any]:
+    """Every query over a window function or a stream in README and docs/."""
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for number, block in enumerate(BLOCK.findall(page.read_text()), 1):
+            macros = "|".join((*windows.KINDS, windows.STREAM))
+            if re.search(r"\bselect\b", block) and re.search(rf"{{{{ ({macros})\(", block):
+                yield pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
+
+
+def compiled(block: str) -> tuple[str, dict[str, Any]]:
+    """An example as dbt would compile it, and its config."""
+    config: dict[str, Any] = {}
+
+    def window(kind: str) -> Any:
+        def macro(relation: str, time_col: str, *lengths: str, **options: Any) -> str:
+            count = NUMBER_OF_LENGTHS.get(kind, 2)
+            named = dict(zip(["partition_by"], lengths[count:], strict=False))
+            return expansion.expand(
+                relation, window_arguments.make(kind, time_col, *lengths[:count], **named, **options)
+            )
+
+        return macro
+
+    macros = {kind: window(kind) for kind in windows.KINDS}
+    text = (
+        Environment()
+        .from_string(block)
+        .render(
+            **macros,
+            stream=expansion.expand_stream,
+            config=lambda **given: config.update(given) or "",
+            ref=lambda *names: f"example.{names[-1]}",
+            source=lambda schema, name: f"{schema}.{name}",
+            project_name="spark_streaming",
+        )
+    )
+    return text, config
+
+
+@pytest.mark.parametrize("block", list(examples()))
+def test_examples_plan(block: str) -> None:
+    text, config = compiled(block)
+    found = planner.plan(text)
+    materialized = config.pop("materialized", "streaming_table")
+    if materialized in stream_config.MATERIALIZATIONS:
+        assert found.shape[materialized]
+        settings = stream_config.read(config, frozenset({"event_time"}))
+        generate.program(found, settings.emission, settings.upsert)

@@ -1,0 +1,135 @@
+"""What `dbt-stream explain` says of a model."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.cli import explain
+from dbt.adapters.spark_streaming.query import expansion, window_arguments
+
+
+def window(kind: str, *lengths: str, relation: str = "raw.bid", **options: Any) -> str:
+    return expansion.expand(relation, window_arguments.make(kind, "ts", *lengths, **options))
+
+
+def counted(rows: str, by: str = "channel") -> str:
+    return (
+        "select window_start, window_end, channel, count(*) as n, count(distinct url) as urls "
+        f"from {rows} group by window_start, window_end, {by}"
+    )
+
+
+TUMBLE = window("tumble", "10 minutes")
+
+
+def node(text: str, **config: Any) -> dict[str, Any]:
+    return {
+        "name": "bids",
+        "relation_name": "shop.bids",
+        "compiled_code": text,
+        "config": {"materialized": "streaming_table", **config},
+    }
+
+
+@pytest.fixture
+def explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The sentences before the SQL, without frames and line breaks."""
+    monkeypatch.setenv("COLUMNS", "250")
+
+    def run(text: str, **config: Any) -> str:
+        explain.print_plan(node(text, **config))
+        return " ".join(re.sub(r"[│┃╭╮╰╯─━┏┓┗┛┡┩┳╇]", " ", capsys.readouterr().out).split())
+
+    return run
+
+
+def test_fixed_windows(explained: Any) -> None:
+    found = explained(counted(TUMBLE))
+    assert "stage_1: tumble(ts, 10 minutes)" in found
+    assert "Slices of 10 minutes; a window closes every 10 minutes." in found
+    assert "its end complete; the state is cleared, later rows are dropped" in found
+    assert "Output mode append: rows are added and never change." in found
+    assert "__changes" not in found
+
+
+def test_sessions_have_no_slices(explained: Any) -> None:
+    found = explained(counted(window("session", "30 minutes", partition_by=["channel"])))
+    assert "Sessions of each channel, ended by 30 minutes without rows. Their bounds are found in" in found
+    assert "partial aggregates per session" in found
+    assert "sights per session, counted when a window closes: distinct_url" in found
+    assert "Slices" not in found
+
+
+def test_dynamic_cumulate_has_steps(explained: Any) -> None:
+    rows = window("dynamic_cumulate", "5 minutes", "30 minutes", partition_by=["channel"])
+    found = explained(counted(rows))
+    assert "Sessions of each channel, ended by 30 minutes without rows." in found
+    assert "A result at each step of 5 minutes, the last one at the first step at or after" in found
+    assert "sights per slice, counted at each step: distinct_url" in found
+
+
+def test_a_zone_and_silent_steps(explained: Any) -> None:
+    rows = window("cumulate", "1 hour", "1 day", emit="on_change", time_zone="Europe/Berlin")
+    found = explained(counted(rows))
+    assert "Windows are cut on the clock of Europe/Berlin; the watermark is an instant." in found
+    assert "A key has results only at steps in which it had new rows." in found
+
+
+def test_grouping_sets(explained: Any) -> None:
+    found = explained(counted(TUMBLE, "rollup(channel)"))
+    assert "Grouping sets: (channel), ()" in found
+
+
+def test_the_rows_that_can_rank(explained: Any) -> None:
+    found = explained(
+        f"""select * from (select *, row_number() over (
+        partition by window_start, window_end, channel order by price desc) as rn from {TUMBLE}) where rn <= 3"""
+    )
+    assert "Keeps the rows of open windows: row_number() over rows." in found
+    assert "Only the first 3 of each channel by row_number() are kept in a slice" in found
+
+
+def test_results_that_change(explained: Any) -> None:
+    found = explained(
+        counted(TUMBLE),
+        first_result_offset="-5 minutes",
+        update_rate="1 minute",
+        complete_result_offset="2 minutes",
+        late_updates=True,
+        last_result_offset="1 hour",
+        changelog=True,
+    )
+    assert (
+        "its end − 5 minutes, then every 1 minute early, if the window has rows "
+        "its end + 2 minutes complete "
+        "up to its end + 1 hour updated by late rows; then the state is cleared"
+    ) in found
+    assert "Output mode upsert: one row per channel, window_end; what changes in a micro-batch" in found
+    assert "Every change is also appended to shop.bids__changes." in found
+
+
+def test_two_streams(explained: Any) -> None:
+    text = f"""select a.window_start, a.window_end, a.n, b.n as m from
+        ({counted(TUMBLE)}) as a join ({counted(window("tumble", "10 minutes", relation="raw.auction"))}) as b
+        on a.window_start = b.window_start and a.window_end = b.window_end and a.channel = b.channel"""
+    assert "newest − 0 seconds, of the slowest stream" in explained(text)
+    assert "of the slowest stream with rows in the last 10 minutes" in explained(
+        text, idle_timeout="10 minutes"
+    )
+
+
+def test_rows_that_pass_through(explained: Any) -> None:
+    found = explained(f"select * from {TUMBLE}")
+    assert "No state: the query works row by row. Output mode append" in found
+    assert "Results of a window" not in found
+
+
+def test_as_json() -> None:
+    found = json.loads(json.dumps(explain.as_json(node(counted(TUMBLE), first_result_offset="-5 minutes"))))
+    assert found["settings"]["emission"]["first"] == -300_000_000
+    assert found["plan"]["unique"] == ["stage_1.channel", "window_end"]
+    assert found["program"]["upsert"]["key"] == ["channel", "window_end"]
