@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from sqlglot import exp, transforms
+from sqlglot import exp
 
 from . import ctes, identity, marks, ranks, windows
 from .aggregate_stage import (
@@ -69,10 +69,7 @@ def reads_windows(text: str) -> bool:
 
 class _Planner:
     def __init__(self, text: str) -> None:
-        self.tree = ctes.inline(parse(text))
-        for select in list(self.tree.find_all(exp.Select)):
-            if select.args.get("qualify"):
-                transforms.eliminate_qualify(select)
+        self.tree = ranks.without_qualify(ctes.inline(parse(text)))
         marks.mark_streams(self.tree)
         self.static: dict[str, None] = {}
         self.streams: dict[str, Stream] = {}
@@ -371,7 +368,8 @@ class _Planner:
         for name, rank in ranks.ranks(select).items():
             over = select.find_ancestor(exp.Select)
             if over is not None and name in ranks.bounds(over):
-                self.ranks.setdefault(sql(rank))
+                # As it was at first sight: ties are broken in it later.
+                self.ranks.setdefault(rank.meta.setdefault("text", sql(rank)))
 
     def _check_same_windows(self, select: exp.Select) -> None:
         """Passes joins of windows that are cut alike, as Flink wants them: others never match, or only here
@@ -500,12 +498,22 @@ def _free_stars(tree: exp.Query) -> str:
         select = parent if isinstance(parent, exp.Select) else None
         if select is not None and (marks.window_of(select) or marks.marked_as_stream(select)):
             continue
-        if select is not None and _is_input_of_window(select):
+        if (select is not None and _is_input_of_window(select)) or _is_printed(holder):
             continue
         if select is None or select.args.get("distinct") or isinstance(select.parent, exp.SetOperation):
             return "all"
         found = "plain"
     return found
+
+
+def _is_printed(node: exp.Expr) -> bool:
+    """Whether a node is of the text that a window macro prints around its relation."""
+    select = node.find_ancestor(exp.Select)
+    while select is not None and not _is_input_of_window(select):
+        if marks.window_of(select):
+            return True
+        select = select.find_ancestor(exp.Select)
+    return False
 
 
 def _is_input_of_window(select: exp.Select) -> bool:

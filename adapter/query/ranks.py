@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlglot import exp
+from sqlglot import exp, transforms
 
 from .dialect import from_clause, function_name, sql
 from .errors import QueryError
@@ -29,6 +29,27 @@ class Top:
     order: str
     rows: int
     """Of a group, or places where rows may share one."""
+
+
+def without_qualify(tree: exp.Query) -> exp.Query:
+    """A tree with QUALIFY written as WHERE over a subquery. Changes the tree it is given."""
+    for select in list(tree.find_all(exp.Select)):
+        if not select.args.get("qualify"):
+            continue
+        had = set(select.named_selects)
+        made = transforms.eliminate_qualify(select.copy())
+        inner = made.find(exp.Subquery)
+        assert inner is not None
+        helpers = [name for name in inner.this.named_selects if name not in had]
+        if select.is_star:
+            # What the filter compares with isn't among the columns.
+            star = exp.Star(except_=[exp.to_identifier(name) for name in helpers]) if helpers else exp.Star()
+            made.set("expressions", [star])
+        if select is tree:
+            tree = made  # type: ignore[assignment]
+        else:
+            select.replace(made)
+    return tree
 
 
 def ranks(select: exp.Expr) -> dict[str, exp.Window]:
@@ -85,6 +106,11 @@ def _ranks_below(select: exp.Expr) -> frozenset[str]:
 
 
 def _bound(test: exp.Expr) -> tuple[str, int] | None:
+    if isinstance(test, exp.Or):
+        sides = [_bound(side.unnest()) for side in test.flatten()]
+        found = [side for side in sides if side is not None]
+        same = len(found) == len(sides) and len({name for name, _ in found}) == 1
+        return max(found) if same else None
     if isinstance(test, exp.Between) and isinstance(test.this, exp.Column):
         high = _number(test.args["high"])
         return None if high is None else (test.this.name.lower(), high)
@@ -134,12 +160,13 @@ def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:
                 copy = ordered.copy()
                 copy.set("this", exp.maybe_parse(text, dialect="spark"))
                 order.append(sql(copy))
+        if isinstance(rank.this, exp.RowNumber):
+            # Ties go by the select list (`ties`).
+            items = [item for item in select.expressions if not item.find(exp.Window)]
+            texts = ["`row`" if item.is_star else _of_row(item.unalias(), sources) for item in items]
+            order.append(f"struct({', '.join(text for text in texts if text)})")
     except _WindowColumn:
         return None
-    if isinstance(rank.this, exp.RowNumber):
-        order.append("`row`")
-        if not any(item.is_star for item in select.expressions):
-            return None  # ties go by the select list, which isn't the row
     return Top(function_name(rank.this), tuple(key for key in partition if key), ", ".join(order), rows)
 
 

@@ -54,8 +54,8 @@ def _sessions(plan: Plan, pieces: Sequence[SlicedStage | KeptRows]) -> Upsert:
     piece = pieces[0]
     if len(pieces) > 1 or not isinstance(piece, SessionStage) or plan.ranks:
         raise QueryError(
-            f"{piece.window.kind}() with results that change is supported for GROUP BY alone; put joins and ranks over "
-            "it into a model of their own."
+            f"{piece.window.kind}() with results that change is supported for a GROUP BY whose aggregates are kept as "
+            "partial state; put joins, ranks and other aggregates over it into a model of their own."
         )
     stage = piece.stage
     if len(stage.session_keys) < len(piece.window.partition_by):

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+_BROKEN = "ties_broken"
+
 
 def break_ties(select: exp.Select) -> None:
     """Adds the select list to the ORDER BY of each ROW_NUMBER in it. Changes the tree it is given."""
     items = [item for item in select.expressions if not item.find(exp.Window)]
-    if not items:
+    if not items or select.meta.get(_BROKEN):
         return
+    select.meta[_BROKEN] = True
     for window in select.find_all(exp.Window):
         order = window.args.get("order")
         if isinstance(window.this, exp.RowNumber) and order and window.parent_select is select:

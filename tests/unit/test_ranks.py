@@ -34,6 +34,7 @@ def kept(plan: Plan) -> RowsStage:
         ("rn = 1", 1),
         ("rn between 2 and 5", 5),
         ("rn in (1, 4)", 4),
+        ("(rn = 1 or rn = 4)", 4),
         ("rn <= 9 and rn <= 4 and price > 10", 4),
     ],
 )
@@ -57,14 +58,41 @@ def test_rows_that_can_not_be_in_the_ranking_are_not_kept(where: str, rows: int)
             f"select * from (select *, row_number() {OVER} as rn, sum(price) {OVER} as s from {TUMBLE}) where rn < 3",
             "the sum needs all rows",
         ),
-        (
-            f"select * from (select price, row_number() {OVER} as rn from {TUMBLE}) where rn < 3",
-            "ties go by the select list",
-        ),
     ],
 )
 def test_else_all_rows_are(text: str, why: str) -> None:
     assert kept(planner.plan(text)).top is None, why
+
+
+def test_ties_go_by_the_select_list() -> None:
+    text = f"select * from (select window_end, price + 1 as p, row_number() {OVER} as rn from {TUMBLE}) where rn < 3"
+    found = kept(planner.plan(text)).top
+    assert found is not None
+    assert found.order == "`row`.`price` DESC, `row`.`url`, struct(`row`.`price` + 1)"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "bound"),
+    [
+        (f"select *, row_number() {OVER} as rn from {TUMBLE} qualify rn <= 3", "*", "rn <= 3"),
+        (f"select price from {TUMBLE} qualify row_number() {OVER} <= 3", "price", "_w <= 3"),
+        (f"select * from {TUMBLE} qualify row_number() {OVER} <= 3", "* EXCEPT (_w)", "_w <= 3"),
+    ],
+)
+def test_qualify_is_a_filter_on_a_rank(text: str, columns: str, bound: str) -> None:
+    plan = planner.plan(text)
+    assert plan.output.startswith(f"SELECT {columns} FROM (SELECT ")
+    assert plan.output.endswith(f"AS _t WHERE {bound}")
+    assert len(plan.ranks) == 1
+    found = kept(plan).top
+    assert found is not None
+    assert found.rows == 3
+
+
+def test_qualify_over_groups() -> None:
+    text = f"""select window_start, window_end, channel, count(*) as n from {TUMBLE} group by 1, 2, 3
+        qualify rank() over (partition by window_start, window_end order by count(*) desc) <= 2"""
+    assert planner.plan(text).output.endswith("AS _t WHERE _w <= 2")
 
 
 def test_ranks_share_places() -> None:
