@@ -39,27 +39,30 @@ class UpsertSink(Sink):
             kept.release()
 
     def _merge(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
+        from pyspark.sql import functions as F
+
         columns = self.columns(spark, query)
         bound, of_fired = self._upsert.bound
-        fired = spark.sql(self._upsert.fired)
+        earliest = F.expr(f"min(unix_micros({of_fired}))").alias("since")
+        fired = spark.sql(self._upsert.fired).observe(_FIRED, earliest)
         kept.keep(fired)
         show(fired, _FIRED)
-        # As a literal, so that Iceberg reads only files that may hold such rows.
-        since = spark.sql(f"select cast(min({of_fired}) as string) as since from {_FIRED}").head()
-        if since is None or since["since"] is None:
+        (since,) = kept.observed(_FIRED)
+        if since is None:
             return 0
-        recent = f"{quoted(bound)} >= timestamp '{since['since']}'"
+        # As a literal, so that Iceberg reads only files that may hold such rows.
+        recent = f"{quoted(bound)} >= timestamp_micros({since}L)"
         old = (
             f"select old.* from (select * from {self.model.target} where {recent}) as old\n"
             f"left semi join {_FIRED} as fired on {self._upsert.scope}"
         )
-        changed = spark.sql(self._differences(old, columns.select(spark, query), columns.names))
+        kinds = (_INSERT, _AFTER, _DELETE)
+        counting = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in kinds]
+        differences = self._differences(old, columns.select(spark, query), columns.names)
+        changed = spark.sql(differences).observe(_CHANGED, *counting)
         kept.keep(changed)
         show(changed, _CHANGED)
-        counts = {
-            row[CHANGE_TYPE]: row["count"]
-            for row in spark.table(_CHANGED).groupBy(CHANGE_TYPE).count().collect()
-        }
+        counts = {kind: count for kind, count in zip(kinds, kept.observed(_CHANGED), strict=True) if count}
         if not counts:
             return 0
         if self._changes is not None:
