@@ -82,7 +82,7 @@ class TestIncrementalConstraintsColumnsEqual(SparkTypes, BaseIncrementalConstrai
 
 # The suite replaces each word that holds the model's name.
 EXPECTED = """
-    create or replace table <model_identifier> using iceberg as
+    create table <model_identifier> using iceberg as
     select id, color, date_day from (
         -- depends_on: <foreign_key_model_identifier>
         select 'blue' as color, 1 as id, '2019-01-01' as date_day
@@ -153,7 +153,7 @@ class TestConstraintQuotedColumn(BaseConstraintQuotedColumn):
     @pytest.fixture(scope="class")
     def expected_sql(self) -> str:
         return f"""
-            create or replace table <model_identifier> using iceberg as
+            create table <model_identifier> using iceberg as
             select id, `from`, date_day from (
                 select 'blue' as `from`, 1 as id, '2019-01-01' as date_day
             ) as model_subq
