@@ -125,6 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Windows as they become more.")
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--pieces", type=int, default=12)
+    parser.add_argument("--only", choices=["steps", "sets", "topn"], action="append")
     parser.add_argument("--memory", default="2g")
     parser.add_argument("--root", default="/tmp/dbt-spark-streaming-windows")
     options = parser.parse_args()
@@ -138,9 +139,13 @@ def main() -> None:
             f"select window_start, window_end, {AGGREGATES} from {cumulate('1 hour')} group by 1, 2",
         )
         folder = bench.events("day", options.rows, options.pieces)
-        by_steps(bench, folder)
-        by_sets(bench, folder)
-        of_rows(bench, folder, options.rows, options.pieces)
+        wanted = options.only or ["steps", "sets", "topn"]
+        if "steps" in wanted:
+            by_steps(bench, folder)
+        if "sets" in wanted:
+            by_sets(bench, folder)
+        if "topn" in wanted:
+            of_rows(bench, folder, options.rows, options.pieces)
     finally:
         close_environments()
 
