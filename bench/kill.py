@@ -33,25 +33,21 @@ def main() -> None:
     make_events(root / "disturbed" / "events")
     shutil.copytree(root / "disturbed" / "events", root / "undisturbed" / "events")
 
-    began = time.monotonic()
     if run(root / "undisturbed").wait() != 0:
         raise SystemExit("the undisturbed stream failed")
-    whole = time.monotonic() - began
-    kills = 0
-    while True:
+    whole = time.time() - (root / "undisturbed" / "started").stat().st_mtime
+    for kills in range(1, options.kills + 1):
         victim = run(root / "disturbed")
-        # Spark takes a few seconds to start; what is worth killing comes after.
-        patience = chance.uniform(0.3, 0.9) * whole if kills < options.kills else None
-        try:
-            code = victim.wait(patience)
-        except subprocess.TimeoutExpired:
-            kills += 1
-            both = kill(victim, chance)
-            print(f"kill {kills} after {patience:.1f} s{' with its JVM' if both else ''}", flush=True)
-            continue
-        if code != 0:
-            raise SystemExit(f"the stream failed after {kills} kills; run it again with --seed {seed}")
-        break
+        # What is worth killing comes after Spark's start. A young JVM is slow, so the stream lasts out the kills.
+        wait_for(root / "disturbed" / "started", victim)
+        patience = chance.uniform(0, 2.5) * whole / options.kills
+        time.sleep(patience)
+        if victim.poll() is not None:
+            raise SystemExit(f"the stream ended before kill {kills}; run it again with --seed {seed}")
+        both = kill(victim, chance)
+        print(f"kill {kills} after {patience:.1f} s{' with its JVM' if both else ''}", flush=True)
+    if run(root / "disturbed").wait() != 0:
+        raise SystemExit(f"the stream failed after {kills} kills; run it again with --seed {seed}")
     same = (root / "disturbed" / "rows").read_text() == (root / "undisturbed" / "rows").read_text()
     print(f"{kills} kills: {'the same rows' if same else f'OTHER ROWS, see {root}'}")
     raise SystemExit(0 if same else 1)
@@ -78,6 +74,15 @@ def make_events(folder: Path) -> None:
         file = folder / f"{number:04}.parquet"
         pyarrow.parquet.write_table(table.set_column(0, "ts", times), file)
         os.utime(file, (1_000_000_000 + number, 1_000_000_000 + number))
+
+
+def wait_for(file: Path, victim: subprocess.Popen[bytes]) -> None:
+    """Until a process has made a file; removes it."""
+    while not file.exists():
+        if victim.poll() is not None:
+            raise SystemExit("the stream didn't start")
+        time.sleep(0.05)
+    file.unlink()
 
 
 def run(root: Path) -> subprocess.Popen[bytes]:

@@ -55,6 +55,7 @@ def main(root: Path, point: str | None = None, batch: int = 0) -> None:
         watermark_delay=30 * SECOND,
     )
     program = programs.cumulate(10 * MINUTE, 120 * MINUTE)
+    (root / "started").touch()
     run_stream(spark, model, program)
     flush(spark, model, program)
     rows = sorted_rows(spark.table(model.target).collect())
