@@ -12,6 +12,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from dbt.adapters.spark_streaming.query import intervals, marks
+from dbt.adapters.spark_streaming.query.closing import Closing
 from dbt.adapters.spark_streaming.query.dialect import parse
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.expansion import expand
@@ -120,8 +121,9 @@ def test_boundaries_are_the_ends_of_windows(
     after = (before or 0) + moved
     last_end = evaluate(window.end_until("wm"), wm=after)
     closes = before is None or last_end > before
-    assert window.boundaries.crossed(before, after) == closes
-    assert not window.boundaries.crossed(before, None)
+    (boundaries,) = Closing(window).boundaries or ()
+    assert boundaries.crossed(before, after) == closes
+    assert not boundaries.crossed(before, None)
 
 
 @given(
