@@ -121,7 +121,9 @@ def test_boundaries_are_the_ends_of_windows(
     after = (before or 0) + moved
     last_end = evaluate(window.end_until("wm"), wm=after)
     closes = before is None or last_end > before
-    (boundaries,) = Closing(window).boundaries or ()
+    found = Closing(window).boundaries
+    assert found is not None
+    (boundaries,) = found
     assert boundaries.crossed(before, after) == closes
     assert not boundaries.crossed(before, None)
 
