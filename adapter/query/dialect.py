@@ -21,9 +21,24 @@ class DIALECT(Spark):
 
         FUNC_TOKENS = Spark.Parser.FUNC_TOKENS | {TokenType.SESSION}
 
+    class Generator(Spark.Generator):  # type: ignore[misc, valid-type]
+        """Leaves PERCENTILE_CONT as it is (there it becomes an approximate one), and FILTER in one line."""
 
-def parse(sql: str) -> exp.Query:
+        TRANSFORMS = {  # noqa: RUF012
+            kind: made for kind, made in Spark.Generator.TRANSFORMS.items() if kind is not exp.WithinGroup
+        }
+
+        def filter_sql(self, expression: exp.Filter) -> str:
+            """An aggregate and its FILTER."""
+            return f"{self.sql(expression, 'this')} FILTER(WHERE {self.sql(expression.expression, 'this')})"
+
+
+def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     """The tree of one SELECT (or UNION of them).
+
+    Args:
+        sql: the text.
+        what: what has to be one, for the message.
 
     Raises:
         QueryError: the text doesn't parse, or is something else than one query.
@@ -41,7 +56,7 @@ def parse(sql: str) -> exp.Query:
         found = (
             "nothing" if not trees else f"{len(trees)} statements" if len(trees) > 1 else trees[0].key.upper()
         )
-        raise QueryError(f"A streaming model is one SELECT; found {found}.")
+        raise QueryError(f"{what} is one SELECT; found {found}.")
     tree = trees[0]
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this

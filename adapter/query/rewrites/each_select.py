@@ -1,0 +1,49 @@
+"""Which SELECTs of a query a rewrite is for: each that fits, innermost first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from .. import ranks
+from ..errors import QueryError
+from ..names import Names
+
+Rewrite = Callable[[exp.Select, Names], exp.Select]
+
+
+def rewrite_each(
+    tree: exp.Query, fits: Callable[[exp.Select], bool], rewrite: Rewrite, otherwise: str
+) -> exp.Query:
+    """The query with each SELECT that fits rewritten. Changes the tree it is given.
+
+    Args:
+        tree: a query.
+        fits: whether a SELECT has what the rewrite is about.
+        rewrite: makes a new SELECT of one that fits, and leaves that one as it is.
+        otherwise: the sentence if none fits.
+
+    Raises:
+        QueryError: none fits, or none of those that fit can be rewritten.
+    """
+    tree = ranks.without_qualify(tree)
+    names = Names(node.this for node in tree.find_all(exp.Identifier))
+    problems: list[QueryError] = []
+    done = False
+    for select in reversed(list(tree.find_all(exp.Select))):
+        if not fits(select):
+            continue
+        try:
+            made = rewrite(select, names)
+        except QueryError as problem:
+            problems.append(problem)
+            continue
+        done = True
+        if select is tree:
+            tree = made
+        else:
+            select.replace(made)
+    if not done:
+        raise problems[-1] if problems else QueryError(otherwise)
+    return tree

@@ -1,0 +1,375 @@
+"""COUNT(DISTINCT …) by a column of few known values: one distinct set with a bit per value, then back to rows.
+
+Without the rewrite a user who is seen under five channels is five rows of the distinct set; with it, one
+row with five bits. FILTERs are bits too. Above 64 bits there are several columns of them.
+
+>>> from ..dialect import parse, sql
+>>> tree = parse("select city, c, count(distinct u) as users from t where c in ('A', 'B') group by city, c")
+>>> print(sql(enum_distinct(tree), pretty=True))
+WITH enum_rows AS (
+  /* 1. The rows, and the number of each c. */
+  SELECT
+    city,
+    c,
+    u,
+    CASE WHEN c = 'A' THEN 0 WHEN c = 'B' THEN 1 END AS c_number
+  FROM t
+  WHERE
+    c IN ('A', 'B')
+), enum_groups AS (
+  /* 2. The groups that have rows, and where their counts stand. */
+  SELECT
+    city,
+    c,
+    MAX(c_number) AS place
+  FROM enum_rows
+  GROUP BY
+    city,
+    c
+), enum_set AS (
+  /* 3. The distinct set: each u once for each city, with a bit for each c. */
+  SELECT
+    city,
+    u,
+    BIT_OR(SHIFTLEFT(CAST(1 AS BIGINT), c_number)) AS bits
+  FROM enum_rows
+  GROUP BY
+    city,
+    u
+), enum_counts AS (
+  /* 4. Its bits, counted. */
+  SELECT
+    city,
+    ARRAY(
+      COUNT(u) FILTER(WHERE GETBIT(bits, 0) = 1),
+      COUNT(u) FILTER(WHERE GETBIT(bits, 1) = 1)
+    ) AS count_distinct_u
+  FROM enum_set
+  GROUP BY
+    city
+)
+/* 5. Each group with its counts. */
+SELECT
+  enum_groups.city AS city,
+  enum_groups.c AS c,
+  enum_counts.count_distinct_u[enum_groups.place] AS users
+FROM enum_groups
+JOIN enum_counts
+  ON enum_groups.city IS NOT DISTINCT FROM enum_counts.city
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from sqlglot import exp
+
+from ..dialect import sql
+from ..errors import QueryError
+from ..names import Names
+from . import enumerable, refusals
+from .bits import Bits, words_needed
+from .each_select import rewrite_each
+from .enumerable import Values
+from .grouped import Call, Grouped, Key, grouping_sets, has_distinct
+from .steps import Step, column, conjunction, expression, named, with_steps
+
+FUNCTIONS = frozenset({"count", "sum", "avg", "mean"})
+MOST_BITS = 1024
+
+
+def enum_distinct(tree: exp.Query) -> exp.Query:
+    """The same rows through distinct sets with a bit per value. Changes the tree it is given.
+
+    Raises:
+        QueryError: no SELECT of it can be rewritten; why.
+    """
+    return rewrite_each(
+        tree,
+        lambda select: has_distinct(select, FUNCTIONS),
+        lambda select, names: _Rewrite(select, names).made(),
+        "There is no COUNT(DISTINCT …) in this query, so there is no distinct set to put values into; leave the "
+        "rewrite out.",
+    )
+
+
+@dataclass(frozen=True)
+class _Dimension:
+    """A key with few values."""
+
+    key: Key
+    values: Values
+    number: str
+    """The column with the number of a row's value."""
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One count among those that a row of the counts holds: of which values."""
+
+    chosen: tuple[int | None, ...]
+    """The number of each dimension's value; None: all of them."""
+
+
+class _Rewrite:
+    def __init__(self, select: exp.Select, names: Names) -> None:
+        refusals.check_repeatable(select)
+        refusals.check_read_twice(select)
+        windows = refusals.windows_read(select)
+        refusals.check_steps(windows)
+        for window in windows:
+            if window.merges:
+                raise QueryError(
+                    f"{window.kind}() finds the bounds of a window from all its rows (set semantics), so its windows "
+                    "are not those of a set over all values; leave enum_distinct out."
+                )
+        self.grouped = Grouped(select, names, FUNCTIONS)
+        self.dimensions = self._dimensions(select, names)
+        self.others = [
+            key.name for key in self.grouped.keys if key.name not in {d.key.name for d in self.dimensions}
+        ]
+        # Grouping sets, as which of the other keys and which dimensions each has.
+        sets = self.grouped.sets or [tuple(key.name for key in self.grouped.keys)]
+        self.other_sets = list(
+            dict.fromkeys(tuple(k for k in self.others if k in members) for members in sets)
+        )
+        self.shapes = list(
+            dict.fromkeys(tuple(d.key.name in members for d in self.dimensions) for members in sets)
+        )
+        self.cells = [
+            _Cell(chosen)
+            for shape in self.shapes
+            for chosen in product(
+                *(range(len(d.values.literals)) if there else [None] for d, there in self._with(shape))
+            )
+        ]
+        self.filters = list(dict.fromkeys(call.filter for call in self.grouped.distinct))
+        self.size = prod(len(d.values.literals) for d in self.dimensions)
+        self._check_size(select)
+        number_of_words = words_needed(self.size, len(self.filters))
+        words = [
+            names.new("bits" if number_of_words == 1 else f"bits_{n + 1}") for n in range(number_of_words)
+        ]
+        self.bits = Bits(tuple(words), self.size, len(self.filters))
+        self.rows, self.groups = names.new("enum_rows"), names.new("enum_groups")
+        self.set, self.counts = names.new("enum_set"), names.new("enum_counts")
+        self.place = names.new("place")
+        # The groups need a step of their own for their values, and for aggregates that need no set.
+        self.has_groups = bool(self.dimensions or self.grouped.plain)
+
+    def made(self) -> exp.Select:
+        """The rewritten SELECT."""
+        counted = ", ".join(" and ".join(values) for values in self.grouped.distinct_sets)
+        of = ", ".join(d.key.name for d in self.dimensions) or "FILTER"
+        fixed = f" for each {', '.join(self.others)}" if self.others else ""
+        steps = [Step(self.rows, self._rows_comment(), self._rows())]
+        if self.has_groups:
+            and_more = "; the aggregates that need no distinct set" if self.grouped.plain else ""
+            where = ", and where their counts stand" if self.dimensions else ""
+            steps.append(Step(self.groups, f"The groups that have rows{where}{and_more}.", self._groups()))
+        steps += [
+            Step(
+                self.set,
+                f"The distinct set: each {counted} once{fixed}, with a bit for each {of}.",
+                self._set(),
+            ),
+            Step(self.counts, "Its bits, counted.", self._counts()),
+        ]
+        final = self.grouped.outer(self)
+        last = "Each group with its counts." if self.has_groups else "What was asked for, over the counts."
+        return with_steps(self._from(final), steps, last)
+
+    # -- what it is about --------------------------------------------------------------------------
+
+    def _dimensions(self, select: exp.Select, names: Names) -> list[_Dimension]:
+        found = []
+        for key, where in self._limited(select):
+            values = enumerable.values(where, self._is(key))
+            if values is not None and len(values.literals) > 1:
+                found.append(_Dimension(key, values, names.new(f"{key.name}_number")))
+        return found
+
+    def _limited(self, select: exp.Select) -> list[tuple[Key, exp.Expr]]:
+        """The keys, with the condition that may limit them."""
+        where = select.args.get("where")
+        return [(key, where.this) for key in self.grouped.keys] if where else []
+
+    def _is(self, key: Key) -> enumerable.IsColumn:
+        wanted = self.grouped.canonical(key.node)
+        return lambda node: self.grouped.canonical(node) == wanted
+
+    def _check_size(self, select: exp.Select) -> None:
+        bits = self.size * len(self.filters)
+        if bits > MOST_BITS:
+            raise QueryError(
+                f"{self.size} values and {len(self.filters)} FILTERs make {bits} bits, more than the {MOST_BITS} that "
+                "pay; list fewer values, or leave enum_distinct out."
+            )
+        if bits > 1:
+            return
+        for key, where in self._limited(select):
+            if (test := enumerable.not_literal(where, self._is(key))) is not None:
+                raise QueryError(
+                    f"'{sql(test)}' lists values that are not literals, so their bits can't be given out; write the "
+                    "values themselves."
+                )
+        listed = ", ".join(sql(key.node) for key in self.grouped.keys) or "there is none"
+        raise QueryError(
+            f"WHERE leaves no group key ({listed}) a list of values, and no two FILTERs count the same: there is "
+            "nothing to give bits to. Add a filter such as channel IN ('A', 'B'), or leave enum_distinct out."
+        )
+
+    # -- the steps ---------------------------------------------------------------------------------
+
+    def _rows_comment(self) -> str:
+        numbered = ", ".join(d.key.name for d in self.dimensions)
+        return f"The rows, and the number of each {numbered}." if numbered else "The rows."
+
+    def _rows(self) -> exp.Select:
+        return self.grouped.rows(*(named(self._number(d), d.number) for d in self.dimensions))
+
+    def _number(self, dimension: _Dimension) -> exp.Expr:
+        key = dimension.key.node
+        made = exp.Case()
+        if not dimension.values.are_strings:
+            # '1' and '01' are both equal to 1, and are two groups.
+            sentence = f"enum_distinct: {sql(key)} is a string, so write its values as strings."
+            is_string = exp.Like(
+                this=exp.func("typeof", key.copy()), expression=exp.Literal.string("string%")
+            )
+            made = made.when(is_string, exp.func("raise_error", exp.Literal.string(sentence)))
+        for number, literal in enumerate(dimension.values.literals):
+            null = isinstance(literal, exp.Null)
+            test = (exp.Is if null else exp.EQ)(this=key.copy(), expression=literal.copy())
+            made = made.when(test, exp.Literal.number(number))
+        return made
+
+    def _groups(self) -> exp.Select:
+        places = [named(self._place(), self.place)] if len(self.cells) > 1 else []
+        plain = [named(call.text.copy(), call.name) for call in self.grouped.plain]
+        items = [*self.grouped.key_columns(), *self.grouped.flag_items(), *places, *plain]
+        made = exp.Select(expressions=items or [exp.Literal.number(1)]).from_(self.rows)
+        made.set("group", self.grouped.group_by())
+        return made
+
+    def _place(self) -> exp.Expr:
+        """Where a group's counts stand among those of its other keys."""
+        made, start = [], 0
+        for shape in self.shapes:
+            text = str(start) if start or not any(shape) else ""
+            size = 1
+            for dimension, there in reversed(self._with(shape)):
+                if there:
+                    number = f"max({sql(column(dimension.number))})"
+                    text = " + ".join(filter(None, [number if size == 1 else f"{number} * {size}", text]))
+                    size *= len(dimension.values.literals)
+            tests = [
+                f"grouping({sql(column(dimension.key.name))}) = {0 if there else 1}"
+                for dimension, there in self._with(shape)
+                if dimension.key.name in self.grouped.flags
+            ]
+            made.append((" and ".join(tests), text))
+            start += size
+        if len(made) == 1:
+            return expression(made[0][1])
+        return expression(" ".join(["case", *(f"when {test} then {text}" for test, text in made), "end"]))
+
+    def _with(self, shape: tuple[bool, ...]) -> list[tuple[_Dimension, bool]]:
+        return list(zip(self.dimensions, shape, strict=True))
+
+    def _set_flags(self) -> list[str]:
+        """The keys that tell the other keys' grouping sets apart."""
+        return [key for key in self.others if not all(key in members for members in self.other_sets)]
+
+    def _set(self) -> exp.Select:
+        values = list(dict.fromkeys(name for members in self.grouped.distinct_sets for name in members))
+        numbers: list[str] = []
+        size = 1
+        for dimension in reversed(self.dimensions):
+            name = sql(column(dimension.number))
+            numbers.insert(0, name if size == 1 else f"{name} * {size}")
+            size *= len(dimension.values.literals)
+        conditions = [sql(column(name)) if name else None for name in self.filters]
+        words = [
+            named(
+                expression(f"bit_or({self.bits.set_bits(word, ' + '.join(numbers) or None, conditions)})"),
+                word,
+            )
+            for word in self.bits.words
+        ]
+        flags = [
+            item for item in self.grouped.flag_items() if item.this.expressions[0].name in self._set_flags()
+        ]
+        made = exp.Select(expressions=[*map(column, [*self.others, *values]), *flags, *words]).from_(
+            self.rows
+        )
+        made.set("group", exp.Group(expressions=self._set_keys()))
+        return made
+
+    def _set_keys(self) -> list[exp.Expr]:
+        sets = self.grouped.distinct_sets
+        if len(self.other_sets) > 1:
+            return [grouping_sets([(*others, *values) for others in self.other_sets for values in sets])]
+        others = [column(name) for name in self.other_sets[0]]
+        return [*others, *(map(column, sets[0]) if len(sets) == 1 else [grouping_sets(sets)])]
+
+    def _counts(self) -> exp.Select:
+        keys = [column(name) for name in [*self.others, *(self.grouped.flags[k] for k in self._set_flags())]]
+        counts = [named(self._counted(call), call.name) for call in self.grouped.distinct]
+        made = exp.Select(expressions=[*keys, *counts]).from_(self.set)
+        if keys:
+            made.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+        return made
+
+    def _counted(self, call: Call) -> exp.Expr:
+        assert call.distinct is not None
+        values = ", ".join(sql(column(name)) for name in call.distinct)
+        function = "avg" if call.function == "mean" else call.function
+        place = self.filters.index(call.filter)
+        each = [
+            f"{function}({values}) filter (where {self.bits.any_of(place, self._numbers(cell))})"
+            for cell in self.cells
+        ]
+        return expression(f"array({', '.join(each)})" if len(each) > 1 else each[0])
+
+    def _numbers(self, cell: _Cell) -> list[int]:
+        """The numbers of all combinations of values that a cell counts."""
+        numbers = [0]
+        for dimension, chosen in zip(self.dimensions, cell.chosen, strict=True):
+            count = len(dimension.values.literals)
+            own = range(count) if chosen is None else [chosen]
+            numbers = [number * count + one for number in numbers for one in own]
+        return numbers
+
+    # -- what is written over them -----------------------------------------------------------------
+
+    def _from(self, final: exp.Select) -> exp.Select:
+        if not self.has_groups:
+            return final.from_(self.counts)
+        flags = [self.grouped.flags[key] for key in self._set_flags()]
+        tests = [
+            *(
+                exp.NullSafeEQ(this=column(k, self.groups), expression=column(k, self.counts))
+                for k in self.others
+            ),
+            *(exp.EQ(this=column(f, self.groups), expression=column(f, self.counts)) for f in flags),
+        ]
+        final = final.from_(self.groups)
+        if not tests:
+            return final.join(exp.to_table(self.counts), join_type="cross")
+        return final.join(exp.to_table(self.counts), on=conjunction(tests))
+
+    def key(self, name: str) -> exp.Expr:
+        """A group key, or what tells grouping sets apart."""
+        return column(name, self.groups if self.has_groups else self.counts)
+
+    def call(self, call: Call) -> exp.Expr:
+        """An aggregate: of a group, or the group's among the counts."""
+        if call.distinct is None:
+            return column(call.name, self.groups)
+        counts = column(call.name, self.counts)
+        if len(self.cells) == 1:
+            return counts
+        return exp.Bracket(this=counts, expressions=[column(self.place, self.groups)], offset=0)

@@ -1,0 +1,122 @@
+"""The few values that WHERE leaves a column: those of IN, of OR between equalities, and of AND with anything.
+
+>>> from ..dialect import parse, sql
+>>> where = parse("select 1 from t where (c = 'A' or c in ('B', NULL) or c is null) and d > 3").args["where"].this
+>>> [sql(value) for value in values(where, lambda node: node.name == "c").literals]
+["'A'", "'B'", 'NULL']
+>>> values(where, lambda node: node.name == "d") is None
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ..dialect import canonical, sql
+from ..errors import QueryError
+
+IsColumn = Callable[[exp.Expr], bool]
+STRING = "string"
+
+
+@dataclass(frozen=True)
+class Values:
+    """Literals in the order they were met."""
+
+    literals: tuple[exp.Expr, ...]
+
+    @property
+    def are_strings(self) -> bool:
+        """Whether each of them equals one value of a column, whatever the column's type."""
+        return {_kind(literal) for literal in self.literals} <= {STRING, None}
+
+
+def values(where: exp.Expr, is_column: IsColumn) -> Values | None:
+    """All values that a column can have where a condition holds; None: any.
+
+    Raises:
+        QueryError: they are literals of several types, which Spark compares by rules of their own.
+    """
+    found = _values(where, is_column)
+    if found is None:
+        return None
+    distinct = tuple({sql(literal): literal for literal in found}.values())
+    kinds = {kind for literal in distinct if (kind := _kind(literal))}
+    if len(kinds) > 1:
+        raise QueryError(
+            f"The values {', '.join(map(sql, distinct))} are of several types; write all of them in one."
+        )
+    return Values(distinct)
+
+
+def not_literal(where: exp.Expr, is_column: IsColumn) -> exp.Expr | None:
+    """The first IN list of a column that holds something else than literals."""
+    for test in where.find_all(exp.In):
+        if is_column(test.this) and _listed(test) is None:
+            return test
+    return None
+
+
+def _values(node: exp.Expr, is_column: IsColumn) -> list[exp.Expr] | None:
+    node = node.unnest()
+    if isinstance(node, exp.And):
+        # Each side is true of all rows, so one list is enough; the shorter one.
+        sides = [found for side in node.flatten() if (found := _values(side, is_column)) is not None]
+        return min(sides, key=len, default=None)
+    if isinstance(node, exp.Or):
+        sides = []
+        for side in node.flatten():
+            found = _values(side, is_column)
+            if found is None:
+                return None
+            sides.append(found)
+        return [literal for side in sides for literal in side]
+    if isinstance(node, exp.In) and is_column(node.this):
+        return _listed(node)
+    if isinstance(node, exp.Is) and is_column(node.this) and isinstance(node.expression, exp.Null):
+        return [node.expression]
+    if isinstance(node, exp.EQ | exp.NullSafeEQ):
+        for one, other in _either_way(node):
+            if is_column(one) and _is_literal(other):
+                # `= NULL` is true of nothing, `<=> NULL` is.
+                never = isinstance(node, exp.EQ) and isinstance(other, exp.Null)
+                return [] if never else [other]
+    return None
+
+
+def _listed(test: exp.In) -> list[exp.Expr] | None:
+    listed = [item.unnest() for item in test.expressions]
+    if test.args.get("query") or test.args.get("unnest") or not listed or not all(map(_is_literal, listed)):
+        return None
+    return [item for item in listed if not isinstance(item, exp.Null)]
+
+
+def _either_way(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    one, other = node.this.unnest(), node.expression.unnest()
+    yield one, other
+    yield other, one
+
+
+def _is_literal(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Null) or _kind(node) is not None
+
+
+def _kind(node: exp.Expr) -> str | None:
+    """What type of literal this is; None: it is NULL or none. Two values of a column may be equal to the
+    same floating-point number, so those aren't taken for literals."""
+    if isinstance(node, exp.Literal):
+        if node.is_string:
+            return STRING
+        return "number" if node.name.replace(".", "", 1).isdigit() else None
+    if isinstance(node, exp.Neg):
+        return "number" if _kind(node.this) == "number" else None
+    if isinstance(node, exp.Boolean):
+        return "boolean"
+    if isinstance(node, exp.Cast) and _kind(node.this) in (STRING, "number"):
+        if node.to.is_type(*exp.DataType.TEXT_TYPES):
+            return STRING
+        return None if node.to.is_type(*exp.DataType.FLOAT_TYPES) else canonical(node.to)
+    return None

@@ -1,0 +1,405 @@
+"""A SELECT with aggregates taken apart: its rows, its keys, its aggregates, and what is written over them.
+
+A rewrite gives the rows a step of their own, computes keys and aggregates in steps above it, and then
+puts the user's select list, HAVING and ORDER BY over what these gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlglot import exp
+
+from ..aggregates import PLAIN_WHEN_DISTINCT
+from ..dialect import arguments, canonical, from_clause, function_name, sql, walk_same_query
+from ..errors import QueryError
+from ..grouping import grouping, resolve
+from ..names import Names
+from .steps import column, expression, named
+
+# Aggregates of Spark that sqlglot takes for functions it doesn't know.
+_AGGREGATES = frozenset(
+    """any approx_top_k bit_xor bitmap_construct_agg bitmap_or_agg count_min_sketch every histogram_numeric
+    hll_sketch_agg hll_union_agg kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float max_by mean min_by
+    percentile regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_json_agg
+    some std string_agg theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum""".split()
+)
+_AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+_OUTER = (
+    "group",
+    "having",
+    "order",
+    "sort",
+    "cluster",
+    "distribute",
+    "limit",
+    "offset",
+    "fetch",
+    "distinct",
+    "windows",
+    "qualify",
+    "with_",
+)
+_ORDERS = ("order", "sort", "cluster", "distribute")
+_KEPT = ("distinct", "limit", "offset", "fetch", "with_")
+
+
+@dataclass(frozen=True)
+class Call:
+    """An aggregate as written, with what belongs to it (FILTER, WITHIN GROUP)."""
+
+    name: str
+    function: str
+    text: exp.Expr
+    """Over columns of the rows."""
+    distinct: tuple[str, ...] | None = None
+    """The columns of the rows that are counted; None: no aggregate that the rewrite takes apart."""
+    filter: str | None = None
+    """The column of the rows that says which of them are counted."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A group key."""
+
+    name: str
+    node: exp.Expr
+    """As written, over the relations of FROM."""
+
+
+class Finished(Protocol):
+    """Where the user's expressions find what the steps computed."""
+
+    def key(self, name: str) -> exp.Expr:
+        """A group key."""
+
+    def call(self, call: Call) -> exp.Expr:
+        """The value of an aggregate."""
+
+
+class Grouped:
+    """One SELECT with aggregates.
+
+    Args:
+        select: the SELECT; it is left as it is.
+        names: for columns.
+        takes_apart: the functions over DISTINCT that the rewrite is about.
+
+    Raises:
+        QueryError: something in it can't be moved over the steps.
+    """
+
+    def __init__(self, select: exp.Select, names: Names, takes_apart: Collection[str]) -> None:
+        self.select, self.names, self._takes_apart = select, names, takes_apart
+        self._columns: dict[tuple[str, str], tuple[exp.Expr, str]] = {}
+        self._used: set[str] = set()
+        self._calls: dict[str, Call] = {}
+        self._unqualified = unqualified(select)
+        self._outputs = {
+            item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)
+        }
+        found = grouping(select) if select.args.get("group") else None
+        self.keys = [Key(self._row_column(node, "key"), node) for node in (found.keys if found else ())]
+        self._key_of = {self.canonical(key.node): key.name for key in self.keys}
+        self.sets: list[tuple[str, ...]] | None = None
+        if found and found.sets is not None:
+            self.sets = [tuple(self.keys[place].name for place in members) for members in found.sets]
+        # Which set a row is of, told by the keys that not all sets have.
+        in_all = [key.name for key in self.keys if all(key.name in members for members in self.sets or [])]
+        self.flags = {
+            key.name: names.new(f"grouping_{key.name}") for key in self.keys if key.name not in in_all
+        }
+        self.outer(_Nowhere())  # meets all aggregates
+
+    @property
+    def distinct(self) -> list[Call]:
+        """The aggregates that the rewrite takes apart."""
+        return [call for call in self._calls.values() if call.distinct is not None]
+
+    @property
+    def plain(self) -> list[Call]:
+        """All others."""
+        return [call for call in self._calls.values() if call.distinct is None]
+
+    @property
+    def distinct_sets(self) -> list[tuple[str, ...]]:
+        """The columns that distinct values are counted of."""
+        return list(dict.fromkeys(call.distinct for call in self.distinct if call.distinct is not None))
+
+    def canonical(self, node: exp.Expr) -> str:
+        """Text for comparing two expressions of this SELECT."""
+        return canonical(node, self._unqualified)
+
+    # -- the steps ---------------------------------------------------------------------------------
+
+    def rows(self, *more: exp.Expr) -> exp.Select:
+        """The rows, with all that keys and aggregates need by name, and more columns."""
+        rows = self.select.copy()
+        for clause in _OUTER:
+            rows.set(clause, None)
+        items = [named(node.copy(), name) for node, name in self._columns.values()]
+        rows.set("expressions", [*items, *more] or [exp.Literal.number(1)])
+        return rows
+
+    def group_by(self, *more: exp.Expr) -> exp.Group | None:
+        """The user's GROUP BY over the rows, and more keys."""
+        group = self.select.args.get("group")
+        if group is None:
+            return exp.Group(expressions=list(more)) if more else None
+        suffixed = group.args.get("rollup") or group.args.get("cube")  # GROUP BY a, b WITH ROLLUP
+        if self.sets is not None and more and suffixed:
+            return exp.Group(expressions=[grouping_sets(self.sets), *more])
+        made = group.copy()
+        if made.args.get("all"):
+            made.set("all", None)
+            made.set("expressions", [column(key.name) for key in self.keys])
+        for item in list(made.expressions):
+            self._name_keys(item)
+        made.set("expressions", [*made.expressions, *more])
+        return made
+
+    def _name_keys(self, node: exp.Expr) -> None:
+        if isinstance(node, exp.GroupingSets | exp.Rollup | exp.Cube | exp.Tuple):
+            for child in list(node.expressions):
+                self._name_keys(child)
+            return
+        inner = node.this if isinstance(node, exp.Paren) else node
+        inner.replace(column(self._key_of[self.canonical(resolve(inner, self.select))]))
+
+    def key_columns(self) -> list[exp.Expr]:
+        """Select items for the keys."""
+        return [column(key.name) for key in self.keys]
+
+    def flag_items(self) -> list[exp.Expr]:
+        """Select items that tell the grouping sets apart, where the keys are grouped."""
+        return [named(expression(f"grouping({sql(column(key))})"), flag) for key, flag in self.flags.items()]
+
+    # -- what is written over them -----------------------------------------------------------------
+
+    def outer(self, finished: Finished, having: str = "where") -> exp.Select:
+        """The user's select list, HAVING and ORDER BY over finished keys and aggregates.
+
+        Args:
+            finished: where they are.
+            having: the clause that filters groups there.
+        """
+        made = exp.Select(expressions=[self._item(item, finished) for item in self.select.expressions])
+        for clause in _KEPT:
+            if value := self.select.args.get(clause):
+                made.set(clause, value.copy())
+        if value := self.select.args.get("having"):
+            self._check_having(value)
+            test = self._over(value.this, finished)
+            made.set(having, exp.Where(this=test) if having == "where" else exp.Having(this=test))
+        for clause in _ORDERS:
+            if value := self.select.args.get(clause):
+                made.set(clause, self._children(value, finished, ordering=True))
+        if windows := self.select.args.get("windows"):
+            made.set("windows", [self._window(window, finished, ordering=False) for window in windows])
+        return made
+
+    def _item(self, item: exp.Expr, finished: Finished) -> exp.Expr:
+        if item.is_star:
+            raise QueryError(
+                "'*' in the select list of a GROUP BY can't be moved; name the columns that it stands for."
+            )
+        name = item.output_name or sql(item)
+        return exp.alias_(self._over(item.unalias(), finished), column(name).this)
+
+    def _check_having(self, having: exp.Expr) -> None:
+        for found in having.find_all(exp.Column):
+            hidden = self._outputs.get(found.name.lower()) if not found.table else None
+            own = self._key_of.get(self.canonical(found))
+            if hidden is not None and own and self._key_of.get(self.canonical(hidden)) != own:
+                raise QueryError(
+                    f"'{sql(found)}' in HAVING may be the group key or '{sql(hidden)}', which the select list gives "
+                    "the same name; give it another."
+                )
+
+    def _over(
+        self, node: exp.Expr, finished: Finished, aliases: bool = True, ordering: bool = False
+    ) -> exp.Expr:
+        if (
+            isinstance(node, exp.Column)
+            and not node.table
+            and ordering
+            and node.name.lower() in self._outputs
+        ):
+            return node.copy()  # ORDER BY looks at the select list first
+        if (name := self._key_of.get(self.canonical(node))) is not None:
+            return finished.key(name)
+        if isinstance(node, exp.Column):
+            made = self._outputs.get(node.name.lower()) if aliases and not node.table else None
+            if made is None:
+                raise QueryError(f"'{sql(node)}' is neither grouped nor aggregated; put it into GROUP BY.")
+            return exp.paren(self._over(made, finished, aliases=False))
+        if isinstance(node, exp.Query | exp.Exists):
+            raise QueryError(
+                f"'{sql(node)}' is a subquery over groups, which can't be moved; join what it gives in a query above."
+            )
+        if isinstance(node, exp.Grouping | exp.GroupingId):
+            return self._grouping(node, finished)
+        if _is_aggregate(node):
+            return finished.call(self._call(node))
+        if isinstance(node, exp.Window):
+            return self._window(node, finished, ordering)
+        return self._children(node, finished, aliases, ordering)
+
+    def _children(
+        self, node: exp.Expr, finished: Finished, aliases: bool = True, ordering: bool = False
+    ) -> exp.Expr:
+        copy = node.copy()
+        for child in list(copy.iter_expressions()):
+            child.replace(self._over(child, finished, aliases, ordering))
+        return copy
+
+    def _window(self, node: exp.Expr, finished: Finished, ordering: bool) -> exp.Expr:
+        """``sum(count(*)) over (…)``: the outer call is no aggregate of the GROUP BY."""
+        copy = node.copy()
+        call = copy.this
+        while isinstance(call, _AROUND):
+            call = call.this
+        if isinstance(call, exp.Func):
+            for child in list(call.iter_expressions()):
+                child.replace(self._over(child, finished, ordering=ordering))
+        if isinstance(copy.this, exp.Filter):
+            test = copy.this.expression.this
+            test.replace(self._over(test, finished, ordering=ordering))
+        for clause in ("partition_by", "order"):
+            value = copy.args.get(clause)
+            for child in value if isinstance(value, list) else [value] if value else []:
+                child.replace(self._over(child, finished, ordering=ordering))
+        return copy
+
+    def _grouping(self, node: exp.Expr, finished: Finished) -> exp.Expr:
+        if self.sets is None:
+            raise QueryError(f"'{sql(node)}' needs GROUPING SETS, ROLLUP or CUBE in the GROUP BY.")
+        asked = [self._key_of.get(self.canonical(item)) for item in arguments(node)]
+        if None in asked:
+            raise QueryError(f"'{sql(node)}' names something that is not a group key.")
+        is_id = isinstance(node, exp.GroupingId)
+        listed = [key.name for key in self.keys] if is_id and not asked else asked
+        bits: list[exp.Expr] = []
+        for shift, name in enumerate(reversed(listed)):
+            if name in self.flags:
+                flag = sql(finished.key(self.flags[name]))
+                bits.append(expression(f"shiftleft({flag}, {shift})" if shift else flag))
+        total = bits[0] if bits else exp.Literal.number(0)
+        for bit in bits[1:]:
+            total = exp.Add(this=total, expression=bit)
+        return exp.cast(total, "bigint" if is_id else "tinyint")
+
+    # -- aggregates --------------------------------------------------------------------------------
+
+    def _call(self, node: exp.Expr) -> Call:
+        key = self.canonical(node)
+        if key not in self._calls:
+            self._check_call(node)
+            call, condition = node, None
+            if isinstance(node, exp.Filter):
+                call, condition = node.this, node.expression.this
+            function = function_name(call)
+            distinct = isinstance(call.this, exp.Distinct) and function not in PLAIN_WHEN_DISTINCT
+            name = self.names.new(key)
+            if distinct and function in self._takes_apart:
+                self._calls[key] = self._taken_apart(name, function, call, condition)
+            else:
+                self._calls[key] = Call(name, function, self._over_rows(node))
+        return self._calls[key]
+
+    def _check_call(self, node: exp.Expr) -> None:
+        for inner in walk_same_query(node):
+            if inner is not node and (_is_aggregate(inner) or isinstance(inner, exp.Window)):
+                if isinstance(inner.parent, _AROUND) and inner.parent.this is inner:
+                    continue
+                raise QueryError(
+                    f"'{sql(node)}' is an aggregate of an aggregate; compute the inner one in a subquery."
+                )
+        if node.find(exp.Query):
+            raise QueryError(f"'{sql(node)}' holds a subquery; join what it gives in a query below.")
+        for star in node.find_all(exp.Star):
+            if not isinstance(star.parent, exp.Count):
+                raise QueryError(f"'{sql(node)}' holds a '*'; name the columns that it stands for.")
+
+    def _taken_apart(self, name: str, function: str, call: exp.Expr, condition: exp.Expr | None) -> Call:
+        asked = arguments(call)
+        # Of a set of its own, for a column that is blank where other sets are counted.
+        role = "distinct " + ", ".join(map(self.canonical, asked))
+        values = tuple(self._row_column(argument, role) for argument in asked)
+        where = self._row_column(condition, "filter") if condition is not None else None
+        return Call(name, function, call, values, where)
+
+    def _over_rows(self, node: exp.Expr) -> exp.Expr:
+        copy = node.copy()
+        for found in list(copy.find_all(exp.Column)):
+            found.replace(column(self._row_column(found, "plain")))
+        return copy
+
+    def _row_column(self, node: exp.Expr, role: str) -> str:
+        """The column of the rows that holds an expression. What keys and distinct values are of is not
+        shared, for grouping sets blank it out."""
+        known = (role, self.canonical(node))
+        if known not in self._columns:
+            own = node.name if isinstance(node, exp.Column) and node.name.isidentifier() else ""
+            name = own if own and own.lower() not in self._used else self.names.new(self.canonical(node))
+            self._used.add(name.lower())
+            self._columns[known] = (node, name)
+        return self._columns[known][1]
+
+
+class _Nowhere:
+    """Before anything is computed."""
+
+    def key(self, name: str) -> exp.Expr:
+        return column(name)
+
+    def call(self, call: Call) -> exp.Expr:
+        return column(call.name)
+
+
+def relations(select: exp.Select) -> set[str]:
+    """The names under which a SELECT reads relations."""
+    source = from_clause(select)
+    nodes = [source, *(select.args.get("joins") or ()), *(select.args.get("laterals") or ())]
+    return {node.this.alias_or_name.lower() if node.this else "" for node in nodes if node} | {
+        lateral.alias.lower() for lateral in select.args.get("laterals") or ()
+    }
+
+
+def unqualified(select: exp.Select) -> set[str]:
+    """The names of columns that mean the same with and without their relation's name: what stands there
+    without one is unambiguous. (A field of a struct looks like a column of a relation.)"""
+    known = relations(select)
+    columns = list(select.find_all(exp.Column))
+    fields = {found.name.lower() for found in columns if found.table and found.table.lower() not in known}
+    return {found.name.lower() for found in columns if not found.table} - fields
+
+
+def grouping_sets(sets: Collection[Collection[str]]) -> exp.GroupingSets:
+    """GROUPING SETS over columns of the rows."""
+    return exp.GroupingSets(
+        expressions=[exp.Tuple(expressions=[column(name) for name in members]) for members in sets]
+    )
+
+
+def has_distinct(select: exp.Select, functions: Collection[str]) -> bool:
+    """Whether a SELECT has one of these aggregates over DISTINCT values among its own."""
+    clauses = [*select.expressions, *(select.args.get(name) for name in ("having", "order", "qualify"))]
+    return any(
+        isinstance(node, exp.AggFunc)
+        and isinstance(node.this, exp.Distinct)
+        and function_name(node) in functions
+        for clause in clauses
+        if clause
+        for node in walk_same_query(clause)
+    )
+
+
+def _is_aggregate(node: exp.Expr) -> bool:
+    if isinstance(node, _AROUND):
+        return _is_aggregate(node.this)
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() in _AGGREGATES
+    return isinstance(node, exp.AggFunc)

@@ -1,0 +1,125 @@
+"""What no rewrite, or only some, can keep exact: told before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from .. import marks
+from ..dialect import from_clause, function_name, sql, with_clause
+from ..errors import QueryError
+from ..windows import Window
+
+_RANDOM = frozenset(
+    {
+        "rand",
+        "random",
+        "randn",
+        "randstr",
+        "uniform",
+        "uuid",
+        "shuffle",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+    }
+)
+
+
+def check_repeatable(select: exp.Select) -> None:
+    """Passes a SELECT whose expressions give the same value each time they are computed.
+
+    Raises:
+        QueryError: one does not.
+    """
+    for call in select.find_all(exp.Func):
+        if isinstance(call, exp.Connector | exp.Cast | exp.Case):
+            continue
+        if function_name(call) in _RANDOM:
+            raise QueryError(
+                f"'{sql(call)}' gives another value each time it is computed, so a rewritten query could give other "
+                "rows; store what it gives in a table below."
+            )
+    for sample in select.find_all(exp.TableSample):
+        raise QueryError(
+            f"'{sql(sample).strip()}' takes other rows each time it is read, so a rewritten query could give other "
+            "rows; store the sample in a table below."
+        )
+
+
+def check_read_twice(select: exp.Select) -> None:
+    """Passes a SELECT whose relations give the same rows when they are read twice.
+
+    Raises:
+        QueryError: one is cut off by LIMIT.
+    """
+    for node in _relations(select):
+        for below in node.find_all(exp.Limit, exp.Fetch):
+            if isinstance(below, exp.Limit) and below.expression.name == "0":
+                continue  # `dbt run --empty`
+            raise QueryError(
+                f"'{sql(below).strip()}' under FROM may keep other rows each time it is read, and the rewritten query "
+                "reads it twice; store what it keeps in a table below."
+            )
+
+
+def windows_read(select: exp.Select) -> list[Window]:
+    """The window functions whose rows a SELECT reads, those below another GROUP BY left out."""
+    return [
+        window
+        for node in _relations(select)
+        for found in marks.windows_under(node)
+        if (window := marks.window_of(found)) and not _grouped_between(found, node)
+    ]
+
+
+def check_steps(windows: list[Window]) -> None:
+    """Passes windows that have a row at every step.
+
+    Raises:
+        QueryError: one leaves out steps in which a key has no new rows, which only the planner can do.
+    """
+    for window in windows:
+        if window.emit == "on_change":
+            raise QueryError(
+                f"{window.kind}() with emit='on_change' leaves out steps without new rows, and a rewritten query can't "
+                "tell which these are; leave emit out."
+            )
+
+
+def _relations(select: exp.Select) -> Iterator[exp.Expr]:
+    """FROM and joins, and the named queries that they read."""
+    source = from_clause(select)
+    waiting: list[exp.Expr] = [*([source] if source else []), *(select.args.get("joins") or ())]
+    seen: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for table in node.find_all(exp.Table):
+            body = _named_query(table)
+            if body is not None and id(body) not in seen:
+                seen.add(id(body))
+                waiting.append(body)
+
+
+def _named_query(table: exp.Table) -> exp.Expr | None:
+    """The body of the WITH that a table names, if it does."""
+    query = None if table.db else table.find_ancestor(exp.Query)
+    while query is not None:
+        clause = with_clause(query)
+        for cte in clause.expressions if clause else ():
+            if cte.alias.lower() == table.name.lower() and table.find_ancestor(exp.CTE) is not cte:
+                body: exp.Expr = cte.this
+                return body
+        query = query.find_ancestor(exp.Query)
+    return None
+
+
+def _grouped_between(below: exp.Expr, relation: exp.Expr) -> bool:
+    """Whether a GROUP BY stands between a SELECT and the relation that it lies under."""
+    above = below.parent
+    while above is not None and above is not relation.parent:
+        if isinstance(above, exp.Select) and above.args.get("group"):
+            return True
+        above = above.parent
+    return False

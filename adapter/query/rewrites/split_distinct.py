@@ -1,0 +1,214 @@
+"""COUNT(DISTINCT …) in two levels: values are counted in buckets of their hash, and the buckets put together.
+
+So no single task counts all values of a key that has very many of them. Several distinct arguments are
+several kinds of rows, told apart by GROUPING; aggregates that count no distinct values are one more kind.
+
+>>> from ..dialect import parse, sql
+>>> tree = parse("select city, sum(amount) as s, count(distinct u) as users from t group by city")
+>>> print(sql(split_distinct(tree, 64), pretty=True))
+WITH split_rows AS (
+  /* 1. The rows. */
+  SELECT
+    city,
+    amount,
+    u
+  FROM t
+), split_values AS (
+  /* 2. Each u once for each city, with its bucket; and one row for each city with the other aggregates. */
+  SELECT
+    city,
+    u,
+    PMOD(HASH(u), 64) AS bucket,
+    GROUPING(u) = 1 AS is_group,
+    SUM(amount) AS sum_amount
+  FROM split_rows
+  GROUP BY
+    city,
+    GROUPING SETS (
+      (u),
+      ()
+    )
+), split_buckets AS (
+  /* 3. The values of each bucket, counted. */
+  SELECT
+    city,
+    bucket,
+    MAX(sum_amount) FILTER(WHERE is_group) AS sum_amount,
+    COUNT(u) AS count_distinct_u
+  FROM split_values
+  GROUP BY
+    city,
+    bucket
+)
+/* 4. The buckets, put together. */
+SELECT
+  city AS city,
+  MAX(sum_amount) AS s,
+  SUM(count_distinct_u) AS users
+FROM split_buckets
+GROUP BY
+  city
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ..aggregates import MERGEABLE
+from ..dialect import sql
+from ..errors import QueryError
+from ..names import Names
+from . import refusals
+from .buckets import check_buckets
+from .each_select import rewrite_each
+from .grouped import Call, Grouped, grouping_sets, has_distinct
+from .steps import Step, column, conjunction, expression, named, with_steps
+
+FUNCTIONS = frozenset({"count"})
+BUCKETS = 1024
+
+_ZERO, _EMPTY = "0", "array()"
+_OF_NOTHING: dict[str, str | None] = {
+    **dict.fromkeys(MERGEABLE),
+    **dict.fromkeys(
+        """any approx_percentile corr covar_pop covar_samp first first_value kurtosis last last_value listagg median mode
+        percentile percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_intercept regr_r2 regr_slope
+        regr_sxx regr_sxy regr_syy skewness string_agg try_avg try_sum""".split()
+    ),
+    **dict.fromkeys(("count", "count_if", "approx_count_distinct", "regr_count"), _ZERO),
+    **dict.fromkeys(("collect_list", "collect_set", "array_agg"), _EMPTY),
+}
+"""What an aggregate gives for no rows at all; None: NULL."""
+
+
+def split_distinct(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
+    """The same rows with distinct values counted in two levels. Changes the tree it is given.
+
+    Args:
+        tree: a query.
+        buckets: how many parts the values of a key are counted in.
+
+    Raises:
+        QueryError: no SELECT of it can be rewritten; why.
+    """
+    check_buckets(buckets)
+    return rewrite_each(
+        tree,
+        lambda select: has_distinct(select, FUNCTIONS),
+        lambda select, names: _Rewrite(select, names, buckets).made(),
+        "There is no COUNT(DISTINCT …) in this query to split; leave the rewrite out.",
+    )
+
+
+class _Rewrite:
+    def __init__(self, select: exp.Select, names: Names, buckets: int) -> None:
+        refusals.check_repeatable(select)
+        refusals.check_steps(refusals.windows_read(select))
+        self.grouped = Grouped(select, names, FUNCTIONS)
+        self.buckets = buckets
+        self._check_sets()
+        self._check_nothing()
+        self.sets = self.grouped.distinct_sets
+        self.values = [name for members in self.sets for name in members]
+        self.rows, self.distinct = names.new("split_rows"), names.new("split_values")
+        self.parts = names.new("split_buckets")
+        self.bucket, self.is_group = names.new("bucket"), names.new("is_group")
+        self.flags = list(self.grouped.flags.values())
+
+    def made(self) -> exp.Select:
+        """The rewritten SELECT."""
+        counted = ", and each ".join(" and ".join(members) for members in self.sets)
+        keys = ", ".join(key.name for key in self.grouped.keys)
+        others = f"; and one row{f' for each {keys}' if keys else ''} with the other aggregates"
+        steps = [
+            Step(self.rows, "The rows.", self.grouped.rows()),
+            Step(
+                self.distinct,
+                f"Each {counted} once{f' for each {keys}' if keys else ''}, with its bucket"
+                f"{others if self.grouped.plain else ''}.",
+                self._distinct(),
+            ),
+            Step(self.parts, "The values of each bucket, counted.", self._parts()),
+        ]
+        final = self.grouped.outer(self, having="having").from_(self.parts)
+        if keys:
+            final.set("group", exp.Group(expressions=self._keys()))
+        return with_steps(final, steps, "The buckets, put together.")
+
+    def _check_sets(self) -> None:
+        sets = [frozenset(members) for members in self.grouped.sets or ()]
+        for members in sets:
+            if sets.count(members) > 1:
+                raise QueryError(
+                    f"The grouping set ({', '.join(sorted(members))}) stands there twice, and its rows would be put "
+                    "together; write it once."
+                )
+
+    def _check_nothing(self) -> None:
+        for call in self.grouped.plain if not self.grouped.keys else ():
+            if call.function not in _OF_NOTHING:
+                raise QueryError(
+                    f"What {call.function}() gives for no rows is not known here, and a query without GROUP BY has a "
+                    "row even then; compute it in a query of its own."
+                )
+
+    # -- the steps ---------------------------------------------------------------------------------
+
+    def _keys(self) -> list[exp.Expr]:
+        return [*self.grouped.key_columns(), *map(column, self.flags)]
+
+    def _distinct(self) -> exp.Select:
+        filters = list(dict.fromkeys(call.filter for call in self.grouped.distinct if call.filter))
+        bucket = expression(
+            f"pmod(hash({', '.join(sql(column(name)) for name in self.values)}), {self.buckets})"
+        )
+        items = [
+            *self.grouped.key_columns(),
+            *self.grouped.flag_items(),
+            *map(column, self.values),
+            named(bucket, self.bucket),
+            *(named(expression(f"bool_or({sql(column(name))})"), name) for name in filters),
+        ]
+        sets: list[tuple[str, ...]] = list(self.sets)
+        if self.grouped.plain:
+            blank = [expression(f"grouping({sql(column(members[0]))}) = 1") for members in self.sets]
+            items.append(named(conjunction(blank), self.is_group))
+            items += [named(call.text.copy(), call.name) for call in self.grouped.plain]
+            sets.append(())
+        kinds: list[exp.Expr] = [*map(column, sets[0])] if len(sets) == 1 else [grouping_sets(sets)]
+        made = exp.Select(expressions=items).from_(self.rows)
+        made.set("group", self.grouped.group_by(*kinds))
+        return made
+
+    def _parts(self) -> exp.Select:
+        plain = [
+            named(
+                expression(f"max({sql(column(c.name))}) filter (where {sql(column(self.is_group))})"), c.name
+            )
+            for c in self.grouped.plain
+        ]
+        counts = [named(self._count(call), call.name) for call in self.grouped.distinct]
+        made = exp.Select(expressions=[*self._keys(), column(self.bucket), *plain, *counts]).from_(
+            self.distinct
+        )
+        made.set("group", exp.Group(expressions=[*self._keys(), column(self.bucket)]))
+        return made
+
+    def _count(self, call: Call) -> exp.Expr:
+        """Rows of other kinds have NULL in these columns, and so aren't counted."""
+        assert call.distinct is not None
+        where = f" filter (where {sql(column(call.filter))})" if call.filter else ""
+        return expression(f"count({', '.join(sql(column(name)) for name in call.distinct)}){where}")
+
+    # -- what is written over them -----------------------------------------------------------------
+
+    def key(self, name: str) -> exp.Expr:
+        """A group key, or what tells grouping sets apart."""
+        return column(name)
+
+    def call(self, call: Call) -> exp.Expr:
+        """An aggregate over the buckets. Only without GROUP BY there may be none."""
+        name = sql(column(call.name))
+        text = f"max({name})" if call.distinct is None else f"sum({name})"
+        nothing = _ZERO if call.distinct is not None else _OF_NOTHING.get(call.function)
+        return expression(text if self.grouped.keys or nothing is None else f"coalesce({text}, {nothing})")

@@ -1,0 +1,285 @@
+"""The first N of each group in two levels: the first N of each bucket, and of those the first N overall.
+
+A row that isn't among the first N of a part of its group isn't among the first N of all. So the ranking
+over all has at most N rows of each bucket to put in order.
+
+>>> from ..dialect import parse, sql
+>>> tree = parse('''
+...     select * from (select *, row_number() over (partition by c order by v desc) as rn from t) where rn <= 3
+... ''')
+>>> print(sql(split_topn(tree, 16), pretty=True))
+WITH topn_rows AS (
+  /* 1. The rows. */
+  SELECT
+    *
+  FROM t
+), topn_buckets AS (
+  /* 2. Their places among the rows of their group and bucket. */
+  SELECT
+    *,
+    ROW_NUMBER() OVER (PARTITION BY c, PMOD(HASH(*), 16) ORDER BY v DESC, STRUCT(*)) AS bucket_place
+  FROM topn_rows
+), topn_ranked AS (
+  /* 3. The ranking over the first 3 of each bucket. */
+  SELECT
+    *
+    EXCEPT (bucket_place),
+    ROW_NUMBER() OVER (PARTITION BY c ORDER BY v DESC, STRUCT(*)) AS rn
+  FROM topn_buckets
+  WHERE
+    bucket_place <= 3
+)
+/* 4. The first of all. */
+SELECT
+  *
+FROM topn_ranked
+WHERE
+  rn <= 3
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from .. import ranks
+from ..dialect import canonical, from_clause, function_name, sql
+from ..errors import QueryError
+from ..names import Names
+from . import refusals
+from .buckets import check_buckets
+from .each_select import rewrite_each
+from .grouped import relations, unqualified
+from .steps import Step, column, expression, named, with_steps
+
+BUCKETS = 128
+
+
+def split_topn(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
+    """The same rows with rankings taken in two levels. Changes the tree it is given.
+
+    Args:
+        tree: a query.
+        buckets: how many parts the rows of a group are ranked in.
+
+    Raises:
+        QueryError: no SELECT of it can be rewritten; why.
+    """
+    check_buckets(buckets)
+    _read_rankings_where_they_stand(tree)
+    return rewrite_each(
+        tree,
+        lambda select: _ranked(select) is not None,
+        lambda select, names: _Rewrite(select, names, buckets).made(),
+        "There is no filter on a ROW_NUMBER(), RANK() or DENSE_RANK() in this query; write SELECT * FROM (SELECT *, "
+        "ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn FROM …) WHERE rn <= N, or leave the rewrite out.",
+    )
+
+
+def _ranked(select: exp.Select) -> exp.Select | None:
+    """The SELECT right below this one, if it ranks rows and this one filters them."""
+    source = from_clause(select)
+    below = source.this.this if source and isinstance(source.this, exp.Subquery) else None
+    fits = isinstance(below, exp.Select) and ranks.ranks(below) and select.args.get("where")
+    return below if fits else None
+
+
+def _read_rankings_where_they_stand(tree: exp.Query) -> None:
+    """Puts a ranking that is a named query where it is read. Changes the tree."""
+    for clause in list(tree.find_all(exp.With)):
+        for cte in list(clause.expressions):
+            body = cte.this
+            if (
+                not isinstance(body, exp.Select)
+                or not ranks.ranks(body)
+                or cte.args["alias"].args.get("columns")
+            ):
+                continue
+            read = [
+                table
+                for table in (clause.parent or tree).find_all(exp.Table)
+                if not table.db and table.name.lower() == cte.alias.lower()
+            ]
+            filtered = [table for table in read if _is_filtered(table)]
+            for table in filtered:
+                alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
+                table.replace(exp.Subquery(this=body.copy(), alias=alias.copy()))
+            if len(filtered) == len(read):
+                cte.pop()
+        if not clause.expressions:
+            clause.pop()
+
+
+def _is_filtered(table: exp.Table) -> bool:
+    select = table.parent.parent if isinstance(table.parent, exp.From) else None
+    return isinstance(select, exp.Select) and bool(select.args.get("where"))
+
+
+class _Rewrite:
+    def __init__(self, select: exp.Select, names: Names, buckets: int) -> None:
+        below = _ranked(select)
+        assert below is not None
+        refusals.check_repeatable(below)
+        refusals.check_steps(refusals.windows_read(below))
+        self.select, self.below, self.names, self.buckets = select, below, names, buckets
+        self._check()
+        ((self.rank_name, self.most),) = self._bounds().items()
+        (self.position,) = [
+            at for at, item in enumerate(below.expressions) if item.alias_or_name.lower() == self.rank_name
+        ]
+        self.rank: exp.Window = below.expressions[self.position].unalias()
+        self.items = [item for item in below.expressions if not item.find(exp.Window)]
+        self.has_star = any(item.is_star for item in self.items)
+        self._check_items()
+        self.rows, self.parts = names.new("topn_rows"), names.new("topn_buckets")
+        self.ranked, self.place = names.new("topn_ranked"), names.new("bucket_place")
+        self.unqualified = unqualified(below)
+        self.hidden: dict[str, tuple[exp.Expr, str]] = {}
+
+    def made(self) -> exp.Select:
+        """The rewritten SELECT."""
+        partition = [self._of_row(key, "part") for key in self.rank.args.get("partition_by") or ()]
+        order = [self._ordered(each) for each in self.rank.args["order"].expressions]
+        hashed: list[exp.Expr] = [each.this for each in order]
+        row: list[exp.Expr] = (
+            [exp.Star()] if self.has_star else [column(self._name(item)) for item in self.items]
+        )
+        if isinstance(self.rank.this, exp.RowNumber):
+            # Ties go by all columns, as everywhere (`ties`).
+            hashed = row
+            struct = exp.Anonymous(this="STRUCT", expressions=[each.copy() for each in row])
+            order.append(exp.Ordered(this=struct, nulls_first=True))
+        bucket = expression(f"pmod(hash({', '.join(map(sql, hashed))}), {self.buckets})")
+        steps = [
+            Step(self.rows, "The rows.", self._rows()),
+            Step(
+                self.parts,
+                "Their places among the rows of their group and bucket.",
+                exp.Select(
+                    expressions=[exp.Star(), named(self._over([*partition, bucket], order), self.place)]
+                ).from_(self.rows),
+            ),
+            Step(
+                self.ranked,
+                f"The ranking over the first {self.most} of each bucket.",
+                self._ranking(self._over(partition, order)),
+            ),
+        ]
+        final = self.select.copy()
+        source = from_clause(final)
+        assert source is not None
+        alias = source.this.args.get("alias")
+        table = exp.to_table(self.ranked)
+        if alias:
+            table.set("alias", alias.copy())
+        source.this.replace(table)
+        return with_steps(final, steps, "The first of all.")
+
+    # -- what it is about --------------------------------------------------------------------------
+
+    def _bounds(self) -> dict[str, int]:
+        """The greatest place that the filter lets through."""
+        source = from_clause(self.select)
+        name = source.this.alias.lower() if source else ""
+        elsewhere = {
+            column.name.lower()
+            for column in self.select.args["where"].find_all(exp.Column)
+            if column.table and column.table.lower() != name
+        }
+        return {rank: most for rank, most in ranks.bounds(self.select).items() if rank not in elsewhere}
+
+    def _check(self) -> None:
+        if self.below.args.get("windows"):
+            raise QueryError(
+                f"The ranking's window has a name, '{sql(self.below.args['windows'][0])}'; write its PARTITION BY and "
+                "ORDER BY into OVER (…)."
+            )
+        ranks.check(self.below)
+        ranks.check(self.select)
+        windows = list(self.below.find_all(exp.Window))
+        own = [window for window in windows if window.parent_select is self.below]
+        if len(own) > 1:
+            other = next((each for each in own if not isinstance(each.this, ranks.RANKS)), own[1])
+            raise QueryError(
+                f"'{sql(other)}' stands beside the ranking and needs all rows of its group, not only the first of each "
+                "bucket; compute it in a query below."
+            )
+        if not self._bounds():
+            raise QueryError(
+                f"No filter sets an upper bound to the rank {next(iter(ranks.ranks(self.below)))}; add "
+                f"{next(iter(ranks.ranks(self.below)))} <= N."
+            )
+        for clause in ("distinct", "limit", "offset", "fetch"):
+            if value := self.below.args.get(clause):
+                raise QueryError(
+                    f"'{sql(value).strip()}' stands beside the ranking and would see fewer rows; move it into a query "
+                    "below, or above the filter."
+                )
+
+    def _check_items(self) -> None:
+        seen: set[str] = set()
+        for item in self.items:
+            name = self._name(item).lower()
+            if not item.is_star and name in seen:
+                raise QueryError(f"Two columns beside the ranking are called {name}; give one another name.")
+            seen.add(name)
+        if self.has_star and 0 < self.position < len(self.items):
+            raise QueryError(
+                f"The rank {self.rank_name} stands between '*' and other columns; put it first or last."
+            )
+
+    @staticmethod
+    def _name(item: exp.Expr) -> str:
+        return item.output_name or sql(item)
+
+    # -- the steps ---------------------------------------------------------------------------------
+
+    def _rows(self) -> exp.Select:
+        rows = self.below.copy()
+        rows.set("order", None)
+        items = [
+            item.copy() if item.is_star or item.output_name else named(item.copy(), self._name(item))
+            for item in self.items
+        ]
+        rows.set("expressions", [*items, *(named(node.copy(), name) for node, name in self.hidden.values())])
+        return rows
+
+    def _ranking(self, rank: exp.Expr) -> exp.Select:
+        ranked = named(rank, self.below.expressions[self.position].alias_or_name)
+        if self.has_star:
+            left_out = [*(name for _, name in self.hidden.values()), self.place]
+            items: list[exp.Expr] = [exp.Star(except_=[column(name).this for name in left_out])]
+            items.insert(0 if self.position == 0 else 1, ranked)
+        else:
+            items = [column(self._name(item)) for item in self.items]
+            items.insert(self.position, ranked)
+        made = exp.Select(expressions=items).from_(self.parts)
+        return made.where(expression(f"{sql(column(self.place))} <= {self.most}"))
+
+    def _over(self, partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
+        made = self.rank.copy()
+        made.set("partition_by", [key.copy() for key in partition])
+        made.set("order", exp.Order(expressions=[each.copy() for each in order]))
+        return made
+
+    def _ordered(self, ordered: exp.Expr) -> exp.Expr:
+        copy = ordered.copy()
+        copy.set("this", self._of_row(ordered.this, "order"))
+        return copy
+
+    def _of_row(self, node: exp.Expr, role: str) -> exp.Expr:
+        """An expression of the ranking over the rows: a column of theirs, a hidden one where it is none."""
+        text = canonical(node, self.unqualified)
+        for item in self.items:
+            if not item.is_star and canonical(item.unalias(), self.unqualified) == text:
+                return column(self._name(item))
+        if isinstance(node, exp.Column) and self._has_column(node):
+            return exp.column(node.this.copy())
+        if text not in self.hidden:
+            self.hidden[text] = (node, self.names.new(f"{role} {node.name or function_name(node)}"))
+        return column(self.hidden[text][1])
+
+    def _has_column(self, node: exp.Column) -> bool:
+        """Whether a bare '*' of one relation gives the rows this column, under a name that only it has."""
+        lone = not any(self.below.args.get(clause) for clause in ("joins", "laterals", "group"))
+        known = not node.table or node.table.lower() in relations(self.below)
+        return lone and known and len(self.items) == 1 and isinstance(self.items[0], exp.Star)

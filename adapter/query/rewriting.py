@@ -1,0 +1,76 @@
+"""The rewrites by name: text of a SELECT → text that reads well and gives the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from .dialect import parse, sql
+from .errors import QueryError
+from .rewrites.enum_distinct import enum_distinct
+from .rewrites.split_distinct import split_distinct
+from .rewrites.split_topn import split_topn
+
+REWRITES: Mapping[str, Callable[..., exp.Query]] = {
+    "enum_distinct": enum_distinct,
+    "split_distinct": split_distinct,
+    "split_topn": split_topn,
+}
+"""Name, as a macro and as a config → tree to tree."""
+
+
+def rewritten(name: str, text: str, **options: Any) -> str:
+    """A SELECT with one rewrite.
+
+    Args:
+        name: of the rewrite.
+        text: the SELECT.
+        options: what the rewrite takes.
+
+    Raises:
+        QueryError: it can't be rewritten; the rewrite is named.
+    """
+    try:
+        return sql(REWRITES[name](parse(text, f"What {name} rewrites"), **options), pretty=True)
+    except QueryError as problem:
+        raise QueryError(f"{name}: {problem}") from problem
+
+
+def asked_for(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The rewrites that a model's config switches on, in the order they are made, with their options.
+
+    Raises:
+        QueryError: a value that is wrong.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name in REWRITES:
+        value = config.get(name)
+        if value is None or value is False:
+            continue
+        if name == "enum_distinct":
+            if value is not True:
+                raise QueryError(f"config '{name}' is {value!r}; write true or false.")
+            found[name] = {}
+        else:
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise QueryError(
+                    f"config '{name}' is {value!r}; write the number of buckets, as in {name}: 128, or false."
+                )
+            found[name] = {"buckets": value}
+    return found
+
+
+def by_config(text: str, config: Mapping[str, Any]) -> str:
+    """A model's text with the rewrites that its config asks for.
+
+    Raises:
+        QueryError: one can't be made, or a config is wrong.
+    """
+    for name, options in asked_for(config).items():
+        try:
+            text = rewritten(name, text, **options)
+        except QueryError as problem:
+            raise QueryError(f"config {problem}") from problem
+    return text

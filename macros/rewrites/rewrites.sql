@@ -1,0 +1,29 @@
+{#-
+  The rewrites: called around a SELECT, each prints one that gives the same rows another way. The text is made
+  in Python (adapter/query/rewrites/); a project may override one by a macro named <prefix>__enum_distinct and
+  a dispatch config.
+-#}
+
+{% macro enum_distinct() -%}
+  {{ return(adapter.dispatch('enum_distinct', 'dbt')(caller())) }}
+{%- endmacro %}
+
+{% macro default__enum_distinct(sql) -%}
+  {{ return(adapter.rewrite('enum_distinct', sql)) }}
+{%- endmacro %}
+
+{% macro split_distinct(buckets=1024) -%}
+  {{ return(adapter.dispatch('split_distinct', 'dbt')(caller(), buckets)) }}
+{%- endmacro %}
+
+{% macro default__split_distinct(sql, buckets) -%}
+  {{ return(adapter.rewrite('split_distinct', sql, buckets=buckets)) }}
+{%- endmacro %}
+
+{% macro split_topn(buckets=128) -%}
+  {{ return(adapter.dispatch('split_topn', 'dbt')(caller(), buckets)) }}
+{%- endmacro %}
+
+{% macro default__split_topn(sql, buckets) -%}
+  {{ return(adapter.rewrite('split_topn', sql, buckets=buckets)) }}
+{%- endmacro %}

@@ -1,0 +1,394 @@
+"""What the rewrites take and what they refuse, and why; whether the rows are the same is asked of Spark elsewhere."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dbt_common.exceptions import CompilationError
+from sqlglot import exp
+
+from dbt.adapters.spark_streaming.query import expansion, rewriting, window_arguments
+from dbt.adapters.spark_streaming.query.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.rewrite_methods import RewriteMethods
+
+IN = "where c in ('A', 'B')"
+TUMBLE = expansion.expand("t", window_arguments.make("tumble", "ts", "1 minute"))
+SESSION = expansion.expand("t", window_arguments.make("session", "ts", "1 minute", partition_by=["c"]))
+STEPS = expansion.expand("t", window_arguments.make("cumulate", "ts", "1 minute", "1 hour", emit="on_change"))
+RANKED = "select *, row_number() over (partition by c order by v) as rn from t"
+IDS = ", ".join(str(number) for number in range(1025))
+
+REFUSALS = [
+    # No aggregate that the rewrite is about.
+    (
+        "enum_distinct",
+        f"select c, count(*) from t {IN} group by c",
+        "There is no COUNT(DISTINCT …) in this query",
+    ),
+    (
+        "split_distinct",
+        "select c, sum(distinct v) from t group by c",
+        "There is no COUNT(DISTINCT …) in this query",
+    ),
+    (
+        "split_topn",
+        "select * from t where v < 3",
+        "There is no filter on a ROW_NUMBER(), RANK() or DENSE_RANK()",
+    ),
+    (
+        "split_topn",
+        "select * from t order by v limit 3",
+        "There is no filter on a ROW_NUMBER(), RANK() or DENSE_RANK()",
+    ),
+    # Values.
+    (
+        "enum_distinct",
+        "select c, count(distinct u) from t where c in ('A', lower(d)) group by c",
+        "'c IN ('A', LOWER(d))' lists values that are not literals",
+    ),
+    (
+        "enum_distinct",
+        "select c, count(distinct u) from t where c in (select c from s) group by c",
+        "'c IN (SELECT c FROM s)' lists values that are not literals",
+    ),
+    (
+        "enum_distinct",
+        "select c, count(distinct u) from t where c in (1e3, 2e3) group by c",
+        "'c IN (1e3, 2e3)' lists values that are not literals",
+    ),
+    (
+        "enum_distinct",
+        "select c, d, count(distinct u) from t where v > 3 or c = 'A' group by c, d",
+        "WHERE leaves no group key (c, d) a list of values",
+    ),
+    ("enum_distinct", "select count(distinct u) from t", "WHERE leaves no group key (there is none) a list"),
+    (
+        "enum_distinct",
+        "select c, count(distinct u) from t where not c in ('A', 'B') group by c",
+        "WHERE leaves no group key (c) a list of values",
+    ),
+    (
+        "enum_distinct",
+        "select c, count(distinct u) from t where c in ('A', 1) group by c",
+        "The values 'A', 1 are of several types; write all of them in one.",
+    ),
+    (
+        "enum_distinct",
+        f"select c, count(distinct u) from t where c in ({IDS}) group by c",
+        "1025 values and 1 FILTERs make 1025 bits, more than the 1024 that pay",
+    ),
+    # Windows.
+    (
+        "enum_distinct",
+        f"select window_start, window_end, c, count(distinct u) from {SESSION} {IN} group by all",
+        "session() finds the bounds of a window from all its rows (set semantics)",
+    ),
+    (
+        "enum_distinct",
+        f"with w as (select * from {SESSION}) select window_end, c, count(distinct u) from w {IN} group by all",
+        "session() finds the bounds of a window from all its rows (set semantics)",
+    ),
+    *(
+        (name, text, "cumulate() with emit='on_change' leaves out steps without new rows")
+        for name, text in {
+            "enum_distinct": f"select window_end, c, count(distinct u) from {STEPS} {IN} group by all",
+            "split_distinct": f"select window_end, count(distinct u) from {STEPS} group by all",
+            "split_topn": f"select * from (select *, rank() over (order by v) as r from {STEPS}) where r < 3",
+        }.items()
+    ),
+    # What would be another value, or another row, the second time.
+    (
+        "enum_distinct",
+        f"select c, count(distinct u) from t {IN} and rand() < 0.5 group by c",
+        "'RAND()' gives another value each time it is computed",
+    ),
+    ("split_distinct", "select count(distinct uuid()) from t", "'UUID()' gives another value each time"),
+    (
+        "split_topn",
+        "select * from (select *, rank() over (order by rand()) as r from t) where r < 3",
+        "'RAND()' gives another value each time",
+    ),
+    (
+        "split_distinct",
+        "select count(distinct u) from t tablesample (10 percent)",
+        "'TABLESAMPLE (10 PERCENT)' takes other rows each time it is read",
+    ),
+    (
+        "enum_distinct",
+        f"select c, count(distinct u) from (select * from t limit 10) {IN} group by c",
+        "'LIMIT 10' under FROM may keep other rows each time it is read",
+    ),
+    # What can't be moved over the steps.
+    (
+        "split_distinct",
+        "select *, count(distinct u) from t group by c",
+        "'*' in the select list of a GROUP BY",
+    ),
+    (
+        "split_distinct",
+        "select d, count(distinct u) from t group by c",
+        "'d' is neither grouped nor aggregated",
+    ),
+    (
+        "split_distinct",
+        "select c, count(distinct u) from t group by c having count(*) > (select max(n) from s)",
+        "'(SELECT MAX(n) FROM s)' is a subquery over groups",
+    ),
+    (
+        "split_distinct",
+        "select c, count(distinct u), sum((select max(n) from s)) from t group by c",
+        "holds a subquery; join what it gives in a query below",
+    ),
+    (
+        "split_distinct",
+        "select c, count(distinct u), count(t.*) from t group by c",
+        "'COUNT(t.*)' holds a '*'",
+    ),
+    ("split_distinct", "select sum(count(distinct u)) from t", "is an aggregate of an aggregate"),
+    (
+        "split_distinct",
+        "select upper(d) as c, count(distinct u) from t group by c, d, t.c having c > 'x'",
+        "'c' in HAVING may be the group key or 'UPPER(d)'",
+    ),
+    (
+        "split_distinct",
+        "select grouping(c), count(distinct u) from t group by c",
+        "needs GROUPING SETS, ROLLUP or CUBE",
+    ),
+    (
+        "split_distinct",
+        "select grouping(d), count(distinct u) from t group by rollup(c)",
+        "'GROUPING(d)' names something that is not a group key",
+    ),
+    (
+        "split_distinct",
+        "select c, count(distinct u) from t group by grouping sets ((c), (c))",
+        "The grouping set (c) stands there twice",
+    ),
+    (
+        "split_distinct",
+        "select count(distinct u), hll_sketch_agg(v) from t",
+        "What hll_sketch_agg() gives for no rows is not known here",
+    ),
+    # Rankings.
+    (
+        "split_topn",
+        f"select * from ({RANKED}) where v > 3",
+        "No filter sets an upper bound to the rank rn; add rn <= N.",
+    ),
+    (
+        "split_topn",
+        f"select * from ({RANKED}) where rn >= 3",
+        "sets no upper bound to the rank rn; add rn <= N",
+    ),
+    (
+        "split_topn",
+        f"select * from ({RANKED}) x join s on x.c = s.c where s.rn <= 3 and x.v < 3",
+        "No filter sets an upper bound to the rank rn",
+    ),
+    (
+        "split_topn",
+        "select * from (select *, row_number() over (partition by c) as rn from t) where rn < 3",
+        "has no ORDER BY, so any row could come first",
+    ),
+    (
+        "split_topn",
+        "select * from (select *, row_number() over (order by v) as rn, sum(v) over () as s from t) where rn < 3",
+        "'SUM(v) OVER ()' stands beside the ranking and needs all rows of its group",
+    ),
+    (
+        "split_topn",
+        "select * from (select *, rank() over w as rn from t window w as (order by v)) where rn < 3",
+        "The ranking's window has a name, 'w OVER (ORDER BY v)'; write its PARTITION BY",
+    ),
+    (
+        "split_topn",
+        "select * from (select distinct c, rank() over (order by v) as rn from t) where rn < 3",
+        "'DISTINCT' stands beside the ranking",
+    ),
+    (
+        "split_topn",
+        "select * from (select c, d as c, rank() over (order by v) as rn from t) where rn < 3",
+        "Two columns beside the ranking are called c",
+    ),
+    (
+        "split_topn",
+        "select * from (select v + 1 as a, rank() over (order by v) as rn, * from t) where rn < 3",
+        "The rank rn stands between '*' and other columns; put it first or last.",
+    ),
+    # Not one SELECT.
+    ("split_topn", "select 1; select 2", "What split_topn rewrites is one SELECT; found 2 statements."),
+    ("split_topn", "", "What split_topn rewrites is one SELECT; found nothing."),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "sentence"), REFUSALS)
+def test_refused_with_the_reason(name: str, text: str, sentence: str) -> None:
+    with pytest.raises(QueryError) as refusal:
+        rewriting.rewritten(name, text)
+    assert str(refusal.value).startswith(f"{name}: ")
+    assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize("buckets", [0, 1, -3, 2.5, "64", True, None])
+@pytest.mark.parametrize("name", ["split_distinct", "split_topn"])
+def test_buckets_are_a_whole_number(name: str, buckets: object) -> None:
+    with pytest.raises(QueryError) as refusal:
+        rewriting.rewritten(name, "select count(distinct u) from t", buckets=buckets)
+    assert f"buckets is {buckets!r}; write a whole number of at least 2, such as 128." in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("where", "numbered"),
+    [
+        ("c in ('A', 'B')", {"c"}),
+        ("c in ('A', null, 'B')", {"c"}),
+        ("'A' = c or c = 'B'", {"c"}),
+        ("c = 'A' or c is null", {"c"}),
+        ("(c in ('A') or (c = 'B' and v > 3)) and d < 3", {"c"}),
+        ("t.c in ('A', 'B') and (d = 1 or d = -2)", {"c", "d"}),
+        ("c in ('A', 'B') and d = 1", {"c"}),
+        ("(c = 'A' and d = 1) or (c = 'B' and d = 2)", {"c", "d"}),
+        ("d in (date '2024-01-01', date '2024-01-02')", {"d"}),
+        ("c in ('A', 'B') and c in ('B', 'C', 'D')", {"c"}),
+    ],
+)
+def test_values_are_found_in_the_filter(where: str, numbered: set[str]) -> None:
+    text = rewriting.rewritten(
+        "enum_distinct", f"select c, d, count(distinct u) as n from t where {where} group by c, d"
+    )
+    assert {name for name in ("c", "d") if f"{name}_number" in text} == numbered
+
+
+def test_more_than_64_bits_are_several_columns() -> None:
+    listed = ", ".join(f"'{number}'" for number in range(40))
+    call = "count(distinct u) as n, count(distinct u) filter (where v > 1) as m"
+    text = rewriting.rewritten("enum_distinct", f"select c, {call} from t where c in ({listed}) group by c")
+    assert "AS bits_1," in text
+    assert "AS bits_2" in text
+    assert "GETBIT(bits_1, 63) = 1" in text
+    # The last value's bit under the FILTER is number 79.
+    assert "GETBIT(bits_2, 15) = 1" in text
+
+
+def test_numbers_are_not_compared_with_strings() -> None:
+    """'1' and '01' are equal to 1, and are two groups."""
+    text = "select c, count(distinct u) from t where c in ({}) group by c"
+    assert "RAISE_ERROR" in rewriting.rewritten("enum_distinct", text.format("1, 2"))
+    assert "RAISE_ERROR" not in rewriting.rewritten("enum_distinct", text.format("'1', '2'"))
+
+
+def test_a_block_may_hold_named_queries_and_be_one() -> None:
+    text = """
+        with base as (select * from t where v > 1),
+        counted as (select c, count(distinct u) as users from base group by c),
+        ranked as (select *, rank() over (order by users desc) as place from counted)
+        select * from ranked where place <= 3 and users > 1
+    """
+    both = rewriting.rewritten(
+        "split_topn", rewriting.rewritten("split_distinct", text, buckets=4), buckets=8
+    )
+    names = [cte.alias for cte in parse(both).find_all(exp.CTE)]
+    assert sorted(names) == sorted(
+        [
+            "base",
+            "counted",
+            "split_rows",
+            "split_values",
+            "split_buckets",
+            "topn_rows",
+            "topn_buckets",
+            "topn_ranked",
+        ]
+    )
+    assert "HASH(users), 8" in both
+
+
+def test_names_of_the_user_stay_theirs() -> None:
+    text = "select bits, count(distinct u) as enum_set from enum_rows where bits in ('a', 'b') group by bits"
+    made = rewriting.rewritten("enum_distinct", text)
+    assert "enum_rows_2 AS (" in made
+    assert "AS bits_2" in made
+    assert "AS enum_set" in made
+
+
+@pytest.mark.parametrize("name", rewriting.REWRITES)
+def test_the_text_reads_back_as_it_is(name: str) -> None:
+    text = {
+        "enum_distinct": f"select window_start, c, count(distinct u) as n from {TUMBLE} {IN} group by 1, 2",
+        "split_distinct": f"select window_start, count(distinct u) as n from {TUMBLE} group by 1",
+        "split_topn": f"select * from (select *, rank() over (partition by window_end order by v) as r from {TUMBLE}) "
+        "where r < 3",
+    }[name]
+    made = rewriting.rewritten(name, text)
+    assert sql(parse(made), pretty=True) == made
+    assert "/*+ TUMBLE(`ts`, '1 minute', '0 seconds') */" in made
+    assert "/* 1. The rows" in made
+
+
+# -- as configs -------------------------------------------------------------------------------------
+
+
+def model(**config: Any) -> SimpleNamespace:
+    config = {"materialized": "table", **config}
+    language = config.pop("language", "sql")
+    return SimpleNamespace(name="m", config=config, language=language, depends_on_nodes=["model.p.below"])
+
+
+class Adapter(RewriteMethods):
+    """The methods, with a manifest."""
+
+    def __init__(self, below: SimpleNamespace | None = None) -> None:
+        self._macro_resolver = SimpleNamespace(nodes={"model.p.below": below} if below else {})
+
+
+@pytest.mark.parametrize(
+    ("node", "sentence"),
+    [
+        (model(enum_distinct=3), "Model m: config 'enum_distinct' is 3; write true or false."),
+        (
+            model(split_topn=True),
+            "Model m: config 'split_topn' is True; write the number of buckets, as in split_topn: 128, or false.",
+        ),
+        (
+            model(enum_distinct=True, materialized="view"),
+            "Model m: config 'enum_distinct' works with materialized='table' and 'incremental', found 'view'. "
+            "Put the SELECT into {% call enum_distinct() %} … {% endcall %} instead.",
+        ),
+        (model(split_distinct=8, language="python"), "Model m: config 'split_distinct' is for SQL"),
+    ],
+)
+def test_no_config_is_passed_over(node: SimpleNamespace, sentence: str) -> None:
+    with pytest.raises(CompilationError) as refusal:
+        Adapter().check_rewrite_configs(node)
+    assert sentence in str(refusal.value)
+    if node.config["materialized"] == "view":
+        with pytest.raises(CompilationError):
+            Adapter(below=model(materialized="ephemeral", split_topn=8)).check_rewrite_configs(model())
+
+
+@pytest.mark.parametrize("off", [None, False])
+def test_a_config_that_is_off_changes_nothing(off: object) -> None:
+    config = dict.fromkeys(rewriting.REWRITES, off)
+    Adapter().check_rewrite_configs(model(materialized="view", **config))
+    assert rewriting.by_config("select 1", config) == "select 1"
+
+
+def test_a_config_that_can_not_be_followed_says_why() -> None:
+    node = {"name": "m", "resource_type": "model", "config": {"split_distinct": 8}}
+    with pytest.raises(CompilationError) as refusal:
+        Adapter().rewrite_by_config("select 1 as x", node)
+    assert "Model m: config split_distinct: There is no COUNT(DISTINCT …)" in str(refusal.value)
+
+
+def test_configs_are_followed_together() -> None:
+    config = {"split_distinct": 8, "split_topn": 4}
+    text = """select * from (
+        select c, count(distinct u) as n, rank() over (order by count(distinct u) desc) as r from t group by c
+    ) where r <= 3"""
+    made = rewriting.by_config(text, config)
+    assert "split_buckets" in made
+    assert "topn_buckets" in made
