@@ -54,10 +54,10 @@ class TestIncrementalNotSchemaChange(BaseIncrementalNotSchemaChange):
 
 class TestIncrementalBadStrategy(BaseIncrementalBadStrategy):
     def test_incremental_invalid_strategy(self, project: Any) -> None:
-        """dbt-spark says it in words of its own."""
+        """In words of our own."""
         run_dbt(["seed"])
         results = run_dbt(["run"], expect_pass=False)
-        assert "Invalid incremental strategy provided: bad_strategy" in results.results[0].message
+        assert "incremental_strategy 'bad_strategy' is unknown. Built in are" in results.results[0].message
 
 
 class TestGenericTests(BaseGenericTests):

@@ -15,20 +15,36 @@ class TestMergeExcludeColumns(BaseMergeExcludeColumns):
 
 
 class TestMicrobatch(BaseMicrobatch):
+    pass
+
+
+class TestMicrobatchOfFiles(BaseMicrobatch):
+    """Parquet's rows don't change, so partitions are overwritten, as in dbt-spark."""
+
     @pytest.fixture(scope="class")
     def microbatch_model_sql(self) -> str:
-        """dbt-spark overwrites the partitions of a batch, so the table has some."""
-        return _microbatch_model_sql.replace("unique_key='id'", "partition_by=['days(event_time)']")
+        return _microbatch_model_sql.replace(
+            "unique_key='id'", "file_format='parquet', partition_by=['days(event_time)']"
+        )
 
 
 class TestIncrementalOnSchemaChange(BaseIncrementalOnSchemaChange):
     pass
 
 
-class TestIncrementalPredicates(BaseIncrementalPredicates):
+class TestIncrementalPredicatesDeleteInsert(BaseIncrementalPredicates):
+    pass
+
+
+class TestPredicatesDeleteInsert(BaseIncrementalPredicates):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:
-        """Merge, as dbt-spark has no delete+insert."""
+        return {"models": {"+predicates": ["id != 2"], "+incremental_strategy": "delete+insert"}}
+
+
+class TestIncrementalPredicatesMerge(BaseIncrementalPredicates):
+    @pytest.fixture(scope="class")
+    def project_config_update(self) -> dict[str, Any]:
         return {
             "models": {
                 "+incremental_predicates": ["DBT_INTERNAL_DEST.id != 2"],
@@ -39,3 +55,9 @@ class TestIncrementalPredicates(BaseIncrementalPredicates):
 
 class TestIncrementalUniqueKey(BaseIncrementalUniqueKey):
     pass
+
+
+class TestIncrementalUniqueKeyDeleteInsert(BaseIncrementalUniqueKey):
+    @pytest.fixture(scope="class")
+    def project_config_update(self) -> dict[str, Any]:
+        return {"models": {"+incremental_strategy": "delete+insert"}}

@@ -1,0 +1,187 @@
+"""A dbt model in batch, incrementally: its node, configs and flags made into what `query/` plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from .query import planner, ranges, rewriting
+from .query.batch_filter import without_filter
+from .query.errors import QueryError
+from .query.overwrite import Ask, Overwriting, reads_windows
+from .query.ranges import Ends, Span
+from .query.windows import quote
+
+WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
+
+STRATEGIES = ("append", "merge", "delete+insert", "insert_overwrite", WINDOW_OVERWRITE, MICROBATCH)
+"""The incremental strategies that are built in."""
+
+NOTHING = "false"
+
+_IN_PLACE = {"merge": ("iceberg", "delta", "hudi")} | dict.fromkeys(
+    ("delete+insert", WINDOW_OVERWRITE), ("iceberg", "delta")
+)
+"""Strategy → the file formats whose rows it can change."""
+
+
+@dataclass(frozen=True)
+class Incremental:
+    """What one run of an incremental model computes."""
+
+    sql: str
+    condition: str | None = None
+    """Which rows of the table are replaced, for the strategies that replace a range of time; `NOTHING`: none."""
+    divided: str | None = None
+    """A query for how many files of the table hold rows that are replaced beside others; None: unknown."""
+
+
+def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
+    """Passes a strategy that goes with the model's other configs.
+
+    Raises:
+        QueryError: it doesn't; what to write instead.
+    """
+    allowed = _IN_PLACE.get(strategy)
+    if allowed and file_format not in allowed:
+        raise QueryError(
+            f"incremental_strategy '{strategy}' changes rows in place, which file_format '{file_format}' can't; use "
+            f"{' or '.join(allowed[:2])}, or the strategy 'append' or 'insert_overwrite'."
+        )
+    if strategy == MICROBATCH and file_format not in ("iceberg", "delta"):
+        if not node["config"].get("partition_by"):
+            raise QueryError(
+                f"incremental_strategy 'microbatch' with file_format '{file_format}' overwrites partitions: set "
+                "partition_by to what has one value per batch, or use iceberg or delta."
+            )
+    if strategy != WINDOW_OVERWRITE:
+        return
+    if node.get("language") == "python":
+        raise QueryError("incremental_strategy 'window_overwrite' is for models in SQL.")
+    lookback = node["config"].get("lookback")
+    if lookback is not None and (not isinstance(lookback, int) or isinstance(lookback, bool) or lookback < 0):
+        raise QueryError(f"config 'lookback' is {lookback!r}; write how many windows, 0 or more.")
+
+
+def unknown(strategy: str) -> QueryError:
+    """There is no such strategy."""
+    listed = ", ".join(f"'{name}'" for name in STRATEGIES)
+    macro = f"get_incremental_{strategy.replace('+', '_')}_sql"
+    return QueryError(
+        f"incremental_strategy '{strategy}' is unknown. Built in are {listed}; one of your own needs a macro {macro}."
+    )
+
+
+def overwrite(
+    node: Mapping[str, Any], sql: str, asked: Span | None, table: str | None, ask: Ask
+) -> Incremental:
+    """What a run with the strategy `window_overwrite` does.
+
+    Args:
+        node: the model.
+        sql: its compiled text.
+        asked: the range that was asked for; None: from `lookback` windows before the newest one on.
+        table: the model's table; None if it isn't there, or is made anew.
+        ask: carries out a query of one row.
+
+    Raises:
+        QueryError: the windows can't be told, or can't be computed any more.
+    """
+    overwriting = Overwriting(sql, ask)
+    if asked is not None:
+        ends = overwriting.touched(checked(asked))
+    elif table is not None:
+        ends = _newest(overwriting, table, node["config"].get("lookback"), ask)
+    else:
+        ends = Ends()
+    if table is not None:
+        check_history(overwriting, ends, table, ask)
+    return _made(overwriting, ends, node, table)
+
+
+def microbatch(node: Mapping[str, Any], sql: str, whole: bool, table: str | None, ask: Ask) -> Incremental:
+    """What one batch of the strategy `microbatch` does.
+
+    Args:
+        node: the model.
+        sql: its text, compiled for the batch.
+        whole: whether windows at the batch's edges get all their rows (not with a sample).
+        table: the model's table; None if it isn't there, or is made anew.
+        ask: carries out a query of one row.
+
+    Raises:
+        QueryError: a window would lie in two batches.
+    """
+    start, end = (_moment(node["batch"][key]) for key in ("event_time_start", "event_time_end"))
+    batch = Span(ranges.micros(start), ranges.micros(end))
+    if not reads_windows(sql):
+        return Incremental(sql, batch.condition(quote(node["config"]["event_time"])))
+    if whole:
+        sql = without_filter(sql, str(start), str(end), planner.stream_relations(sql))
+    overwriting = Overwriting(sql, ask)
+    size = node["config"]["batch_size"]
+    ends = overwriting.check_batch(batch, getattr(size, "value", size))
+    return _made(overwriting, ends, node, table)
+
+
+def checked(span: Span) -> Span:
+    """A range that isn't empty.
+
+    Raises:
+        QueryError: it is, or is the wrong way round.
+    """
+    if span.since is not None and span.until is not None and span.since >= span.until:
+        start, end = ranges.text(span.since), ranges.text(span.until)
+        raise QueryError(
+            f"The range from {start} to {end} is {'empty' if start == end else 'the wrong way round'}; its end must "
+            "be after its start."
+        )
+    return span
+
+
+def check_history(overwriting: Overwriting, ends: Ends, table: str, ask: Ask) -> None:
+    """Passes windows that the streams still have rows of.
+
+    Raises:
+        QueryError: the table has some that the streams no longer reach back to.
+    """
+    query = overwriting.first_times()
+    if query is None:
+        return
+    (oldest,) = ask(overwriting.oldest(table, ends))
+    if oldest is None:
+        return
+    (first,) = ask(query)
+    if first is not None and first < oldest:
+        return
+    streams = " and ".join(stream.relation.replace("`", "") for stream in overwriting.plan.streams)
+    begins = "no row" if first is None else f"no row before {ranges.text(first)}"
+    later = "" if first is None else f"Begin the range at '{ranges.text(first)}' or later, or build"
+    raise QueryError(
+        f"{streams} has {begins}, but the table has windows that end from {ranges.text(oldest)} on: computed anew "
+        f"they would be gone. {later or 'Build'} the table anew with --full-refresh."
+    )
+
+
+def _made(overwriting: Overwriting, ends: Ends, node: Mapping[str, Any], table: str | None) -> Incremental:
+    for name in rewriting.asked_for(node["config"]):
+        raise QueryError(
+            f"config '{name}' is for a text that is computed as it stands, and ranges of windows are planned; leave it "
+            "out."
+        )
+    found = overwriting.overwrite(ends)
+    iceberg = table is not None and node["config"].get("file_format", "iceberg") == "iceberg"
+    return Incremental(found.sql, found.condition, overwriting.divided(str(table), ends) if iceberg else None)
+
+
+def _newest(overwriting: Overwriting, table: str, lookback: int | None, ask: Ask) -> Ends:
+    (newest,) = ask(overwriting.newest(table))
+    if newest is None:
+        return Ends()
+    return overwriting.touched(overwriting.since(newest, 1 if lookback is None else lookback))
+
+
+def _moment(value: Any) -> datetime:
+    return value if isinstance(value, datetime) else datetime.fromisoformat(str(value))

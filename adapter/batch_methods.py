@@ -1,0 +1,170 @@
+"""What macros ask of the adapter about incremental models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.base import available
+from dbt.adapters.base.meta import AdapterMeta
+from dbt_common.exceptions import CompilationError
+
+from . import batch, streaming
+from .batch import Incremental
+from .query import ranges, replace_rows
+from .query.ranges import Span
+from .query.windows import unquote
+
+if TYPE_CHECKING:
+    from dbt.adapters.base import BaseRelation
+    from dbt.adapters.base.column import Column
+
+
+class BatchMethods(metaclass=AdapterMeta):
+    """The methods of the adapter that macros/incremental calls."""
+
+    config: Any
+    connections: Any
+
+    @available.parse_none
+    def get_incremental_strategy_macro(self, model_context: Any, strategy: str) -> Any:
+        """The macro of a strategy, as dbt finds it.
+
+        Raises:
+            CompilationError: there is none; which there are.
+        """
+        model = model_context["model"]
+        if f"get_incremental_{strategy.replace('+', '_')}_sql" not in model_context:
+            with streaming.sentences(), streaming.named(model):
+                raise batch.unknown(strategy)
+        return super().get_incremental_strategy_macro(model_context, strategy)  # type: ignore[misc]
+
+    @available.parse_none
+    def check_incremental(self, model: Mapping[str, Any], strategy: str, file_format: str) -> None:
+        """Passes an incremental model whose configs go together. Touches nothing.
+
+        Raises:
+            CompilationError: they don't; what to write instead.
+        """
+        with streaming.sentences(), streaming.named(model):
+            batch.check(model, strategy, file_format)
+
+    @available.parse(lambda *arguments, **named: Incremental(""))
+    def plan_incremental(
+        self, model: Mapping[str, Any], sql: str, strategy: str, existing: BaseRelation | None
+    ) -> Incremental:
+        """What a run computes, and which rows of the table that replaces.
+
+        Args:
+            model: the model's node.
+            sql: its compiled text.
+            strategy: of two, `window_overwrite` and `microbatch`, a range is recomputed.
+            existing: the model's table; None if it isn't there, or is made anew.
+
+        Raises:
+            CompilationError: the range can't be recomputed, and why.
+        """
+        if strategy not in (batch.WINDOW_OVERWRITE, batch.MICROBATCH):
+            return Incremental(sql)
+        if strategy == batch.MICROBATCH and not model.get("batch"):
+            return Incremental(sql)
+        if getattr(self.config.args, "EMPTY", False):
+            return Incremental(sql, batch.NOTHING)
+        sample = getattr(self.config.args, "SAMPLE", None)
+        with streaming.sentences(), streaming.named(model):
+            table = None if existing is None else existing.render()
+            if strategy == batch.MICROBATCH:
+                found = batch.microbatch(model, sql, sample is None, table, self._ask)
+            else:
+                found = batch.overwrite(model, sql, self._asked(sample), table, self._ask)
+        return replace(found, sql=self.typed(found.sql, sql))  # type: ignore[attr-defined]
+
+    def _asked(self, sample: Any) -> Span | None:
+        """The range that the command line names."""
+        start = getattr(self.config.args, "EVENT_TIME_START", None)
+        end = getattr(self.config.args, "EVENT_TIME_END", None)
+        if sample is not None:
+            start, end = sample.start, sample.end
+        if start is None and end is None:
+            return None
+        return Span(
+            None if start is None else ranges.micros(start), None if end is None else ranges.micros(end)
+        )
+
+    def _ask(self, query: str) -> tuple[int | None, ...]:
+        handle = self.connections.get_thread_connection().handle.cursor()
+        handle.execute(query)
+        return tuple(handle.fetchone())
+
+    @available.parse(lambda *arguments, **named: "")
+    def replace_where_sql(
+        self,
+        target: BaseRelation,
+        source: BaseRelation,
+        columns: Sequence[Column],
+        condition: str,
+        predicates: Sequence[str] | None = None,
+        divided: str | None = None,
+    ) -> str:
+        """The statement that replaces the rows of a table where a condition holds.
+
+        Args:
+            target: the table.
+            source: the new rows.
+            columns: those that both have.
+            condition: over the table's columns.
+            predicates: more conditions, of the user's.
+            divided: a query for how many files of the table the condition divides, if that can be told.
+        """
+        types = _types(columns)
+        if (
+            divided
+            and not predicates
+            and list(types) == self._names_of(target)
+            and self._ask(divided) == (0,)
+        ):
+            return replace_rows.replace_files(target.render(), source.render(), types, condition)
+        return replace_rows.replace_where(
+            target.render(), source.render(), types, condition, predicates or ()
+        )
+
+    def _names_of(self, relation: BaseRelation) -> list[str]:
+        return [column.name for column in self.get_columns_in_relation(relation)]  # type: ignore[attr-defined]
+
+    @available.parse(lambda *arguments, **named: "")
+    def replace_keys_sql(
+        self,
+        target: BaseRelation,
+        source: BaseRelation,
+        columns: Sequence[Column],
+        keys: Sequence[str],
+        predicates: Sequence[str] | None = None,
+    ) -> str:
+        """The statement that replaces the rows of a table that have a new row's key."""
+        names = list(dict.fromkeys(map(unquote, keys)))
+        return replace_rows.replace_keys(
+            target.render(), source.render(), _types(columns), names, predicates or ()
+        )
+
+    @available.parse_none
+    def check_keys(
+        self, model: Mapping[str, Any], keys: str | Sequence[str] | None, columns: Sequence[Column]
+    ) -> None:
+        """Passes a `unique_key` that is made of columns.
+
+        Raises:
+            CompilationError: one of them isn't.
+        """
+        listed = [keys] if isinstance(keys, str) else list(keys or ())
+        have = {column.name.lower() for column in columns}
+        for key in listed:
+            if key and unquote(key).lower() not in have:
+                raise CompilationError(
+                    f"Model {model['name']}: unique_key '{key}' is not a column that both its query and its table "
+                    f"have; they have {', '.join(column.name for column in columns)}."
+                )
+
+
+def _types(columns: Sequence[Column]) -> dict[str, str]:
+    return {column.name: column.dtype for column in columns}

@@ -1,0 +1,84 @@
+"""``dbt-stream backfill``: computes closed windows of a model anew, from its sources."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from .. import batch, streaming
+from ..query import ranges
+from ..query.errors import QueryError
+from ..query.overwrite import Overwriting
+from ..query.ranges import Ends, Span
+from ..stream import backfill
+from ..stream.errors import StreamError
+from .project import Project, ProjectError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def backfill_model(project: Project, name: str, start: datetime, end: datetime) -> str:
+    """Computes the closed windows of a range anew, and says what came of it.
+
+    Raises:
+        ProjectError: the range is wrong, or can't be computed, and why.
+    """
+    try:
+        span = batch.checked(Span(ranges.micros(start), ranges.micros(end)))
+    except QueryError as problem:
+        raise ProjectError(str(problem)) from problem
+    node, known = project.compiled_with_known(name)
+    environment = project.environment()
+    sql = str(node["compiled_code"])
+    found: list[Ends] = []
+
+    def windows(session: SparkSession, closed: int) -> backfill.Windows:
+        def ask(query: str) -> tuple[int | None, ...]:
+            row = session.sql(query).first()
+            assert row is not None
+            return tuple(row)
+
+        try:
+            overwriting = Overwriting(sql, ask)
+            ends = closed_only(overwriting.touched(span), closed)
+            batch.check_history(overwriting, ends, model.target, ask)
+            made = overwriting.overwrite(ends)
+        except QueryError as problem:
+            raise StreamError(f"Model {name}: {problem}") from problem
+        found.append(ends)
+        divided = overwriting.divided(model.target, ends)
+        return backfill.Windows(made.sql, made.condition, divided, _notes(ends))
+
+    try:
+        program = streaming.program(node, streaming.plan(node, sql, known))
+        model = streaming.model(node, environment, program, str(project.folder))
+        session = environment.session()
+        environment.declared.make_mentioned(sql, str(project.folder))
+        rows = backfill.backfill(session, model, program, windows)
+    except (QueryError, DbtRuntimeError) as problem:
+        raise ProjectError(str(problem)) from problem
+    notes = _notes(found[0])
+    return f"{name}: {rows} rows in the windows that end after {notes['after']} and until {notes['until']} (UTC)."
+
+
+def closed_only(ends: Ends, closed: int) -> Ends:
+    """Those of some windows that have closed.
+
+    Raises:
+        QueryError: none has.
+    """
+    assert ends.after is not None and ends.until is not None
+    if closed <= ends.after:
+        raise QueryError(
+            f"No window of the range has closed: those that end until {ranges.text(closed)} have, and later ones are "
+            "the stream's to put out."
+        )
+    return Ends(ends.after, min(ends.until, closed))
+
+
+def _notes(ends: Ends) -> dict[str, str]:
+    assert ends.after is not None and ends.until is not None
+    return {"after": ranges.text(ends.after), "until": ranges.text(ends.until)}

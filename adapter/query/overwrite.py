@@ -1,0 +1,373 @@
+"""A range of windows computed anew: the SQL for their rows, and which rows of a table those replace.
+
+A range is moved out to whole windows first (`touched`), then the input is found that those windows need,
+and every stage and stream is cut down to it. What the cut leaves of other windows is taken out again by
+their ends. So it doesn't matter that a cut is wider than need be.
+
+The bounds of sessions are in their rows. They are looked for in a part of the input that is widened until
+no session reaches its edge: each look is a query that `Ask` carries out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from sqlglot import exp
+
+from . import ctes, generate, marks, planner, ranges
+from .aggregate_stage import EVENT_TIME, SESSION_START, WINDOW_END, WINDOW_START, WINDOW_TIME
+from .dialect import parse
+from .errors import QueryError
+from .intervals import DAY
+from .plan import AggregateStage, Plan, RowsStage, Stream
+from .program import EXPIRES_AT
+from .ranges import Ends, Span
+from .windows import Window, quote
+
+Ask = Callable[[str], tuple[int | None, ...]]
+"""Carries out a query of one row of numbers."""
+
+Stage = AggregateStage | RowsStage
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """Windows computed anew."""
+
+    sql: str
+    """Their rows."""
+    column: str
+    """The table's column that says which window a row is of."""
+    condition: str
+    """Which rows of the table they replace."""
+    ends: Ends
+
+
+class Overwriting:
+    """A model's windows, range by range.
+
+    Args:
+        text: the model's compiled text.
+        ask: carries out a query of one row.
+
+    Raises:
+        QueryError: it can't be planned, or the windows of its rows can't be told.
+    """
+
+    def __init__(self, text: str, ask: Ask) -> None:
+        self.plan = planner.plan(text)
+        self._ask = ask
+        self._windows = _windows(self.plan, text)
+        self._column, self._shift = _column(self.plan)
+        self._check_times()
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The window functions of the text."""
+        return self._windows
+
+    # -- which windows ---------------------------------------------------------------------------------
+
+    def touched(self, span: Span) -> Ends:
+        """The whole windows that rows of a span are in."""
+        if not self.plan.windowed:
+            return reduce(Ends.hull, (ranges.touched(window, span) for window in self._windows))
+        found: dict[str, Ends] = {}
+        for stage in self._by_level():
+            lower = [other for other in self.plan.windowed if other.level < stage.level]
+            times = [_times(stage, other, found[other.name]) for other in lower]
+            found[stage.name] = self._touched(stage, reduce(Span.hull, times) if times else span)
+        return reduce(Ends.hull, found.values())
+
+    def since(self, newest: int, lookback: int) -> Span:
+        """From so many windows before the newest one on."""
+        return Span(min(_start(window, newest, lookback) for window in self._windows))
+
+    def check_batch(self, batch: Span, size: str) -> Ends:
+        """The windows of one of dbt's microbatches.
+
+        Raises:
+            QueryError: a window lies in two of them.
+        """
+        for window in self._windows:
+            fits = [
+                window.merges or ranges.is_bound(window, at)
+                for at in (batch.since, batch.until)
+                if at is not None
+            ]
+            if not all(fits):
+                raise QueryError(
+                    f"batch_size '{size}' is not a multiple of {window}: a window would lie in two batches. Choose a "
+                    "larger batch_size or another window, or write incremental_strategy='window_overwrite'."
+                )
+        return Ends(batch.since, batch.until)
+
+    # -- what computes them ----------------------------------------------------------------------------
+
+    def overwrite(self, ends: Ends) -> Overwrite:
+        """The SQL for windows with these ends, and for the rows they replace."""
+        condition = self._condition(quote(self._column), ends)
+        output = f"select * from (\n{self.plan.output}\n)\nwhere {self._kept(ends)}"
+        if not self.plan.windowed:
+            span = reduce(Span.hull, (ranges.needed(window, ends) for window in self._windows))
+            streams = tuple(_cut(stream, span) for stream in self.plan.streams)
+            text = generate.batch(replace(self.plan, streams=streams, output=output))
+        else:
+            text = self._text(self._inputs(ends), output)
+        return Overwrite(text, self._column, condition, ends)
+
+    def first_times(self) -> str | None:
+        """A query for the earliest time of the streams, in microseconds; None where their times are computed."""
+        if any(stream.event_time is None for stream in self.plan.streams):
+            return None
+        each = [
+            f"select min(cast({quote(stream.event_time or '')} as timestamp)) as first_time from {stream.relation}"
+            for stream in self.plan.streams
+        ]
+        listed = "\nunion all\n".join(each)
+        return f"select unix_micros(min(first_time)) from (\n{listed}\n)"
+
+    def newest(self, table: str) -> str:
+        """A query for the newest window's end in a table."""
+        return f"select unix_micros(max({quote(self._column)})) + {self._shift} from {table}"
+
+    def oldest(self, table: str, ends: Ends) -> str:
+        """A query for the oldest of some windows' ends in a table."""
+        where = self._condition(quote(self._column), ends)
+        return f"select unix_micros(min({quote(self._column)})) + {self._shift} from {table} where {where}"
+
+    def divided(self, table: str, ends: Ends) -> str | None:
+        """A query for how many files of an Iceberg table hold rows both of these windows and of others;
+        None where files don't tell."""
+        if self._shift:
+            return None
+        of = f"readable_metrics.{quote(self._column)}"
+        lowest, highest = f"{of}.lower_bound", f"{of}.upper_bound"
+        inside = f"{of}.null_value_count = 0 and {ends.condition(lowest)} and {ends.condition(highest)}"
+        return (
+            f"select count(*) from {table}.files\n"
+            f"where not (coalesce({inside}, false) or coalesce({ends.excludes(lowest, highest)}, false))"
+        )
+
+    def _condition(self, column: str, ends: Ends) -> str:
+        if not self._shift:
+            return ends.condition(column)
+        # window_time is that much less.
+        return Span(ends.after, ends.until).condition(column)
+
+    def _kept(self, ends: Ends) -> str:
+        """The same for the query's rows, none of which may be without a window."""
+        column = quote(self._column)
+        condition = self._condition(column, ends)
+        if not any(join.side for join in parse(self.plan.output).find_all(exp.Join)):
+            return condition
+        advice = f"write coalesce(a.{self._column}, b.{self._column}) as {self._column}"
+        message = f"An outer join leaves {self._column} NULL, so a row is of no window; {advice}."
+        return f"if({column} is null, raise_error('{message}'), {condition})"
+
+    # -- inputs of stages ------------------------------------------------------------------------------
+
+    def _by_level(self) -> list[Stage]:
+        return sorted(self.plan.windowed, key=lambda stage: stage.level)
+
+    def _inputs(self, ends: Ends, below: int | None = None) -> dict[str, Span]:
+        """The rows of each stage that windows with these ends need."""
+        inputs: dict[str, Span] = {}
+        for stage in reversed(self._by_level()):
+            if below is None or stage.level < below:
+                wanted = ends
+                for upper in self.plan.windowed:
+                    if upper.level > stage.level and upper.name in inputs:
+                        wanted = wanted.hull(_ends_at(upper, stage, inputs[upper.name]))
+                inputs[stage.name] = self._needed(stage, wanted)
+        return inputs
+
+    def _needed(self, stage: Stage, ends: Ends) -> Span:
+        if not stage.window.merges:
+            return ranges.needed(stage.window, ends)
+        # A row at the very end of a session is part of it.
+        until = None if ends.until is None else ends.until + 1 + _slack(stage.window)
+        if ends.after is None:
+            return Span(None, until)
+        start, end = _session_bounds(stage.window)
+        of_ends = f"{end} > {ranges.literal(ends.after)}"
+        query = f"select unix_micros(min({start})) from {stage.name}_rows where {of_ends}"
+        for reach in _widening(stage.window):
+            look = Span(ends.after - reach, until)
+            (since,) = self._look(stage, look, query)
+            if since is None or since - _reach(stage.window) >= ends.after - reach:
+                break
+        return Span(ends.after if since is None else min(since, ends.after), until)
+
+    def _touched(self, stage: Stage, span: Span) -> Ends:
+        if not stage.window.merges:
+            return ranges.touched(stage.window, span)
+        if span.since is None and span.until is None:
+            return Ends()
+        start, end = _session_bounds(stage.window)
+        query = (
+            f"select unix_micros(min({start})), unix_micros(max({end})) from {stage.name}_rows\n"
+            f"where {span.condition(EVENT_TIME)}"
+        )
+        found = Ends(span.since, span.until)
+        for reach in _widening(stage.window):
+            look = Span(_plus(span.since, -reach), _plus(span.until, reach))
+            first, last = self._look(stage, look, query)
+            if first is None or last is None:
+                break
+            found = Ends(span.since, span.until).hull(Ends(first, last))
+            before = look.since is None or first - _reach(stage.window) >= look.since
+            if before and (look.until is None or last + _slack(stage.window) < look.until):
+                break
+        return found
+
+    def _look(self, stage: Stage, look: Span, query: str) -> tuple[int | None, ...]:
+        """Asks something of a stage's rows in a span."""
+        inputs = {stage.name: look}
+        if stage.level:
+            lower = [other for other in self.plan.windowed if other.level < stage.level]
+            for other in lower:
+                inputs |= self._inputs(_ends_at(stage, other, look), stage.level)
+        return self._ask(self._text(inputs, query))
+
+    def _text(self, inputs: Mapping[str, Span], output: str) -> str:
+        """The plan in batch, with its stages and streams cut down to these inputs."""
+        stages = [stage for stage in self.plan.windowed if stage.name in inputs]
+        streams = []
+        for stream in self.plan.streams:
+            spans = [inputs[stage.name] for stage in stages if stream.view in stage.streams]
+            streams.append(_cut(stream, reduce(Span.hull, spans)) if spans else stream)
+        cut = [
+            replace(stage, rows=_where(stage.rows, inputs[stage.name].condition(EVENT_TIME)))
+            for stage in stages
+        ]
+        plan = replace(self.plan, streams=tuple(streams), stages=tuple(cut), output=output)
+        return generate.batch(plan)
+
+    def _check_times(self) -> None:
+        for stage in self.plan.windowed:
+            if stage.level and stage.time_carries is None:
+                raise QueryError(
+                    f"{stage.window} stands over windows, but its time {stage.window.time_col} is none of their "
+                    "window_start, window_end and window_time, so a range of it can't be recomputed; use one of them."
+                )
+
+
+# -- plans ------------------------------------------------------------------------------------------------
+
+
+def _windows(plan: Plan, text: str) -> tuple[Window, ...]:
+    found = [stage.window for stage in plan.windowed]
+    if not plan.stages:
+        found = _read_as_they_are(text)
+    windows = tuple(dict.fromkeys(found))
+    if not windows:
+        raise QueryError(
+            "Whole windows are computed anew, and this query has rows that are of none; put a window function around "
+            "its stream, or, in batch, use incremental_strategy 'merge' or 'append'."
+        )
+    return windows
+
+
+def _read_as_they_are(text: str) -> list[Window]:
+    """The window functions of a text that keeps no state."""
+    tree = exp.Subquery(this=ctes.inline(parse(text)))
+    found = [marks.window_of(select) for select in marks.windows_under(tree)]
+    return [window for window in found if window is not None]
+
+
+def reads_windows(text: str) -> bool:
+    """Whether a text has a window function."""
+    return planner.reads_streams(text) and bool(_read_as_they_are(text))
+
+
+def _column(plan: Plan) -> tuple[str, int]:
+    """The column that tells a row's window, and what to add to it for the window's end."""
+    carried = {kind: column for column, kind in reversed(list(plan.carried.items()))}
+    # By that name where there are several: an outer join leaves others empty.
+    for kind, shift in ((WINDOW_END, 0), (WINDOW_TIME, 1)):
+        if kind in carried:
+            return (kind if plan.carried.get(kind) == kind else carried[kind]), shift
+    raise QueryError(
+        "Windows that are computed anew need to find the rows they replace: put window_end into the select list."
+    )
+
+
+def _cut(stream: Stream, span: Span) -> Stream:
+    """A stream whose rows of a span alone are read."""
+    if stream.event_time is None or span == Span():
+        return stream
+    condition = span.condition(quote(stream.event_time))
+    return replace(stream, relation=f"(select * from {stream.relation} where {condition})")
+
+
+def _where(rows: str, condition: str) -> str:
+    return rows if condition == "true" else f"select * from (\n{rows}\n)\nwhere {condition}"
+
+
+# -- windows over windows -----------------------------------------------------------------------------------
+
+
+def _times(stage: Stage, lower: Stage, ends: Ends) -> Span:
+    """The times, for a stage, of results of a lower stage with these ends."""
+    if stage.time_carries == WINDOW_END:
+        return Span(_plus(ends.after, 1), _plus(ends.until, 1))
+    if stage.time_carries == WINDOW_START and not lower.window.merges:
+        return Span(_plus(ends.after, -lower.window.size - _slack(lower.window)), ends.until)
+    # Where sessions are touched, `after` is not after their first row.
+    return Span(ends.after, ends.until)
+
+
+def _ends_at(stage: Stage, lower: Stage, span: Span) -> Ends:
+    """The ends of the lower stage's results that have their times, for a stage, in a span."""
+    if stage.time_carries == WINDOW_START:
+        longest = lower.window.size + _slack(lower.window)
+        return Ends(span.since, None if lower.window.merges else _plus(span.until, longest))
+    just = -1 if stage.time_carries == WINDOW_END else 0
+    return Ends(_plus(span.since, just), _plus(span.until, just))
+
+
+def _plus(instant: int | None, more: int) -> int | None:
+    return None if instant is None else instant + more
+
+
+# -- sessions -----------------------------------------------------------------------------------------------
+
+
+def _session_bounds(window: Window) -> tuple[str, str]:
+    """SQL for the start and the end of the session that a row is in."""
+    return (
+        window.instant(f"unix_micros({SESSION_START})"),
+        window.latest_instant(f"unix_micros({EXPIRES_AT})"),
+    )
+
+
+def _slack(window: Window) -> int:
+    """How far a clock's times may be off."""
+    return DAY if window.time_zone else 0
+
+
+def _reach(window: Window) -> int:
+    """How far before a session's first row a row of it may lie that wasn't looked at."""
+    return window.size + _slack(window)
+
+
+def _widening(window: Window) -> Iterable[int]:
+    """How far to look beyond a range, one try after the other."""
+    reach = 4 * max(window.size, window.step, _slack(window))
+    while True:
+        yield reach
+        reach *= 4
+
+
+def _start(window: Window, newest: int, lookback: int) -> int:
+    """The start of the window that ends at an instant, or of one before it."""
+    start = newest - (window.size + (window.step if window.kind == "dynamic_cumulate" else 0))
+    if window.kind == "cumulate":
+        # Its longest window may have begun less than its size ago.
+        since = ranges.needed(window, Ends(newest - 1, newest)).since
+        assert since is not None
+        start = since
+    return start - lookback * ranges.unit(window)

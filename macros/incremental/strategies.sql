@@ -1,0 +1,85 @@
+{#-
+  The statements of the incremental strategies: dbt's own hooks, so that a project can call one from a
+  strategy of its own, or put another in its place.
+-#}
+
+{% macro spark_streaming__get_incremental_append_sql(arguments) %}
+  {%- set columns = _shared_columns(arguments) | map(attribute='quoted') | join(', ') -%}
+  insert into {{ arguments['target_relation'] }} ({{ columns }})
+  select {{ columns }} from {{ arguments['temp_relation'] }}
+{% endmacro %}
+
+
+{% macro spark_streaming__get_incremental_merge_sql(arguments) %}
+  {%- do adapter.check_keys(model, arguments['unique_key'], _shared_columns(arguments)) -%}
+  {{ get_merge_sql(
+      arguments['target_relation'], arguments['temp_relation'], arguments['unique_key'],
+      arguments['dest_columns'], arguments['incremental_predicates']
+  ) }}
+{% endmacro %}
+
+
+{% macro spark_streaming__get_incremental_delete_insert_sql(arguments) %}
+  {#- dbt's own is a DELETE and an INSERT, between which a reader finds the rows gone. -#}
+  {%- set columns = _shared_columns(arguments) -%}
+  {%- set keys = arguments['unique_key'] -%}
+  {%- if not keys -%}
+    {{ return(spark_streaming__get_incremental_append_sql(arguments)) }}
+  {%- endif -%}
+  {%- do adapter.check_keys(model, keys, columns) -%}
+  {{ adapter.replace_keys_sql(
+      arguments['target_relation'], arguments['temp_relation'], columns,
+      [keys] if keys is string else keys, arguments['incremental_predicates']
+  ) }}
+{% endmacro %}
+
+
+{% macro spark_streaming__get_incremental_insert_overwrite_sql(arguments) %}
+  {#- Partitions that have new rows, or the whole table where it has no partitions. -#}
+  {%- if config.get('partition_by') -%}
+    {%- do run_query('set spark.sql.sources.partitionOverwriteMode = dynamic') -%}
+  {%- endif -%}
+  {{ get_insert_overwrite_sql(
+      arguments['temp_relation'], arguments['target_relation'], load_relation(this)
+  ) }}
+{% endmacro %}
+
+
+{% macro spark_streaming__get_incremental_microbatch_sql(arguments) %}
+  {%- if config.get('file_format') in ('iceberg', 'delta') and arguments['replaced'] -%}
+    {{ return(_replace_range_sql(arguments)) }}
+  {%- endif -%}
+  {{ return(spark_streaming__get_incremental_insert_overwrite_sql(arguments)) }}
+{% endmacro %}
+
+
+{% macro get_incremental_window_overwrite_sql(arguments) %}
+  {{ return(adapter.dispatch('get_incremental_window_overwrite_sql', 'dbt')(arguments)) }}
+{% endmacro %}
+
+{% macro default__get_incremental_window_overwrite_sql(arguments) %}
+  {{ return(_replace_range_sql(arguments)) }}
+{% endmacro %}
+
+
+{% macro _replace_range_sql(arguments) %}
+  {%- if arguments['replaced'] == 'false' -%}
+    {#- `--empty`: nothing goes, nothing comes. Spark has no plan for a MERGE that can match nothing. -#}
+    {{ return(spark_streaming__get_incremental_append_sql(arguments)) }}
+  {%- endif -%}
+  {{ return(adapter.replace_where_sql(
+      arguments['target_relation'], arguments['temp_relation'], _shared_columns(arguments),
+      arguments['replaced'], arguments['incremental_predicates'], arguments['divided']
+  )) }}
+{% endmacro %}
+
+
+{% macro _shared_columns(arguments) %}
+  {#- A query may have fewer columns than its table (on_schema_change: ignore, append_new_columns). -#}
+  {%- set names = adapter.get_columns_in_relation(arguments['temp_relation']) | map(attribute='name') | map('lower') | list -%}
+  {%- set shared = [] -%}
+  {%- for column in adapter.get_columns_in_relation(arguments['target_relation']) if column.name | lower in names -%}
+    {%- do shared.append(column) -%}
+  {%- endfor -%}
+  {{ return(shared) }}
+{% endmacro %}

@@ -1,0 +1,114 @@
+"""Incremental strategies: what each leaves in the table, in how many commits, and how one is added."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from dbt.tests.util import run_dbt
+
+OWN = """
+{% macro get_incremental_newest_only_sql(arguments) %}
+  delete from {{ arguments['target_relation'] }}
+{% endmacro %}
+"""
+
+
+def model(query: str, then: str, **config: Any) -> str:
+    settings = ", ".join(f"{key}={value!r}" for key, value in config.items())
+    return (
+        f"{{{{ config(materialized='incremental', {settings}) }}}}\n"
+        f"{{% if is_incremental() %}} {then} {{% else %}} {query} {{% endif %}}"
+    )
+
+
+def values(*rows: str, columns: str = "id, day, msg") -> str:
+    return f"select * from values {', '.join(rows)} as v({columns})"
+
+
+FIRST = values("(1, 1, 'a')", "(2, 1, 'b')", "(2, 1, 'bb')", "(3, 2, 'c')")
+THEN = values("(2, 1, 'B')", "(4, 3, 'D')")
+MODELS = {
+    "appended.sql": model(FIRST, THEN, incremental_strategy="append"),
+    "deleted_and_inserted.sql": model(FIRST, THEN, incremental_strategy="delete+insert", unique_key="id"),
+    "by_two_columns.sql": model(FIRST, THEN, incremental_strategy="delete+insert", unique_key=["id", "day"]),
+    "partitions.sql": model(FIRST, THEN, incremental_strategy="insert_overwrite", partition_by=["day"]),
+    "whole.sql": model(FIRST, THEN, incremental_strategy="insert_overwrite"),
+    "own.sql": model(FIRST, THEN, incremental_strategy="newest_only"),
+    "one_more_column.sql": model(
+        FIRST,
+        values("(4, 3, 'D', true)", columns="id, day, msg, is_new"),
+        incremental_strategy="append",
+        on_schema_change="append_new_columns",
+    ),
+    "one_column_less.sql": model(FIRST, values("(4, 'D')", columns="id, msg"), incremental_strategy="append"),
+}
+BAD = {
+    "not_unique.sql": model(
+        values("(1, 1, 'a')"),
+        values("(1, 2, 'b')", "(1, 3, 'c')"),
+        incremental_strategy="merge",
+        unique_key="id",
+    ),
+    "no_key.sql": model(FIRST, THEN, incremental_strategy="delete+insert", unique_key="idd"),
+}
+
+
+class TestStrategies:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {**MODELS, **BAD}
+
+    @pytest.fixture(scope="class")
+    def macros(self) -> dict[str, str]:
+        return {"own.sql": OWN}
+
+    @pytest.fixture(scope="class")
+    def messages(self, project: Any) -> dict[str, str]:
+        """What the second of two runs says."""
+        run_dbt(["run"])
+        results = run_dbt(["run"], expect_pass=False)
+        return {result.node.name: str(result.message) for result in results}
+
+    def rows(self, project: Any, table: str) -> list[tuple[Any, ...]]:
+        found = project.run_sql(f"select * from {project.test_schema}.{table}", fetch="all")
+        return sorted(tuple(row) for row in found)
+
+    def commits(self, project: Any, table: str) -> int:
+        return len(project.run_sql(f"select * from {project.test_schema}.{table}.snapshots", fetch="all"))
+
+    OLD = [(1, 1, "a"), (2, 1, "b"), (2, 1, "bb"), (3, 2, "c")]  # noqa: RUF012
+    NEW = [(2, 1, "B"), (4, 3, "D")]  # noqa: RUF012
+
+    def test_append(self, project: Any, messages: dict[str, str]) -> None:
+        assert self.rows(project, "appended") == sorted(self.OLD + self.NEW)
+
+    @pytest.mark.parametrize("name", ["deleted_and_inserted", "by_two_columns"])
+    def test_delete_and_insert_in_one_commit(self, project: Any, messages: dict[str, str], name: str) -> None:
+        assert self.rows(project, name) == sorted([(1, 1, "a"), (3, 2, "c"), *self.NEW])
+        assert self.commits(project, name) == 2
+
+    def test_partitions_that_have_new_rows_are_overwritten(
+        self, project: Any, messages: dict[str, str]
+    ) -> None:
+        assert self.rows(project, "partitions") == [(2, 1, "B"), (3, 2, "c"), (4, 3, "D")]
+
+    def test_without_partitions_the_whole_table_is(self, project: Any, messages: dict[str, str]) -> None:
+        assert self.rows(project, "whole") == self.NEW
+
+    def test_a_strategy_of_the_projects_own(self, project: Any, messages: dict[str, str]) -> None:
+        assert self.rows(project, "own") == []
+
+    def test_a_new_column(self, project: Any, messages: dict[str, str]) -> None:
+        assert (4, 3, "D", True) in self.rows(project, "one_more_column")
+
+    def test_a_column_the_query_has_no_more(self, project: Any, messages: dict[str, str]) -> None:
+        found = project.run_sql("select day from {schema}.one_column_less where id = 4", fetch="all")
+        assert [tuple(row) for row in found] == [(None,)]
+
+    def test_a_key_that_isnt_unique(self, project: Any, messages: dict[str, str]) -> None:
+        assert "The unique_key isn't unique" in messages["not_unique"]
+        assert self.rows(project, "not_unique") == [(1, 1, "a")]
+
+    def test_a_key_that_isnt_there(self, project: Any, messages: dict[str, str]) -> None:
+        assert "Model no_key: unique_key 'idd' is not a column" in messages["no_key"]

@@ -1,0 +1,200 @@
+"""What an incremental run recomputes, and what is wrong with one."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming import batch
+from dbt.adapters.spark_streaming.cli.backfill import closed_only
+from dbt.adapters.spark_streaming.errors import readable
+from dbt.adapters.spark_streaming.query import expansion, window_arguments
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.intervals import DAY, HOUR
+from dbt.adapters.spark_streaming.query.ranges import Ends, Span
+
+HOURS = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 hour"))
+SQL = f"select window_start, window_end, count(*) as n from {HOURS} group by window_start, window_end"
+
+
+def node(**config: Any) -> dict[str, Any]:
+    return {"name": "hours", "language": "sql", "config": config}
+
+
+class Answers:
+    """Answers queries by a word in them."""
+
+    def __init__(self, **answers: int | None) -> None:
+        self._answers = answers
+
+    def __call__(self, query: str) -> tuple[int | None, ...]:
+        return next((answer,) for word, answer in self._answers.items() if f"{word}(" in query)
+
+
+def sentence(call: Any) -> str:
+    with pytest.raises(QueryError) as raised:
+        call()
+    return str(raised.value)
+
+
+# -- configs --------------------------------------------------------------------------------------
+
+
+def test_a_strategy_that_doesnt_exist() -> None:
+    assert str(batch.unknown("window+overwrit")) == (
+        "incremental_strategy 'window+overwrit' is unknown. Built in are 'append', 'merge', 'delete+insert', "
+        "'insert_overwrite', 'window_overwrite', 'microbatch'; one of your own needs a macro "
+        "get_incremental_window_overwrit_sql."
+    )
+
+
+@pytest.mark.parametrize("strategy", ["merge", "delete+insert", "window_overwrite"])
+def test_formats_whose_rows_dont_change(strategy: str) -> None:
+    assert sentence(lambda: batch.check(node(), strategy, "parquet")) == (
+        f"incremental_strategy '{strategy}' changes rows in place, which file_format 'parquet' can't; use iceberg or "
+        "delta, or the strategy 'append' or 'insert_overwrite'."
+    )
+
+
+def test_a_microbatch_of_files_needs_partitions() -> None:
+    assert "overwrites partitions: set partition_by" in sentence(
+        lambda: batch.check(node(), "microbatch", "parquet")
+    )
+    batch.check(node(partition_by=["day"]), "microbatch", "parquet")
+
+
+@pytest.mark.parametrize("lookback", [-1, "a while", True])
+def test_a_lookback_that_is_no_number(lookback: Any) -> None:
+    assert sentence(lambda: batch.check(node(lookback=lookback), "window_overwrite", "iceberg")) == (
+        f"config 'lookback' is {lookback!r}; write how many windows, 0 or more."
+    )
+
+
+def test_python_has_no_windows_to_plan() -> None:
+    python = {**node(), "language": "python"}
+    assert (
+        sentence(lambda: batch.check(python, "window_overwrite", "iceberg"))
+        == "incremental_strategy 'window_overwrite' is for models in SQL."
+    )
+
+
+def test_rewrites_are_for_a_text_as_it_stands() -> None:
+    found = sentence(lambda: batch.overwrite(node(split_distinct=8), SQL, None, None, Answers()))
+    assert found.startswith("config 'split_distinct' is for a text that is computed as it stands")
+
+
+# -- ranges ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("end", "what"), [(HOUR, "empty"), (0, "the wrong way round")])
+def test_a_range_that_holds_nothing(end: int, what: str) -> None:
+    start, until = "1970-01-01 01:00:00", f"1970-01-01 0{end // HOUR}:00:00"
+    assert sentence(lambda: batch.checked(Span(HOUR, end))) == (
+        f"The range from {start} to {until} is {what}; its end must be after its start."
+    )
+
+
+def test_the_range_that_is_asked_for() -> None:
+    found = batch.overwrite(node(), SQL, Span(HOUR + 1, HOUR + 2), None, Answers())
+    assert found.condition == (
+        "`window_end` > timestamp'1970-01-01T01:00:00Z' and `window_end` <= timestamp'1970-01-01T02:00:00Z'"
+    )
+
+
+def test_else_from_lookback_windows_before_the_newest_on() -> None:
+    answers = Answers(max=10 * HOUR, min=None)
+    condition = "`window_end` > timestamp'1970-01-01T0{}:00:00Z'"
+    assert batch.overwrite(node(), SQL, None, "db.t", answers).condition == condition.format(8)
+    found = batch.overwrite(node(lookback=0), SQL, None, "db.t", answers)
+    assert found.condition == condition.format(9)
+
+
+def test_else_all() -> None:
+    assert batch.overwrite(node(), SQL, None, None, Answers()).condition == "true"
+    assert batch.overwrite(node(), SQL, None, "db.t", Answers(max=None, min=None)).condition == "true"
+
+
+class Reaches:
+    """A table with windows that end from `oldest` on, over a stream that begins at `first`."""
+
+    def __init__(self, oldest: int | None, first: int | None) -> None:
+        self._oldest, self._first = oldest, first
+
+    def __call__(self, query: str) -> tuple[int | None, ...]:
+        return (self._first if "first_time" in query else self._oldest,)
+
+
+def test_a_stream_that_no_longer_reaches_back() -> None:
+    def run(first: int | None, oldest: int | None = HOUR) -> batch.Incremental:
+        return batch.overwrite(node(), SQL, Span(0, DAY), "db.t", Reaches(oldest, first))
+
+    assert sentence(lambda: run(2 * HOUR)) == (
+        "raw.bid has no row before 1970-01-01 02:00:00, but the table has windows that end from 1970-01-01 01:00:00 "
+        "on: computed anew they would be gone. Begin the range at '1970-01-01 02:00:00' or later, or build the table "
+        "anew with --full-refresh."
+    )
+    assert sentence(lambda: run(None)) == (
+        "raw.bid has no row, but the table has windows that end from 1970-01-01 01:00:00 on: computed anew they would "
+        "be gone. Build the table anew with --full-refresh."
+    )
+    run(HOUR - 1)
+    run(None, oldest=None)
+
+
+# -- microbatches ---------------------------------------------------------------------------------
+
+
+def batched(sql: str = SQL, whole: bool = True, **config: Any) -> batch.Incremental:
+    bounds = {
+        "event_time_start": datetime(2024, 3, 4, tzinfo=timezone.utc),
+        "event_time_end": "2024-03-05 00:00:00+00:00",
+    }
+    settings = {"event_time": "window_start", "batch_size": "day", **config}
+    return batch.microbatch({**node(**settings), "batch": bounds}, sql, whole, None, Answers())
+
+
+BATCH = "ts >= '2024-03-04 00:00:00+00:00' and ts < '2024-03-05 00:00:00+00:00'"
+
+
+def test_a_batch_of_windows_is_told_by_their_ends() -> None:
+    assert batched().condition == (
+        "`window_end` > timestamp'2024-03-04T00:00:00Z' and `window_end` <= timestamp'2024-03-05T00:00:00Z'"
+    )
+
+
+def test_windows_at_the_edges_get_rows_that_dbts_filter_leaves_out() -> None:
+    hops = window_arguments.make("hop", "ts", "1 hour", "3 hours")
+    filtered = expansion.expand(f"(select * from raw.bid where {BATCH})", hops)
+    sql = f"select window_start, window_end, count(*) as n from {filtered} group by window_start, window_end"
+    made = batched(sql).sql
+    assert "2024-03-04 00:00:00+00:00" not in made
+    assert "`ts` >= timestamp'2024-03-03T22:00:00Z' and `ts` < timestamp'2024-03-05T00:00:00Z'" in made
+    # A sample is a sample.
+    assert "2024-03-04 00:00:00+00:00" in batched(sql, whole=False).sql
+
+
+def test_a_batch_without_windows_is_told_by_its_event_time() -> None:
+    found = batched("select * from raw.bid", event_time="at")
+    assert (found.sql, found.condition) == (
+        "select * from raw.bid",
+        "`at` >= timestamp'2024-03-04T00:00:00Z' and `at` < timestamp'2024-03-05T00:00:00Z'",
+    )
+
+
+# -- backfill, errors -----------------------------------------------------------------------------
+
+
+def test_only_closed_windows_are_filled() -> None:
+    assert closed_only(Ends(0, DAY), 5 * HOUR) == Ends(0, 5 * HOUR)
+    assert closed_only(Ends(0, DAY), 2 * DAY) == Ends(0, DAY)
+    assert sentence(lambda: closed_only(Ends(DAY, 2 * DAY), DAY)) == (
+        "No window of the range has closed: those that end until 1970-01-02 00:00:00 have, and later ones are the "
+        "stream's to put out."
+    )
+
+
+def test_a_key_that_isnt_unique() -> None:
+    found = readable(RuntimeError("[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE …"))
+    assert found.startswith("The unique_key isn't unique: several rows of the query have the same key")
