@@ -25,6 +25,15 @@ logger = AdapterLogger("Spark")
 
 _numbers = itertools.count(1)
 
+_PAUSES = (0.1, 0.3, 1.0, 3.0)
+"""Seconds between the tries of a statement that others get in the way of."""
+
+_CONFLICTS = (
+    "Found conflicting files",
+    "Missing required files to delete",
+    "Found new conflicting delete files",
+)
+
 
 class Handle(SparkConnectionWrapper):
     """What a connection of dbt holds: runs statements one after the other, and can be cancelled."""
@@ -54,7 +63,20 @@ class Handle(SparkConnectionWrapper):
             sql = sql % tuple(literal(value) for value in bindings)
         sql = sql.strip().removesuffix(";")
         with self.errors():
-            self._frame = self.environment.run(sql, self.group, self._name, self._project_root)
+            self._frame = self._run(sql)
+
+    def _run(self, sql: str) -> DataFrame:
+        """Runs a statement, again where another one got in first: batches of a model that run at once may
+        touch the same file. Nothing of a statement that Iceberg turned away is in the table."""
+        for pause in (*_PAUSES, None):
+            try:
+                return self.environment.run(sql, self.group, self._name, self._project_root)
+            except Exception as problem:
+                if pause is None or self.cancelled or not _got_in_first(problem):
+                    raise
+                logger.debug(f"Another commit got in first; once more in {pause} s")
+                time.sleep(pause)
+        raise AssertionError("unreachable")
 
     def prepare(self, text: str) -> None:
         """Have the calling thread's work counted to this connection, and make the declared sources
@@ -126,6 +148,11 @@ class Handle(SparkConnectionWrapper):
             raise DbtDatabaseError(readable(problem)) from problem
         finally:
             self._running = False
+
+
+def _got_in_first(problem: Exception) -> bool:
+    """Whether Iceberg turned a commit away because of another that came before it."""
+    return any(conflict in str(problem) for conflict in _CONFLICTS)
 
 
 class SparkStreamingConnectionManager(SparkConnectionManager):

@@ -9,6 +9,11 @@ _MACHINERY = re.compile(r"^(['!+:]|\s*at |\t|JVM stacktrace|Driver stacktrace|Tr
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", re.M)
 _CLASS = re.compile(r"^(?:An error occurred while calling [\w.]+\.?\s*:?\s*)?(?:[a-z]\w*\.)+(?:[\w$]+): ")
 
+_NOT_UNIQUE = (
+    "The unique_key isn't unique: several rows of the query have the same key, and each would change the same row of "
+    "the table. Add what tells them apart to unique_key, or keep one row per key in the query."
+)
+
 
 def readable(problem: BaseException) -> str:
     """The message of an exception, without plans and stack traces, with its cause if that says more."""
@@ -22,6 +27,8 @@ def readable(problem: BaseException) -> str:
         # What follows is the plan of the statement.
         if line.endswith(";") and "SQLSTATE" in line:
             break
+    if "MERGE_CARDINALITY_VIOLATION" in text:
+        return _NOT_UNIQUE
     message = _CLASS.sub("", "\n".join(lines)).strip().rstrip(";") or type(problem).__name__
     causes = [cause.strip() for cause in _CAUSE.findall(str(problem))]
     if causes and causes[-1] not in message:

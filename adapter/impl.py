@@ -18,12 +18,14 @@ from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import catalog, seeds
+from dbt.adapters.spark_streaming import batch, catalog, seeds
 from dbt.adapters.spark_streaming.__version__ import version
+from dbt.adapters.spark_streaming.batch_methods import BatchMethods
 from dbt.adapters.spark_streaming.connections import SparkStreamingConnectionManager
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
 from dbt.adapters.spark_streaming.python_models import run_python_model
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
+from dbt.adapters.spark_streaming.rewrite_methods import RewriteMethods
 from dbt.adapters.spark_streaming.streaming_methods import StreamingMethods
 
 if TYPE_CHECKING:
@@ -39,9 +41,12 @@ class SparkStreamingConfig(SparkConfig):
     """The configs of a model that mean something to this adapter."""
 
     file_format: str = "iceberg"
+    enum_distinct: bool | None = None
+    split_distinct: int | None = None
+    split_topn: int | None = None
 
 
-class SparkStreamingAdapter(StreamingMethods, SparkAdapter):
+class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, SparkAdapter):
     """dbt's adapter."""
 
     Relation: TypeAlias = SparkStreamingRelation
@@ -54,6 +59,7 @@ class SparkStreamingAdapter(StreamingMethods, SparkAdapter):
             Capability.GetCatalogForSingleRelation: FULL,
             Capability.TableLastModifiedMetadata: FULL,
             Capability.TableLastModifiedMetadataBatch: FULL,
+            Capability.MicrobatchConcurrency: FULL,
         }
     )
 
@@ -91,7 +97,7 @@ class SparkStreamingAdapter(StreamingMethods, SparkAdapter):
 
     def valid_incremental_strategies(self) -> list[str]:
         """The strategies that are built in."""
-        return ["append", "merge", "insert_overwrite", "microbatch"]
+        return list(batch.STRATEGIES)
 
     @classmethod
     def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
@@ -113,6 +119,7 @@ class SparkStreamingAdapter(StreamingMethods, SparkAdapter):
         node_config = getattr(getattr(config, "model", None), "config", None)
         if node_config is None:
             return
+        self.check_rewrite_configs(config.model)
         if node_config.get("file_format") is None:
             node_config["file_format"] = self.config.credentials.file_format
         if (

@@ -29,6 +29,18 @@ class StreamConfig:
     changelog: bool = False
     idle_timeout: int | None = None
     """Microseconds without rows after which a stream doesn't hold the watermark; None: it always does."""
+    state_ttl: int | None = None
+    """Microseconds of event time after which an idle key of a query without windows is forgotten; None: never."""
+    constant_domains: tuple[str, ...] = ()
+    """Columns whose set of values does not grow."""
+    output_mode: str | None = None
+    """As asked for; None: what the query needs."""
+    unique_key: tuple[str, ...] = ()
+    """What tells rows apart, where the author says so; none: what the query tells."""
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _any(value: Any) -> str | None:
@@ -52,8 +64,17 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
     ),
     **dict.fromkeys(emission.CONFIGS, _any),
     "changelog": lambda value: None if value in (None, True, False) else f"is {value!r}; write true or false",
-    "state_ttl": _only(None),
-    "constant_domains": _only(None, []),
+    "unique_key": lambda value: (
+        None
+        if value is None or isinstance(value, str) or (isinstance(value, list) and all(map(_is_text, value)))
+        else f"is {value!r}; write a column or a list of columns"
+    ),
+    "state_ttl": _any,
+    "constant_domains": lambda value: (
+        None
+        if value is None or (isinstance(value, list) and all(isinstance(each, str) for each in value))
+        else f"is {value!r}; write a list of columns, as in ['city']"
+    ),
     "idle_timeout": _any,
     "on_state_change": _only(None, "fail"),
     "enum_distinct": _only(None, False),
@@ -61,6 +82,11 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
     "split_topn": _only(None, False),
 }
 """Config key → what is wrong with a value, if anything."""
+
+# dbt's own, that would mean nothing here.
+_OF_INCREMENTAL_MODELS = frozenset(
+    {"incremental_strategy", "incremental_predicates", "batch_size", "begin", "concurrent_batches"}
+)
 
 # Keys that dbt and dbt-spark give a meaning for any table we make.
 _OF_TABLES = frozenset(
@@ -82,6 +108,11 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         if key in _TABLE:
             if problem := _TABLE[key](value):
                 raise QueryError(f"config '{key}' {problem}.")
+        elif key in _OF_INCREMENTAL_MODELS:
+            if value is not None:
+                raise QueryError(
+                    f"config '{key}' is for incremental models; leave it out of a streaming one."
+                )
         elif key not in standard and key not in _OF_TABLES:
             raise QueryError(
                 f"config '{key}' is unknown for a streaming model. Its own are: {', '.join(sorted(_TABLE))}. "
@@ -103,6 +134,13 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
             f"config 'idle_timeout' '{config['idle_timeout']}' must be longer than nothing; write how long a stream "
             "may be silent before the others go on without it, as in '10 minutes'."
         )
+    ttl = config.get("state_ttl")
+    if ttl is not None and (ttl := intervals.parse(ttl, "config 'state_ttl':")) <= 0:
+        raise QueryError(
+            f"config 'state_ttl' '{config['state_ttl']}' must be longer than nothing; write after how long without rows "
+            "a key may be forgotten, as in '7 days'."
+        )
+    unique = config.get("unique_key")
     results = emission.read(config)
     if results.changes and config.get("output_mode") == "append":
         raise QueryError(
@@ -116,4 +154,8 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         upsert=results.changes or config.get("output_mode") == "upsert",
         changelog=bool(config.get("changelog")),
         idle_timeout=idle,
+        state_ttl=ttl,
+        constant_domains=tuple(config.get("constant_domains") or ()),
+        output_mode=config.get("output_mode"),
+        unique_key=(unique,) if isinstance(unique, str) else tuple(unique or ()),
     )

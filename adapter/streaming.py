@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
 from typing import Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
-from . import stream_config
+from . import feeds, stream_config
 from .environment import Environment
 from .environment.file_sources import at_project
 from .query import generate, planner
+from .query.continuous import growth
+from .query.emission import FINAL
 from .query.errors import QueryError
 from .query.plan import Plan
-from .query.program import Program
+from .query.program import Program, StreamInput
+from .query.streams import Known
 from .stream.errors import StreamError
-from .stream.model import StreamModel, StreamSource
+from .stream.model import StreamModel, StreamSource, feed_of
 from .stream.runner import StreamResult
 from .stream_source import stream_source
 
@@ -28,6 +31,15 @@ _TITLES = {
     "window_aggregate": "a GROUP BY over a window function",
     "cumulate": "a GROUP BY over cumulate() or dynamic_cumulate()",
     "topn": "a filter on ROW_NUMBER(), RANK() or DENSE_RANK()",
+}
+
+
+_KINDS = {
+    "GroupStage": "a GROUP BY over a whole stream",
+    "TopStage": "a ranking over a whole stream",
+    "KeptStage": "rows of a whole stream",
+    "KeyedStage": "the last rows of each key",
+    "JoinStage": "a join of streams",
 }
 
 
@@ -54,14 +66,21 @@ def sentences() -> Iterator[None]:
         raise DbtRuntimeError(str(problem)) from problem
 
 
-def plan(node: Mapping[str, Any], sql: str) -> Plan:
+def plan(node: Mapping[str, Any], sql: str, known: Mapping[str, Known] | None = None) -> Plan:
     """The plan of a streaming model, if it is what its materialization says.
+
+    Args:
+        node: the model.
+        sql: its compiled text.
+        known: what the project says of relations.
 
     Raises:
         QueryError: it can't be planned, or is something else; the model is named.
     """
-    with _named(node):
-        found = planner.plan(sql)
+    settings = config(node)
+    with named(node):
+        found = planner.plan(sql, known, settings.state_ttl)
+        _check_continuous(found, settings)
         materialized = node["config"]["materialized"]
         if not found.shape.get(materialized, True):
             raise QueryError(
@@ -78,8 +97,46 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
         QueryError: a config is wrong, or asks for what the query can't give; the model is named.
     """
     settings = config(node)
-    with _named(node):
-        return generate.program(found, settings.emission, settings.upsert)
+    with named(node):
+        made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
+        if not settings.unique_key:
+            return made
+        if made.upsert is None:
+            raise QueryError(
+                "config 'unique_key' says which row a changed one replaces, and rows of this query never change once "
+                "they are put out; leave it out."
+            )
+        return replace(made, upsert=replace(made.upsert, key=settings.unique_key, certain=False))
+
+
+def _check_continuous(found: Plan, settings: stream_config.StreamConfig) -> None:
+    """Passes configs that go with a query without windows, or with one that has them."""
+    if not found.is_continuous:
+        for name in ("state_ttl", "constant_domains"):
+            if getattr(settings, name):
+                raise QueryError(
+                    f"config '{name}' is for queries without windows that keep state; this one "
+                    + ("has windows, whose state goes with them." if found.stages else "has no state.")
+                    + " Leave it out."
+                )
+        return
+    if settings.emission.changes or settings.emission != FINAL:
+        raise QueryError(
+            "Early results, late_updates and the offsets of results are about windows, and this query has none: its "
+            "results change at once. Leave them out."
+        )
+    changes = found.whole or found.changes_of is not None
+    if changes and settings.output_mode == "append":
+        raise QueryError(
+            "config 'output_mode' is 'append', but the rows of this query change as rows come in; leave output_mode "
+            "out, or write 'upsert'."
+        )
+    if not changes and settings.output_mode == "upsert":
+        raise QueryError(
+            "config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave "
+            "output_mode out, or write 'append'."
+        )
+    growth.check(found, settings.state_ttl, settings.constant_domains)
 
 
 def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> None:
@@ -104,15 +161,45 @@ def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> No
             )
 
 
+def known(graph: Any, upstream: Sequence[Mapping[str, Any]] = ()) -> dict[str, Known]:
+    """What a project says of its relations.
+
+    Args:
+        graph: dbt's.
+        upstream: compiled streaming models, in the order they depend on each other: rows of theirs may change.
+
+    Raises:
+        QueryError: one of them can't be planned.
+    """
+    found = {}
+    for group in ("nodes", "sources"):
+        for node in (graph or {}).get(group, {}).values():
+            relation, time = node.get("relation_name"), (node.get("config") or {}).get("event_time")
+            if relation:
+                stream = ((node.get("config") or {}).get("meta") or {}).get("stream") or {}
+                key = stream.get("unique_key") if group == "sources" else None
+                columns = (key,) if isinstance(key, str) else tuple(key or ())
+                found[relation] = Known(event_time=time, key=columns)
+    for node in upstream:
+        replaces = program(node, plan(node, node["compiled_code"], found)).upsert
+        if replaces is not None and replaces.key is not None:
+            said = found.get(node["relation_name"], Known())
+            found[node["relation_name"]] = replace(said, key=replaces.key, changes=True)
+    return found
+
+
 def _found(plan: Plan) -> str:
     kinds = [
-        f"{'a GROUP BY over ' if hasattr(s, 'metrics') else 'rows of '}{s.window.kind}()" for s in plan.stages
+        f"{'a GROUP BY over ' if hasattr(s, 'metrics') else 'rows of '}{s.window.kind}()"
+        for s in plan.windowed
     ]
+    kinds += [_KINDS[type(stage).__name__] for stage in plan.stages if stage not in plan.windowed]
     return " and ".join(dict.fromkeys(kinds)) or "no aggregate"
 
 
 @contextmanager
-def _named(node: Mapping[str, Any]) -> Iterator[None]:
+def named(node: Mapping[str, Any]) -> Iterator[None]:
+    """Errors name the model."""
     try:
         yield
     except QueryError as problem:
@@ -127,18 +214,22 @@ def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:
     """
     from dbt.artifacts.resources.v1.model import ModelConfig
 
-    with _named(node):
+    with named(node):
         return stream_config.read(
             node["config"], frozenset(field.name for field in fields(ModelConfig)) | {"pre-hook", "post-hook"}
         )
 
 
 def model(
-    node: Mapping[str, Any], environment: Environment, made: Program | None = None, project_root: str = "."
+    node: Mapping[str, Any],
+    environment: Environment,
+    made: Program | None = None,
+    project_root: str = ".",
+    graph: Any = None,
 ) -> StreamModel:
     """Names and places of a streaming model. Without a program it has no sources, which is enough
     to look at it or forget it. Projects may share an environment, so it can't know the `project_root`
-    at which the sources' paths start."""
+    at which the sources' paths start. By dbt's `graph` it knows whether another model needs its changes."""
     settings = config(node)
     # Named in full: a declared source of the same schema and name lies in another catalog.
     target = _in_catalog(node["relation_name"].replace("`", ""), environment)
@@ -147,11 +238,10 @@ def model(
         target=target,
         state=f"{target}__state",
         storage=environment.storage,
-        sources=tuple(_source(stream.relation, environment, project_root) for stream in made.inputs)
-        if made
-        else (),
+        sources=tuple(_source(stream, environment, project_root) for stream in made.inputs) if made else (),
         watermark_delay=settings.watermark,
-        changelog=settings.changelog,
+        changelog=settings.changelog
+        or (made is not None and made.upsert is not None and feeds.is_read_downstream(node, graph)),
         idle_timeout=settings.idle_timeout,
         # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
         trigger=None,
@@ -162,11 +252,23 @@ def _in_catalog(name: str, environment: Environment) -> str:
     return name if name.count(".") > 1 else f"{environment.credentials.catalog}.{name}"
 
 
-def _source(relation: str, environment: Environment, project_root: str) -> StreamSource:
+def tables(sql: str, environment: Environment) -> Mapping[str, str]:
+    """The tables that a text reads as streams, in full, by their names in it."""
+    named = {relation: stream_source(relation) for relation in planner.stream_relations(sql)}
+    return {
+        relation: _in_catalog(relation.replace("`", ""), environment)
+        for relation, declared in named.items()
+        if declared is None or declared.is_table
+    }
+
+
+def _source(stream: StreamInput, environment: Environment, project_root: str) -> StreamSource:
+    relation = stream.relation
     declared = stream_source(relation)
     if declared is None or declared.is_table:
         options = declared.options if declared else {}
-        return StreamSource(relation, _in_catalog(relation.replace("`", ""), environment), options=options)
+        table = _in_catalog(relation.replace("`", ""), environment)
+        return StreamSource(relation, feed_of(table) if stream.feed else table, options=options)
     located = at_project(declared, project_root)
     options = {key: value for key, value in located.options.items() if key != "path"}
     return StreamSource(relation, located.options.get("path", ""), located.format, located.schema, options)
@@ -211,7 +313,7 @@ def response(result: StreamResult) -> StreamResponse:
 def batch_text(sql: str) -> str:
     """A text for batch: planned as for a stream where it has state, so that the rows are the same
     (ties of a ranking too), and a window costs its slices; else as it is."""
-    if not planner.reads_windows(sql):
+    if not planner.reads_streams(sql):
         return sql
     try:
         found = planner.plan(sql)

@@ -10,12 +10,13 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.spark.column import SparkColumn
 from dbt_common.exceptions import DbtRuntimeError
 
-from . import streaming
+from . import feeds, streaming
 from .query import expansion, generate, window_arguments
 from .stream import runner
 
 if TYPE_CHECKING:
     from .environment import Environment
+    from .query.plan import Plan
 
 
 class StreamingMethods(metaclass=AdapterMeta):
@@ -64,6 +65,10 @@ class StreamingMethods(metaclass=AdapterMeta):
         the plain text has them."""
         with streaming.sentences():
             planned = streaming.batch_text(sql)
+        return self.typed(planned, sql)
+
+    def typed(self, planned: str, sql: str) -> str:
+        """A planned text with the columns' types of the model's text."""
         if planned == sql:
             return sql
         types = {column.name: column.dtype for column in self.query_columns(sql)}
@@ -107,7 +112,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             streaming.config(model)
             if self._is_empty_run():
                 return
-            found = streaming.plan(model, sql)
+            found = self._plan(model, sql, graph)
             streaming.program(model, found)
             times = generate.times(found)
             if times is not None:
@@ -133,15 +138,21 @@ class StreamingMethods(metaclass=AdapterMeta):
         if self._is_empty_run():
             return streaming.StreamResponse("STREAM (--empty: no rows)", code="STREAM")
         with streaming.sentences():
-            program = streaming.program(model, streaming.plan(model, sql))
+            program = streaming.program(model, self._plan(model, sql, graph))
             project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
-            described = streaming.model(model, self.environment, program, project_root)
+            described = streaming.model(model, self.environment, program, project_root, graph)
             self.connections.get_thread_connection().handle.prepare(sql)
             session = self.environment.session()
             result = runner.run_stream(session, described, program)
             if flush:
                 result = streaming.added(result, runner.flush(session, described, program))
             return streaming.response(result)
+
+    def _plan(self, model: Mapping[str, Any], sql: str, graph: Any) -> Plan:
+        with streaming.named(model):
+            tables = streaming.tables(sql, self.environment)
+            known = feeds.with_feeds(self.environment.session(), streaming.known(graph), tables)
+        return streaming.plan(model, sql, known)
 
     def _is_empty_run(self) -> bool:
         return bool(getattr(self.config.args, "EMPTY", False) or getattr(self.config.args, "empty", False))  # type: ignore[attr-defined]

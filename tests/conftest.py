@@ -29,6 +29,11 @@ def spark_target(storage_root: Path) -> dict[str, Any]:
         "threads": 2,
         "storage_root": str(storage_root),
         "master": "local[2]",
+        # A thousand tests leave more behind than the models of a project do.
+        "server_side_parameters": {
+            "spark.driver.memory": "4g",
+            "spark.sql.codegen.cache.maxEntries": "300",
+        },
     }
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,11 @@ def explain(project: Project, model: str, as_json: bool) -> None:
     from .explain import print_plan
 
     with _sentences():
-        node = project.compiled(model)
+        node, known = project.compiled_with_known(model)
         if as_json:
-            _print_json(plan_as_json(node))
+            _print_json(plan_as_json(node, known))
         else:
-            print_plan(node)
+            print_plan(node, known)
 
 
 @main.command()
@@ -88,6 +89,19 @@ def flush(project: Project, model: str) -> None:
 
     with _sentences():
         click.echo(flush_model(project, model))
+
+
+@main.command()
+@click.argument("model")
+@click.option("--start", type=click.DateTime(), required=True, help="The first instant, in UTC.")
+@click.option("--end", type=click.DateTime(), required=True, help="The instant after the last one, in UTC.")
+@click.pass_obj
+def backfill(project: Project, model: str, start: datetime, end: datetime) -> None:
+    """Compute closed windows of MODEL anew from its sources. Its state stays as it is."""
+    from .backfill import backfill_model
+
+    with _sentences():
+        click.echo(backfill_model(project, model, start, end))
 
 
 def _print_json(value: Any) -> None:

@@ -16,29 +16,49 @@ from .. import streaming
 from ..query import generate, intervals
 from ..query.emission import Emission
 from ..query.errors import QueryError
-from ..query.plan import AggregateStage, Metric, Plan, RowsStage
-from ..query.program import Program
+from ..query.plan import (
+    AggregateStage,
+    GroupStage,
+    JoinStage,
+    KeptStage,
+    KeyedStage,
+    Metric,
+    Plan,
+    RowsStage,
+    Stage,
+    TopStage,
+)
+from ..query.program import Program, Upsert
 from ..query.ranks import Top
+from ..query.streams import Known
 from ..query.windows import Window
 from ..stream_config import StreamConfig
+from . import explain_continuous
 from .project import ProjectError
 
+_KINDS: Mapping[type, str] = {
+    AggregateStage: "aggregate",
+    RowsStage: "rows",
+    GroupStage: "group",
+    TopStage: "top",
+    KeyedStage: "keyed",
+    KeptStage: "kept",
+    JoinStage: "join",
+}
 
-def _planned(node: Mapping[str, Any]) -> tuple[Plan, Program]:
+
+def _planned(node: Mapping[str, Any], known: Mapping[str, Known]) -> tuple[Plan, Program]:
     try:
-        plan = streaming.plan(node, node["compiled_code"])
+        plan = streaming.plan(node, node["compiled_code"], known)
         return plan, streaming.program(node, plan)
     except QueryError as problem:
         raise ProjectError(str(problem)) from problem
 
 
-def as_json(node: Mapping[str, Any]) -> dict[str, Any]:
+def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, Any]:
     """Plan and program as plain JSON."""
-    plan, program = _planned(node)
-    stages = [
-        {"kind": "aggregate" if isinstance(stage, AggregateStage) else "rows", **asdict(stage)}
-        for stage in plan.stages
-    ]
+    plan, program = _planned(node, known)
+    stages = [{"kind": _KINDS[type(stage)], **asdict(stage)} for stage in plan.stages]
     return {
         "model": node["name"],
         "materialized": node["config"]["materialized"],
@@ -52,9 +72,9 @@ def as_json(node: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def print_plan(node: Mapping[str, Any]) -> None:
+def print_plan(node: Mapping[str, Any], known: Mapping[str, Known]) -> None:
     """Shows a model's plan on the terminal."""
-    plan, program = _planned(node)
+    plan, program = _planned(node, known)
     settings = streaming.config(node)
     console = Console()
     console.print(f"[bold]{node['name']}[/bold]  {node['config']['materialized']}  → {node['relation_name']}")
@@ -63,10 +83,15 @@ def print_plan(node: Mapping[str, Any]) -> None:
         console.print(f"Read afresh at each micro-batch: {', '.join(plan.static)}")
     for stage in plan.stages:
         console.print(_stage(stage))
-    if plan.stages:
+    if plan.windowed:
         console.print(_results(settings.emission))
-    else:
+    elif not plan.stages:
         console.print("No state: the query works row by row.")
+    if plan.whole:
+        console.print(
+            "What stands above the stages is computed anew from all that they hold, at each micro-batch; only rows "
+            "that differ are written."
+        )
     for sentence in _table(node, program, settings):
         console.print(sentence, markup=False)
     for title, text in _texts(program):
@@ -88,7 +113,9 @@ def _streams(plan: Plan, settings: StreamConfig) -> Table:
     return table
 
 
-def _stage(stage: AggregateStage | RowsStage) -> RenderableType:
+def _stage(stage: Stage) -> RenderableType:
+    if not isinstance(stage, AggregateStage | RowsStage):
+        return explain_continuous.panel(stage)
     title = f"{stage.name}: {stage.window}"
     if isinstance(stage, RowsStage):
         kept = f"Keeps the rows of open windows: {stage.reason}."
@@ -173,11 +200,16 @@ def _table(node: Mapping[str, Any], program: Program, settings: StreamConfig) ->
         yield "Output mode append: rows are added and never change."
     else:
         yield (
-            f"Output mode upsert: one row per {', '.join(program.upsert.key)}; what changes in a micro-batch is merged "
-            "in one commit."
+            f"Output mode upsert: {_key(program.upsert)}; what changes in a micro-batch is merged in one commit."
         )
     if settings.changelog:
         yield f"Every change is also appended to {node['relation_name']}__changes."
+
+
+def _key(upsert: Upsert) -> str:
+    if upsert.key is None:
+        return "rows are told apart by all of their columns"
+    return f"one row per {', '.join(upsert.key)}" if upsert.key else "one row"
 
 
 def _texts(program: Program) -> Iterator[tuple[str, str]]:
@@ -189,7 +221,7 @@ def _texts(program: Program) -> Iterator[tuple[str, str]]:
         for part in level.parts:
             yield f"state += {part.name}", part.append
         for step in level.emit:
-            yield f"{step.name}: when windows close", step.sql
+            yield f"{step.name}: results", step.sql
     yield "rows out", program.output
 
 

@@ -16,10 +16,10 @@ def flush_model(project: Project, name: str) -> str:
     Raises:
         ProjectError: the model can't be planned or flushed, and why.
     """
-    node = project.compiled(name)
+    node, known = project.compiled_with_known(name)
     environment = project.environment()
     try:
-        program = streaming.program(node, streaming.plan(node, node["compiled_code"]))
+        program = streaming.program(node, streaming.plan(node, node["compiled_code"], known))
         described = streaming.model(node, environment, program)
         result = runner.flush(environment.session(), described, program)
     except (QueryError, DbtRuntimeError) as problem:

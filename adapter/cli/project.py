@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .. import streaming
 from ..environment import Environment, get_environment
+from ..query.errors import QueryError
+from ..query.streams import Known
 from ..stream_config import MATERIALIZATIONS
 
 
@@ -32,9 +35,20 @@ class Project:
         Raises:
             ProjectError: there is no such model, it isn't a stream, or it doesn't compile.
         """
-        result = self._dbt("compile", "--select", name, "--no-populate-cache", "--no-introspect")
+        return self.compiled_with_known(name)[0]
+
+    def compiled_with_known(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, Known]]:
+        """The same, and what the project says of the relations it reads.
+
+        The rows of a model upstream may change; its own plan tells.
+        """
+        manifest = self._dbt("parse")
+        # Other models upstream may ask the warehouse something while they are compiled.
+        streams = [f"+{name},config.materialized:{kind}" for kind in MATERIALIZATIONS]
+        options = ("--no-populate-cache", "--no-introspect")
+        result = self._dbt("compile", "--select", name, *streams, *options, manifest=manifest)
         nodes = [entry.node.to_dict() for entry in result if entry.node.resource_type == "model"]
-        named = [node for node in nodes if node["name"] == name] or nodes
+        named = [node for node in nodes if node["name"] == name]
         if not named:
             raise ProjectError(f"There is no model '{name}' in the project; `dbt ls` lists those there are.")
         if len(named) > 1:
@@ -45,7 +59,15 @@ class Project:
                 f"Model {node['name']} is materialized as '{node['config']['materialized']}', not as a stream "
                 f"({', '.join(MATERIALIZATIONS)})."
             )
-        return node
+        graph = {
+            group: {unique_id: each.to_dict() for unique_id, each in getattr(manifest, group).items()}
+            for group in ("nodes", "sources")
+        }
+        upstream = [other for other in nodes if other["config"]["materialized"] in MATERIALIZATIONS]
+        try:
+            return node, streaming.known(graph, [other for other in upstream if other is not node])
+        except QueryError as problem:
+            raise ProjectError(str(problem)) from problem
 
     def streaming_models(self, select: Sequence[str]) -> list[Mapping[str, Any]]:
         """The nodes of the selected streaming models (of all, without a selection), by name."""
@@ -90,7 +112,7 @@ class Project:
 
         return dict(yaml.safe_load(self.variables or "") or {})
 
-    def _dbt(self, command: str, *arguments: str) -> Any:
+    def _dbt(self, command: str, *arguments: str, manifest: Any = None) -> Any:
         from dbt.cli.main import dbtRunner
 
         options = ["--project-dir", str(self.folder)]
@@ -102,7 +124,9 @@ class Project:
         ):
             if value is not None:
                 options += [name, str(value)]
-        outcome: Any = dbtRunner().invoke(["--quiet", "--log-level", "none", command, *arguments, *options])
+        outcome: Any = dbtRunner(manifest=manifest).invoke(
+            ["--quiet", "--log-level", "none", command, *arguments, *options]
+        )
         if outcome.exception is not None:
             raise ProjectError(str(outcome.exception))
         if not outcome.success:

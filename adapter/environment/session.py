@@ -191,6 +191,13 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Without a UI nobody looks back at what ran; a stream that goes on all day would keep it all the same.
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "1000",
+        "spark.sql.ui.retainedExecutions": "20",
+        "spark.sql.streaming.ui.retainedQueries": "5",
+        "spark.sql.streaming.ui.retainedProgressUpdates": "5",
         "spark.sql.session.timeZone": "UTC",
         # Models' tables are in the Iceberg catalog; the built-in one holds nothing but the
         # sources that are files, which are declared anew in each process.

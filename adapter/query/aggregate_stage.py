@@ -1,4 +1,4 @@
-"""A GROUP BY over a window function, made into an `AggregateStage`.
+"""A GROUP BY over a window function or a whole stream, taken apart.
 
 What can't be kept as partial aggregates is not refused here: `NotMergeable` says why, and the planner
 keeps the rows of open windows instead.
@@ -11,17 +11,18 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from . import marks
-from .aggregates import DISTINCT, MERGEABLE, PLAIN_WHEN_DISTINCT
+from .aggregates import DISTINCT, MERGEABLE, PLAIN_WHEN_DISTINCT, RETRACTABLE
 from .dialect import DIALECT, arguments, canonical, from_clause, function_name, sql
 from .errors import QueryError
 from .grouping import grouping
 from .locality import Source, window_column
 from .names import Names
 from .plan import DistinctSet, Key, Metric
+from .program import EXPIRES_AT
 from .ties import break_ties
 from .windows import Window, quote
 
-EVENT_TIME, EXPIRES_AT = "event_time", "expires_at"
+EVENT_TIME = "event_time"
 WINDOW_START, WINDOW_END, WINDOW_TIME, SLICE_END = "window_start", "window_end", "window_time", "slice_end"
 SESSION_START, SESSION_END, MERGE_FROM = "session_start", "session_end", "merge_from"
 GROUPING_ID = "grouping_id"
@@ -38,6 +39,9 @@ RESERVED = (
     GROUPING_ID,
     "part",
     "sign",
+    "step",
+    "row_time",
+    "since",
 )
 
 
@@ -104,11 +108,14 @@ def known_before_closing(window: Window) -> frozenset[str]:
 class StageBuilder:
     """Takes one SELECT apart: keys, metrics, distinct sets, and the SQL below and above them."""
 
-    def __init__(self, select: exp.Select, sources: Sequence[Source], window: Window) -> None:
-        self.select, self.sources, self.window = select, sources, window
+    def __init__(
+        self, select: exp.Select, sources: Sequence[Source], window: Window | None, signed: bool = False
+    ) -> None:
+        """Without a window it is the whole stream that is grouped. `signed`: a row may take one away."""
+        self.select, self.sources, self.window, self.signed = select, sources, window, signed
         self.key_columns: dict[str, str] = {}
         self.session_keys: tuple[str, ...] = ()
-        self.names = Names([*RESERVED, *session_keys(window)])
+        self.names = Names([*RESERVED, *(session_keys(window) if window else ())])
         self.row_columns: dict[tuple[str, str], tuple[str, str]] = {}
         self.keys: list[Key] = []
         self.metrics: dict[str, Metric] = {}
@@ -132,21 +139,26 @@ class StageBuilder:
 
     def output(self, relation: str) -> str:
         """The user's select list and HAVING over the finished windows."""
-        query = exp.Select(expressions=self.items)
-        if self.select.args.get("distinct"):
-            query.set("distinct", exp.Distinct())
-        query = query.from_(exp.to_table(relation))
-        if self.having is not None:
-            query = query.where(self.having)
+        query = self.finished(exp.to_table(relation))
         break_ties(query)
         return sql(query)
 
-    def rows(self) -> str:
-        """SQL of the rows that go into the stage."""
-        query = _with_slices(self.select.copy(), self.window)
+    def finished(self, relation: exp.Expr) -> exp.Select:
+        """The same, not in text yet."""
+        query = exp.Select(expressions=self.items)
+        if self.select.args.get("distinct"):
+            query.set("distinct", exp.Distinct())
+        query = query.from_(relation)
+        return query if self.having is None else query.where(self.having)
+
+    def rows(self, also: Sequence[str] = ()) -> str:
+        """SQL of the rows that go into the stage; `also`: hidden columns that go with them."""
+        query = self.select.copy()
+        if self.window:
+            query, also = _with_slices(query, self.window), slice_names(self.window)
         for clause in ("group", "having", "order", "distinct", "hint", "limit"):
             query.set(clause, None)
-        items = [f"{hidden(name)} as {quote(name)}" for name in slice_names(self.window)]
+        items = [f"{hidden(name)} as {quote(name)}" for name in also]
         items += [f"{text} as `{name}`" for text, name in self.row_columns.values()]
         query.set("expressions", [])
         return sql(query.select(*items, dialect=DIALECT))
@@ -155,9 +167,10 @@ class StageBuilder:
 
     def _take_group(self) -> None:
         found = grouping(self.select)
-        windows = [window_column(key, self.sources) for key in found.keys]
-        for needed in (WINDOW_START, WINDOW_END):
+        windows = [window_column(key, self.sources) if self.window else None for key in found.keys]
+        for needed in (WINDOW_START, WINDOW_END) if self.window else ():
             if needed not in windows:
+                assert self.window is not None
                 raise QueryError(
                     f"GROUP BY over {self.window.kind}() needs window_start and window_end among its keys; "
                     f"{needed} is not there."
@@ -187,7 +200,7 @@ class StageBuilder:
 
     def _check_sessions(self, keys: Sequence[exp.Expr], names: Mapping[int, str]) -> None:
         """Passes keys that go with what sessions are partitioned by."""
-        if not self.window.merges:
+        if self.window is None or not self.window.merges:
             return
         by_key = [sql(key) for place, key in enumerate(keys) if place in names]
         if by_key and not self.window.partition_by:
@@ -241,7 +254,7 @@ class StageBuilder:
         """The expression over finished windows: keys, metrics and window columns by name."""
         if (name := self.key_of.get(self._canonical(node))) is not None:
             return exp.column(name, quoted=True)
-        if kind := window_column(node, self.sources):
+        if self.window and (kind := window_column(node, self.sources)):
             return exp.column(kind)
         if isinstance(node, exp.Column):
             for item in self.select.expressions if aliases else ():
@@ -315,8 +328,19 @@ class StageBuilder:
             "*" if is_star else self._row_column(arg) for is_star, arg in zip(star, asked, strict=True)
         )
         where = self._row_column(condition) if condition is not None else None
-        set_name = self._distinct_set(columns, where) if distinct else None
-        metric = Metric(self.names.new(self._canonical(node)), name, columns, where, set_name, sql(node))
+        # What can't be undone is computed from its values, which can be counted up and down.
+        by_value = distinct or (self.signed and name not in RETRACTABLE)
+        set_name = self._distinct_set(columns, where) if by_value else None
+        metric = Metric(
+            self.names.new(self._canonical(node)),
+            name,
+            columns,
+            where,
+            set_name,
+            sql(node),
+            distinct,
+            self.signed,
+        )
         self.metrics[key] = metric
         return metric.name
 
@@ -334,8 +358,8 @@ class StageBuilder:
     def _row_column(self, node: exp.Expr, role: str = "argument") -> str:
         """The column of the rows below that holds an expression. A key has one of its own: grouping
         sets blank it out, and a distinct value may stand beside it."""
-        known = known_before_closing(self.window)
-        for column in node.find_all(exp.Column):
+        known = known_before_closing(self.window) if self.window else frozenset()
+        for column in node.find_all(exp.Column) if self.window else ():
             kind = window_column(column, self.sources)
             if kind and kind not in known:
                 raise NotMergeable(f"'{sql(node)}' uses {kind} below the aggregate")

@@ -29,6 +29,8 @@ class Aggregate:
     """Lifted column → expression over a row of state; empty: the state columns themselves."""
     lower: Mapping[str, str] = field(default_factory=dict)
     """State column → expression over merged lifted columns; empty: the same names."""
+    undone: frozenset[str] = frozenset()
+    """The state columns whose sign is turned where rows are taken away."""
 
     @property
     def needs_center(self) -> bool:
@@ -38,6 +40,15 @@ class Aggregate:
 
 def _one(make: str, merge: str, finish: str = "{value}") -> Aggregate:
     return Aggregate({"value": make + "{filter}"}, {"value": merge + "({value})"}, finish)
+
+
+def _counted(make: str) -> Aggregate:
+    return Aggregate(
+        {"value": make + "{filter}"},
+        {"value": "sum({value})"},
+        "coalesce({value}, 0)",
+        undone=frozenset({"value"}),
+    )
 
 
 def _moments(finish: str) -> Aggregate:
@@ -58,24 +69,28 @@ def _moments(finish: str) -> Aggregate:
         lower={
             "mean": "{at} + {s} / nullif({n}, 0)",
             "n": "{n}",
-            "m2": "greatest({q} - {s} * {s} / nullif({n}, 0), 0D)",
+            # Rows that are taken away have less than none of either.
+            "m2": "case when {n} < 0 then {q} - {s} * {s} / {n} "
+            "else greatest({q} - {s} * {s} / nullif({n}, 0), 0D) end",
         },
         finish=finish,
+        undone=frozenset({"n", "m2"}),
     )
 
 
-_COUNT = _one("count({args})", "sum", "coalesce({value}, 0)")
+_COUNT = _counted("count({args})")
 _AVG = Aggregate(
     {"sum": "sum({0}){filter}", "n": "count({0}){filter}"},
     {"sum": "sum({sum})", "n": "sum({n})"},
     "{sum} / nullif({n}, 0)",
+    undone=frozenset({"sum", "n"}),
 )
 _VAR_SAMP = _moments("case when {n} > 1 then {m2} / ({n} - 1) end")
 _STD_SAMP = _moments("case when {n} > 1 then sqrt({m2} / ({n} - 1)) end")
 
 MERGEABLE: Mapping[str, Aggregate] = {
     "count": _COUNT,
-    "count_if": _one("count_if({0})", "sum", "coalesce({value}, 0)"),
+    "count_if": _counted("count_if({0})"),
     "sum": _one("sum({0})", "sum"),
     "avg": _AVG,
     "mean": _AVG,
@@ -120,6 +135,19 @@ DISTINCT: Mapping[str, Aggregate] = {
     ),
 }
 """The same for aggregates over DISTINCT values; they share a distinct set per argument."""
+
+RETRACTABLE: Mapping[str, Aggregate] = {
+    **{name: kept for name, kept in MERGEABLE.items() if kept.undone},
+    # Nothing is not 0: how many values are in it has to be known.
+    "sum": Aggregate(
+        {"sum": "sum({0}){filter}", "n": "count({0}){filter}"},
+        {"sum": "sum({sum})", "n": "sum({n})"},
+        "case when {n} > 0 then {sum} end",
+        undone=frozenset({"sum", "n"}),
+    ),
+}
+"""Those that rows can be taken away from again, where rows may be. Any other is computed from its values,
+of which the state says how often each is there."""
 
 PLAIN_WHEN_DISTINCT = frozenset(
     {"min", "max", "any_value", "bool_and", "bool_or", "every", "some", "bit_and", "bit_or"}

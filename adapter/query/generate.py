@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+from .continuous import generate as continuous
 from .dialect import parse, sql
 from .emission import FINAL, Emission
 from .kept import KeptRows, KeptSessions
-from .plan import AggregateStage, Plan, RowsStage
+from .plan import AggregateStage, GroupStage, JoinStage, KeptStage, KeyedStage, Plan, RowsStage, TopStage
 from .program import Boundaries, Level, Program, Rows, Step, StreamInput
+from .ranks import Top
 from .replacing import replacing
 from .sessions import SessionStage
 from .sliced import SlicedStage
@@ -29,22 +31,25 @@ def _pieces(stage: AggregateStage | RowsStage, emission: Emission = FINAL) -> Sl
     return KeptSessions(stage, emission) if stage.window.merges else KeptRows(stage, emission)
 
 
-def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False) -> Program:
+def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: int | None = None) -> Program:
     """What one micro-batch of a plan does.
 
     Args:
         plan: of a model.
         emission: when results come.
         upsert: rows replace those of the same key, even where none needs to.
+        ttl: microseconds after which an idle key of a query without windows is forgotten; None: never.
 
     Raises:
         QueryError: results would change that can't be found again.
     """
+    if plan.is_continuous:
+        return continuous.program(plan, ttl, signature(plan, ttl))
     replaces = upsert or emission.changes
     levels = []
     everything: list[SlicedStage | KeptRows] = []
     for number in sorted({stage.level for stage in plan.stages}):
-        pieces = [_pieces(stage, emission) for stage in plan.stages if stage.level == number]
+        pieces = [_pieces(stage, emission) for stage in plan.windowed if stage.level == number]
         everything += pieces
         levels.append(
             Level(
@@ -74,7 +79,7 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False) -> Pro
         boundaries=_boundaries(everything),
         upsert=replacing(plan, everything, emission) if replaces else None,
         kept_for=emission.last,
-        time_zones=tuple(sorted({s.window.time_zone for s in plan.stages if s.window.time_zone})),
+        time_zones=tuple(sorted({s.window.time_zone for s in plan.windowed if s.window.time_zone})),
         signature=signature(plan),
     )
 
@@ -87,8 +92,10 @@ def _boundaries(pieces: Sequence[SlicedStage | KeptRows]) -> tuple[Boundaries, .
 
 def batch(plan: Plan) -> str:
     """One SELECT with the same rows, over the streams as tables."""
+    if plan.batch is not None:
+        return plan.batch
     steps = [Step(stream.view, f"select * from {stream.relation}") for stream in plan.streams]
-    for stage in plan.stages:
+    for stage in plan.windowed:
         pieces = _pieces(stage)
         rows = pieces.rows_text(stage.rows, clock=False)
         steps.append(Step(f"{stage.name}_all_rows", rows))
@@ -104,7 +111,7 @@ def times(plan: Plan) -> str | None:
     """A SELECT with the event time of each stage over the streams, to look at its type; None without
     stages. (Times of stacked windows are made by us.)"""
     steps = [Step(stream.view, f"select * from {stream.relation}") for stream in plan.streams]
-    stages = [stage for stage in plan.stages if stage.level == 0]
+    stages = [stage for stage in plan.windowed if stage.level == 0]
     names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
     columns = ", ".join(
         f"(select first(event_time) from (\n{_indented(stage.rows)}\n)) as `{stage.window.time_col}`"
@@ -113,24 +120,42 @@ def times(plan: Plan) -> str | None:
     return f"with {names}\nselect {columns}" if stages else None
 
 
-def signature(plan: Plan) -> dict[str, object]:
+def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
     """What the state of a plan depends on, as plain JSON; equal signatures can share a state."""
     stages = []
     for stage in plan.stages:
         entry: dict[str, object] = {
             "name": stage.name,
-            "window": _window(stage.window),
             "streams": [stream.relation for stream in plan.streams if stream.view in stage.streams],
             "source": stage.source,
         }
-        if isinstance(stage, AggregateStage):
+        if isinstance(stage, AggregateStage | RowsStage):
+            entry["window"] = _window(stage.window)
+        elif ttl is not None:
+            # Without it the state doesn't know when its keys were idle.
+            entry["state_ttl"] = True
+        if isinstance(stage, AggregateStage | GroupStage):
             entry["keys"] = {key.name: key.sql for key in stage.keys}
             entry["grouping_sets"] = [list(members) for members in stage.grouping_sets or ()]
             entry["metrics"] = {metric.name: metric.sql for metric in stage.metrics}
-        elif stage.top is not None:
-            entry["top"] = [stage.top.function, list(stage.top.partition), stage.top.order, stage.top.rows]
+        elif isinstance(stage, RowsStage):
+            entry["row"] = f"{stage.name}_row"
+            if stage.top is not None:
+                entry["top"] = _top(stage.top)
+        elif isinstance(stage, JoinStage):
+            entry["sides"] = {side.alias: [side.rows, side.lasts] for side in stage.sides}
+        elif isinstance(stage, KeptStage):
+            entry["lasts"] = stage.lasts
+        elif isinstance(stage, KeyedStage):
+            entry["key"] = list(stage.key)
+        elif isinstance(stage, TopStage):
+            entry["top"] = _top(stage.top)
         stages.append(entry)
     return {"version": SIGNATURE_VERSION, "stages": stages}
+
+
+def _top(top: Top) -> list[object]:
+    return [top.function, list(top.partition), top.order, top.rows]
 
 
 def _window(window: Window) -> dict[str, object]:

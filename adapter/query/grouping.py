@@ -21,7 +21,9 @@ class Grouping:
 
 def grouping(select: exp.Select) -> Grouping:
     """The GROUP BY of a SELECT, with ordinals, aliases, ALL, ROLLUP and CUBE written out."""
-    group = select.args["group"]
+    group = select.args.get("group")
+    if group is None:
+        return Grouping((), None)
     if group.args.get("all"):
         return Grouping(tuple(item.unalias() for item in select.expressions if not _aggregates(item)), None)
     keys: list[exp.Expr] = []
@@ -74,8 +76,8 @@ def grouping(select: exp.Select) -> Grouping:
 def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
     """The expression behind an ordinal or an alias of GROUP BY.
 
-    As in Spark a column goes before an alias: an alias that is made from a column of its own name is
-    taken for the column.
+    As in Spark a column goes before an alias: an alias that is made from a column of its own name, or
+    that is an aggregate, is taken for the column.
     """
     if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.this) <= len(select.expressions):
         item: exp.Expr = select.expressions[int(node.this) - 1]
@@ -86,7 +88,7 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
                 made: exp.Expr = item.this
                 names = {column.name.lower() for column in made.find_all(exp.Column)}
                 is_column = node.name.lower() in names and not isinstance(made, exp.Column)
-                return node if is_column else made
+                return node if is_column or _aggregates(made) else made
     return node
 
 

@@ -17,17 +17,18 @@ Unique = frozenset[str] | None
 """None: nothing identifies a row."""
 
 _END = "window_end"
+_OF_WINDOW = frozenset({_END})
 
 
 def of_select(select: exp.Select, sources: Sequence[Source], outputs: dict[str, str]) -> Unique:
     """What identifies the rows of a SELECT over results. Adds to `outputs` what only this SELECT names."""
     if select.args.get("group") or select.args.get("distinct"):
-        return _of_groups(select, outputs)
+        return of_groups(select, outputs)
     found: set[str] = set()
     for source in sources:
         if source.kind == "result" and not _only_tests(source):
             if source.unique is None:
-                return _of_rank(select, outputs)
+                return of_rank(select, outputs, _OF_WINDOW)
             found |= source.unique
     return frozenset(found)
 
@@ -36,7 +37,7 @@ def _only_tests(source: Source) -> bool:
     return source.join is not None and (source.join.kind or "").upper() in ("SEMI", "ANTI")
 
 
-def _of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
+def of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
     """All columns that aren't aggregates, which holds for DISTINCT too."""
     found = set()
     for item in select.expressions:
@@ -47,13 +48,16 @@ def _of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
     return frozenset(found)
 
 
-def _of_rank(select: exp.Select, outputs: dict[str, str]) -> Unique:
-    """A row number, and what it counts within."""
+def of_rank(select: exp.Select, outputs: dict[str, str], within: frozenset[str] = frozenset()) -> Unique:
+    """A row number, and what it counts within; `within`: also that."""
     for item in select.expressions:
         rank = item.unalias()
         if not (isinstance(rank, exp.Window) and isinstance(rank.this, exp.RowNumber)):
             continue
-        found = {_END, outputs.setdefault(item.alias_or_name.lower(), f"rank.{item.alias_or_name.lower()}")}
+        found = {
+            *within,
+            outputs.setdefault(item.alias_or_name.lower(), f"rank.{item.alias_or_name.lower()}"),
+        }
         for key in rank.args.get("partition_by") or ():
             if not isinstance(key, exp.Column):
                 return None

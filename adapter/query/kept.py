@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from .aggregate_stage import EXPIRES_AT, SESSION_END, SLICE_END, WINDOW_START
+from .aggregate_stage import SESSION_END, SLICE_END, WINDOW_START
 from .closing import Closing, window_columns
 from .emission import Emission
 from .plan import RowsStage
-from .program import StatePart, Step
+from .program import EXPIRES_AT, StatePart, Step
 from .sessions import Sessions
+from .windows import quote
+
+
+def row_column(stage: str) -> str:
+    """The column of the state with the rows that a stage keeps."""
+    return quote(f"{stage}_row")
 
 
 class KeptRows:
@@ -19,6 +25,8 @@ class KeptRows:
         self.closing = Closing(stage.window, emission)
         self.part = f"{stage.name}_rows"
         self.windows_step = stage.name
+        # Rows of another stream may have other columns.
+        self.kept_row = row_column(stage.name)
 
     def known(self) -> list[Step]:
         """Nothing is to be known of the state."""
@@ -34,16 +42,19 @@ class KeptRows:
 
     def parts(self) -> list[StatePart]:
         """The rows, each once however many windows it is in."""
-        columns = f"{EXPIRES_AT}, {SLICE_END}, `row`"
+        columns, stored = f"{EXPIRES_AT}, {SLICE_END}, `row`", f"{EXPIRES_AT}, {SLICE_END}, {self.kept_row}"
+        into_state = f"{EXPIRES_AT}, {SLICE_END}, `row` as {self.kept_row}"
         new = f"select {columns} from {self.part}"
-        kept = f"select {columns} from state cross join clock where part = '{self.part}' and {self.closing.live()}"
-        append, initial = new, None
+        live = f"from state cross join clock where part = '{self.part}' and {self.closing.live()}"
+        append, initial = f"select {into_state} from {self.part}", None
+        fold = f"select {stored} {live}"
         if self.stage.top is not None:
+            kept = f"select {EXPIRES_AT}, {SLICE_END}, {self.kept_row} as `row` {live}"
             both = f"select *, true as fresh from (\n{new}\n)\nunion all\nselect *, false as fresh from (\n{kept}\n)"
-            append = f"select {columns} from (\n{self._first(both)}\n) where fresh"
-            kept = f"select {columns} from (\n{self._first(kept)}\n)"
-            initial = f"select {columns} from (\n{self._first(new)}\n)"
-        return [StatePart(self.part, append, kept, initial, time_zone=self.window.time_zone)]
+            append = f"select {into_state} from (\n{self._first(both)}\n) where fresh"
+            fold = f"select {into_state} from (\n{self._first(kept)}\n)"
+            initial = f"select {into_state} from (\n{self._first(new)}\n)"
+        return [StatePart(self.part, append, fold, initial, time_zone=self.window.time_zone)]
 
     def _first(self, rows: str) -> str:
         """The rows that may be in a ranking."""
@@ -61,7 +72,9 @@ class KeptRows:
         return [self._windows(clock=False)]
 
     def _windows(self, clock: bool) -> Step:
-        relation = f"(select * from state where part = '{self.part}')" if clock else self.part
+        relation = self.part
+        if clock:
+            relation = f"(select *, {self.kept_row} as `row` from state where part = '{self.part}')"
         closing = self.closing.windows(relation, "`row`", clock)
         start = self.window.start("(end_micros - 1)") if self.window.grows else None
         return self._step(closing, start or f"end_micros - {self.window.size}")
@@ -89,12 +102,11 @@ class KeptSessions(KeptRows):
 
     def parts(self) -> list[StatePart]:
         """The rows, each with the bounds of its session when it came."""
-        columns = ", ".join([EXPIRES_AT, *self.sessions.columns, *self.own, "`row`"])
+        columns = [EXPIRES_AT, *self.sessions.columns, *self.own]
         of_session = [f"sessions.{column}" for column in (EXPIRES_AT, *self.sessions.columns)]
-        fold = self.sessions.joined(self.part, [*of_session, *self.own, "`row`"], self.sessions.alive())
-        return [
-            StatePart(self.part, f"select {columns} from {self.part}", fold, time_zone=self.window.time_zone)
-        ]
+        fold = self.sessions.joined(self.part, [*of_session, *self.own, self.kept_row], self.sessions.alive())
+        append = f"select {', '.join([*columns, '`row`'])} as {self.kept_row} from {self.part}"
+        return [StatePart(self.part, append, fold, time_zone=self.window.time_zone)]
 
     def emit(self) -> list[Step]:
         """The rows of the windows that have closed."""
@@ -104,7 +116,8 @@ class KeptSessions(KeptRows):
         of = "sessions." if clock else ""
         bounds = [f"{of}{WINDOW_START}", f"{of}{EXPIRES_AT}"]
         if clock:
-            rows = self.sessions.joined(self.part, ["`row`", *bounds, *self.own], self.sessions.name)
+            columns = [f"{self.kept_row} as `row`", *bounds, *self.own]
+            rows = self.sessions.joined(self.part, columns, self.sessions.name)
         else:
             rows = f"select `row`, {self.sessions.start()} as {WINDOW_START}, {EXPIRES_AT}, {SESSION_END}"
             rows = ", ".join([rows, *self.own]) + f" from {self.part}"

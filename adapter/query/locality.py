@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from .dialect import sql, walk_same_query
+from .dialect import arguments, sql, walk_same_query
 from .errors import QueryError
 from .grouping import resolve
 
@@ -55,9 +55,17 @@ def output_columns(select: exp.Select, sources: Sequence[Source]) -> dict[str, s
             for source in sources:
                 if source.alias.lower() == column.table.lower():
                     found.update(source.window_columns)
-        elif kind := window_column(column, sources):
+        elif kind := window_column(column, sources) or _coalesced(column, sources):
             found[item.alias_or_name.lower()] = kind
     return found
+
+
+def _coalesced(node: exp.Expr, sources: Sequence[Source]) -> str | None:
+    """The same window column of several sources, of which an outer join leaves one."""
+    if not isinstance(node, exp.Coalesce):
+        return None
+    kinds = {window_column(each, sources) for each in arguments(node)}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def check(select: exp.Select, sources: Sequence[Source], outputs: Columns) -> None:

@@ -78,7 +78,7 @@ def mark_streams(tree: exp.Query) -> None:
             tables = list(select.find_all(exp.Table))
             if len(tables) != 1:
                 raise QueryError(f"stream() marks one table, found {_listed(tables) or 'none'} under it.")
-            _mark(tables[0])
+            mark(tables[0])
     for select in tree.find_all(exp.Select):
         if window := window_of(select):
             below = input_of(select)
@@ -93,7 +93,7 @@ def mark_streams(tree: exp.Query) -> None:
                     "stream: {{ stream(ref('…')) }}."
                 )
             for table in tables:
-                _mark(table)
+                mark(table)
 
 
 def _bare(table: exp.Table) -> exp.Table:
@@ -106,7 +106,8 @@ def _listed(tables: list[exp.Table]) -> str:
     return ", ".join(dict.fromkeys(sql(_bare(table)) for table in tables))
 
 
-def _mark(table: exp.Table) -> None:
+def mark(table: exp.Expr) -> None:
+    """Marks a table as a stream."""
     table.meta[_STREAM] = True
 
 
@@ -128,11 +129,19 @@ class StageResult:
     level: int
     window_columns: tuple[tuple[str, str], ...]
     unique: frozenset[str] | None
+    changes: bool = False
+    """Without windows: whether rows of it change."""
+    others: tuple[frozenset[str], ...] = ()
+    """Other columns that identify a row."""
+    hidden: tuple[str, ...] = ()
+    """Columns that aren't the query's, and stay out of what `stage_result` selects."""
 
 
 def stage_result(result: StageResult) -> exp.Select:
     """``select * from stage``, marked."""
-    select = exp.select("*").from_(exp.to_table(result.name))
+    hidden = [exp.to_identifier(name) for name in result.hidden]
+    star = exp.Star(except_=hidden) if hidden else exp.Star()
+    select = exp.Select(expressions=[star]).from_(exp.to_table(result.name))
     select.meta[_STAGE] = result
     return select
 

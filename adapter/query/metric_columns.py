@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .aggregates import DISTINCT, MERGEABLE, Aggregate
+from .aggregates import DISTINCT, MERGEABLE, RETRACTABLE, Aggregate
 from .plan import Metric
 from .windows import quote
 
@@ -14,7 +14,9 @@ class MetricColumns:
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
-        kinds = MERGEABLE if metric.distinct_set is None else DISTINCT
+        kinds = MERGEABLE if metric.distinct_set is None or not metric.distinct else DISTINCT
+        if metric.signed and metric.distinct_set is None:
+            kinds = RETRACTABLE
         self.aggregate: Aggregate = kinds[metric.function]
 
     def column(self, suffix: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from .ranks import Top
 from .windows import Window
@@ -20,6 +21,8 @@ class Stream:
     """Columns the query may use; None: all."""
     event_time: str | None
     """Its column that the first window over it is cut by; None where that is computed."""
+    feed: bool = False
+    """Whether its change feed is read."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,10 @@ class Metric:
     """The distinct set it is counted from; None for a plain aggregate."""
     sql: str
     """As the user wrote it; two metrics are the same if and only if this is."""
+    distinct: bool = False
+    """Whether each value counts once."""
+    signed: bool = False
+    """Whether rows may be taken away again."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,8 @@ class AggregateStage:
     """SQL of the user's select list and HAVING over ``{windows}``, the finished windows."""
     session_keys: tuple[str, ...] = ()
     """The keys that are what sessions are partitioned by."""
+    time_carries: str | None = None
+    """The window column of a lower stage that its time is; None for a stage over streams, or another time."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,156 @@ class RowsStage:
     """Why rows are kept instead of aggregates."""
     top: Top | None = None
     """The only rows that are needed; None: all."""
+    time_carries: str | None = None
+    """As in `AggregateStage`."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What the state of a query without windows grows with."""
+
+    by: tuple[tuple[str, ...], ...]
+    """What it keeps something for, by the names the query has for it: each key, or the columns it is
+    computed from."""
+    bounded: str
+    """The query with a predicate that bounds it."""
+
+
+@dataclass(frozen=True)
+class GroupStage:
+    """A GROUP BY over a whole stream, kept as partial aggregates per key."""
+
+    name: str
+    level: int
+    streams: tuple[str, ...]
+    rows: str
+    """SQL of the rows that go in: keys and arguments."""
+    source: str
+    """As in `AggregateStage`."""
+    keys: tuple[Key, ...]
+    grouping_sets: tuple[tuple[str, ...], ...] | None
+    metrics: tuple[Metric, ...]
+    distinct_sets: tuple[DistinctSet, ...]
+    growth: Growth | None
+    """None: of the stage whose rows come and go."""
+    signed: bool = False
+    """Whether a row may take one away that came before: its ``sign`` is −1 then."""
+
+
+@dataclass(frozen=True)
+class TopStage:
+    """The first rows of each group of a whole stream, or of an aggregate over it."""
+
+    name: str
+    level: int
+    streams: tuple[str, ...]
+    rows: str
+    """SQL of the rows that go in, with ``__by_n`` and ``__order_n``: what they are ranked within, and by."""
+    source: str
+    keys: tuple[Key, ...]
+    """What rows are ranked within."""
+    top: Top
+    rank: str
+    """The column of the rank."""
+    growth: Growth | None
+    """None: of the stage it stands over."""
+    over: str | None = None
+    """The `GroupStage` whose groups it ranks; None: rows as they come."""
+    identity: tuple[tuple[str, str], ...] = ()
+    """What tells those groups apart: columns of `rows`, and the groups' own."""
+    within: tuple[str, ...] | None = None
+    """The keys of those groups that they are ranked within; None: something else."""
+    improves: bool = False
+    """Whether a group's place can only get better through its own rows."""
+    final: bool = False
+    """Whether rows are put out once nothing can come before them, and never change."""
+
+    def carried(self, place: int) -> str:
+        """What a column carries that holds one of `keys`."""
+        if self.over is not None and self.within is not None:
+            return f"{self.over}.{self.within[place]}"
+        return f"{self.name}.{self.keys[place].name}"
+
+    @property
+    def strategy(self) -> str:
+        """How it is kept up to date."""
+        if self.over is None:
+            return "append-only"
+        return "improving" if self.improves else "general"
+
+
+@dataclass(frozen=True)
+class KeyedStage:
+    """A stream whose rows replace those before them that have the same key."""
+
+    name: str
+    level: int
+    streams: tuple[str, ...]
+    view: str
+    source: str
+    key: tuple[str, ...]
+    feed: bool
+    """Whether it is a change feed; else each row takes the place of the one before."""
+    time: str | None
+    """The column of the event time, by which rows follow each other; None: they do so as they come."""
+    stored: bool
+    """Whether rows are needed after they came."""
+    signed: bool
+    """Whether what stands above adds up rows that come and go."""
+    growth: Growth | None
+    """None: of what it is the feed of."""
+
+
+@dataclass(frozen=True)
+class KeptStage:
+    """The rows of a stream, kept for what is computed from all of them again and again."""
+
+    name: str
+    level: int
+    streams: tuple[str, ...]
+    rows: str
+    source: str
+    reason: str
+    growth: Growth | None
+    """None: a predicate bounds it."""
+    lasts: int | None = None
+    """Microseconds of event time for which a row is in it; None: for ever."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the streams that are joined."""
+
+    alias: str
+    rows: str
+    lasts: int | None
+    """Microseconds of event time for which a row may find another; None: no condition says."""
+    time: str | None
+    """SQL of a row's event time; None where nothing is measured on it."""
+
+
+@dataclass(frozen=True)
+class JoinStage:
+    """A join of streams, whose rows are kept for as long as they may find others."""
+
+    name: str
+    level: int
+    streams: tuple[str, ...]
+    sides: tuple[Side, ...]
+    joined: tuple[str, ...]
+    """SQL of the join for each side, with its new rows: over ``stage_alias_new``, ``_old`` and ``_all``."""
+    source: str
+    condition: str | None
+    """Of a LEFT JOIN: what a match is."""
+    unmatched: str | None
+    """SQL of the rows of the first side that found none, over ``stage_alias_unmatched``; None: not asked for."""
+    growth: Growth | None
+    """None: the join's condition bounds it."""
+    hidden: tuple[str, ...] = ()
+    """Columns it hands up that aren't the query's."""
+
+
+Stage: TypeAlias = AggregateStage | RowsStage | GroupStage | TopStage | KeyedStage | KeptStage | JoinStage
 
 
 @dataclass(frozen=True)
@@ -99,7 +258,7 @@ class Plan:
     """A model's query: streams, the stages that keep state, and the SQL over their results."""
 
     streams: tuple[Stream, ...]
-    stages: tuple[AggregateStage | RowsStage, ...]
+    stages: tuple[Stage, ...]
     """In the order they are evaluated; none: the query works row by row."""
     output: str
     static: tuple[str, ...]
@@ -110,6 +269,24 @@ class Plan:
     """What identifies a row of the output; None: nothing does."""
     ranks: tuple[str, ...] = ()
     """The rankings that a filter ends, as the user wrote them."""
+    whole: bool = False
+    """Whether `output` is computed from all that the stages hold, not from what changed."""
+    certain: bool = True
+    """Without windows: whether nothing above the stages can make two rows of one."""
+    changes_of: str | None = None
+    """Without windows: the stage that `output` works row by row on."""
+    batch: str | None = None
+    """The query in batch, where that isn't put together from the stages."""
+
+    @property
+    def windowed(self) -> tuple[AggregateStage | RowsStage, ...]:
+        """The stages over windows."""
+        return tuple(stage for stage in self.stages if isinstance(stage, AggregateStage | RowsStage))
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether it has stages over whole streams."""
+        return bool(self.stages) and not self.windowed
 
     @property
     def shape(self) -> Mapping[str, bool]:

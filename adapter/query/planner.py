@@ -11,8 +11,8 @@ result     rows of windows that have closed, out of a stage
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -28,16 +28,18 @@ from .aggregate_stage import (
     check_rows_of_stage,
     slice_columns,
 )
+from .continuous.planner import continuous_plan
 from .dialect import canonical, from_clause, function_name, parse, sql, walk_same_query
 from .errors import QueryError
 from .locality import Columns, Source, check, check_ranks, output_columns
-from .plan import AggregateStage, Plan, RowsStage, Stream
+from .plan import AggregateStage, Plan, RowsStage
+from .row_level import check_joins, check_row_level, is_aggregate, refuse_streams_in_expressions
+from .streams import Known, Streams
 from .ties import break_ties
 from .windows import Window, quote
 
 STATIC, ROWS, WINDOWED, RESULT = "static", "rows", "windowed", "result"
 _WINDOW_COLUMNS = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME)}
-_AGGREGATE_NAMES = frozenset({"every", "some", "mean", "std"})
 
 
 @dataclass(frozen=True)
@@ -52,37 +54,74 @@ class Info:
     """What identifies its rows, of what its columns carry."""
 
 
-def plan(text: str) -> Plan:
+def plan(text: str, known: Mapping[str, Known] | None = None, ttl: int | None = None) -> Plan:
     """The plan of a model's compiled text.
+
+    Args:
+        text: one SELECT.
+        known: what the project says of relations, by their names in the text.
+        ttl: microseconds after which an idle key of a query without windows is forgotten.
 
     Raises:
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
     """
-    return _Planner(text).plan()
+    tree = ranks.without_qualify(ctes.inline(parse(text)))
+    marks.mark_streams(tree)
+    if not any(marks.is_stream(table) for table in tree.find_all(exp.Table)):
+        raise QueryError(
+            "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
+            "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
+        )
+    if next(marks.windows_under(tree), None) is None:
+        return continuous_plan(tree, known or {}, ttl)
+    _refuse_changes(tree, known or {})
+    return _Planner(tree).plan()
 
 
-def reads_windows(text: str) -> bool:
-    """Whether a text may hold a window function, told without parsing it."""
+def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
+    """Passes windows over streams whose rows stay what they are, as Flink does."""
+    found = {relation.lower(): what for relation, what in known.items() if what.replaces}
+    for table in tree.find_all(exp.Table):
+        what = found.get(marks.relation_name(table).lower())
+        if what is not None and marks.is_stream(table):
+            how = (
+                "rows of that model change"
+                if what.changes
+                else "its unique_key says that rows replace each other"
+            )
+            raise QueryError(
+                f"A window function over {marks.relation_name(table)}: {how}, so windows that have closed would change. "
+                "Put the windows over the stream it is made from, or group it without windows."
+            )
+
+
+def reads_streams(text: str) -> bool:
+    """Whether a text may hold a window function or ``stream()``, told without parsing it."""
     upper = text.upper()
-    return "/*+" in text and any(f"{kind.upper()}(" in upper for kind in windows.KINDS)
+    known = [*(f"{kind.upper()}(" for kind in windows.KINDS), f"/*+ {windows.STREAM.upper()} */"]
+    return "/*+" in text and any(mark in upper for mark in known)
+
+
+def stream_relations(text: str) -> tuple[str, ...]:
+    """The relations that a text reads as streams.
+
+    Raises:
+        QueryError: as in `plan`.
+    """
+    tree = ctes.inline(parse(text))
+    marks.mark_streams(tree)
+    tables = (table for table in tree.find_all(exp.Table) if marks.is_stream(table))
+    return tuple(dict.fromkeys(map(marks.relation_name, tables)))
 
 
 class _Planner:
-    def __init__(self, text: str) -> None:
-        self.tree = ranks.without_qualify(ctes.inline(parse(text)))
-        marks.mark_streams(self.tree)
-        self.static: dict[str, None] = {}
-        self.streams: dict[str, Stream] = {}
+    def __init__(self, tree: exp.Query) -> None:
+        self.tree = tree
+        self.streams = Streams(tree)
         self.stages: dict[str, AggregateStage | RowsStage] = {}
         self.ranks: dict[str, None] = {}
-        self._name_streams()
 
     def plan(self) -> Plan:
-        if not self.streams:
-            raise QueryError(
-                "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
-                "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
-            )
         root = exp.Subquery(this=self.tree)
         info = self._visit(root)
         if info.kind == WINDOWED and self._keep_sessions(root):
@@ -91,65 +130,16 @@ class _Planner:
         if info.kind == RESULT and isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
         output = sql(query)
-        needed = self._needed_columns(query)
-        streams = tuple(
-            replace(stream, columns=needed, event_time=self._event_time(stream))
-            for stream in self.streams.values()
-        )
+        kept_whole = not self.stages or any(isinstance(stage, RowsStage) for stage in self.stages.values())
         return Plan(
-            streams,
+            self.streams.read(kept_whole),
             tuple(self.stages.values()),
             output,
-            tuple(self.static),
+            tuple(self.streams.static),
             info.window_columns,
             info.unique,
             tuple(self.ranks),
         )
-
-    # -- streams -----------------------------------------------------------------------------------
-
-    def _name_streams(self) -> None:
-        """Gives each stream a view, and its tables that name."""
-        self.user_identifiers = {node.this.lower() for node in self.tree.find_all(exp.Identifier)}
-        self.user_stars = _free_stars(self.tree)
-        self.times: dict[str, set[str | None]] = {}
-        for select in self.tree.find_all(exp.Select):
-            window = marks.window_of(select)
-            if window:
-                below = marks.input_of(select)
-                over_windows = next(marks.windows_under(below), None) is not None
-                for table in below.find_all(exp.Table) if not over_windows else ():
-                    if marks.is_stream(table):
-                        column = _column_of_stream(below, window.time_col)
-                        self.times.setdefault(marks.relation_name(table).lower(), set()).add(column)
-        for table in list(self.tree.find_all(exp.Table)):
-            relation = marks.relation_name(table)
-            if not marks.is_stream(table):
-                self.static.setdefault(relation)
-                continue
-            stream = self.streams.get(relation.lower())
-            if stream is None:
-                view = "stream_" + "".join(char if char.isalnum() else "_" for char in table.name.lower())
-                while any(view == other.view for other in self.streams.values()):
-                    view += "_2"
-                stream = self.streams[relation.lower()] = Stream(relation, view, None, None)
-            if not table.alias:
-                table.set(
-                    "alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=table.this.quoted))
-                )
-            table.set("this", exp.to_identifier(stream.view))
-            table.set("db", None)
-            table.set("catalog", None)
-
-    def _event_time(self, stream: Stream) -> str | None:
-        columns = self.times.get(stream.relation.lower(), set())
-        return next(iter(columns)) if len(columns) == 1 else None
-
-    def _needed_columns(self, output: exp.Query) -> tuple[str, ...] | None:
-        kept_whole = not self.stages or any(isinstance(stage, RowsStage) for stage in self.stages.values())
-        if self.user_stars == "all" or (self.user_stars == "plain" and kept_whole):
-            return None
-        return tuple(sorted(self.user_identifiers))
 
     # -- the visit ---------------------------------------------------------------------------------
 
@@ -183,13 +173,13 @@ class _Planner:
                 )
             return Info(WINDOWED, _WINDOW_COLUMNS, below.level)
         sources = self._sources(select)
-        self._refuse_streams_in_expressions(select)
+        refuse_streams_in_expressions(select)
         kinds = [source.kind for source in sources]
         if RESULT in kinds or WINDOWED in kinds:
             return self._visit_windows(select, sources)
         if ROWS not in kinds:
             return Info(STATIC)
-        _check_row_level(select, sources)
+        check_row_level(select, sources)
         if kinds.count(ROWS) > 1:
             raise QueryError(
                 "Joins of two streams without windows are not supported yet; join window results on window_start and "
@@ -212,10 +202,10 @@ class _Planner:
             windowed = next(source for source in sources if source.kind == WINDOWED)
             reason = self._row_level_reason(select)
             if reason is None:
-                _check_row_level(select, sources)
+                check_row_level(select, sources)
                 return Info(WINDOWED, output_columns(select, sources), level)
             if select.args.get("group"):
-                _check_joins(sources)
+                check_joins(sources)
                 try:
                     return self._aggregate(select, sources, windowed, level)
                 except NotMergeable as found:
@@ -277,17 +267,6 @@ class _Planner:
             found.append(Source(node.alias_or_name, node, info.kind, info.window_columns, join, info.unique))
         return found
 
-    def _refuse_streams_in_expressions(self, select: exp.Select) -> None:
-        for clause in ("expressions", "where", "having", "group", "qualify"):
-            value = select.args.get(clause)
-            for node in value if isinstance(value, list) else [value] if value else []:
-                for query in node.find_all(exp.Query):
-                    if any(marks.is_stream(table) for table in query.find_all(exp.Table)):
-                        raise QueryError(
-                            f"'{sql(query)[:80]}' reads a stream inside an expression; write it as a join "
-                            "(LEFT SEMI, LEFT ANTI) in FROM."
-                        )
-
     # -- stages ------------------------------------------------------------------------------------
 
     @staticmethod
@@ -302,7 +281,7 @@ class _Planner:
             for node in walk_same_query(item):
                 if isinstance(node, exp.Window):
                     return f"{function_name(node.this)}() over rows"
-                if isinstance(node, exp.AggFunc) or function_name_is_aggregate(node):
+                if is_aggregate(node):
                     return f"{function_name(node)}() over rows"
         return None
 
@@ -342,6 +321,7 @@ class _Planner:
                 distinct_sets=builder.distinct_sets,
                 output=builder.output(f"{name}_windows"),
                 session_keys=builder.session_keys,
+                time_carries=self._time_carries(over, window),
             )
             self.stages[key] = stage
         outputs |= {column: f"{stage.name}.{key}" for column, key in builder.key_columns.items()}
@@ -411,10 +391,16 @@ class _Planner:
                     source=marks.user_text(marks.input_of(select)),
                     reason=reason,
                     top=None if window.merges else top,
+                    time_carries=self._time_carries(select, window),
                 )
                 self.stages[key] = stage
             result = marks.StageResult(stage.name, level + 1, tuple(_WINDOW_COLUMNS.items()), None)
             select.replace(marks.stage_result(result))
+
+    def _time_carries(self, select: exp.Select, window: Window) -> str | None:
+        """The window column, of the windows under a window function, that its time is."""
+        found = self._visit(marks.input_of(select)).window_columns.get(window.time_col.lower())
+        return found if found in _WINDOW_COLUMNS else None
 
     def _keep_sessions(self, root: exp.Expr) -> bool:
         """Keeps the rows of windows that are read as they are, where their bounds aren't known at once."""
@@ -432,120 +418,8 @@ class _Planner:
         return tuple(dict.fromkeys(names))
 
 
-def function_name_is_aggregate(node: exp.Expr) -> bool:
-    """Whether a call is an aggregate that sqlglot doesn't know as one."""
-    return isinstance(node, exp.Anonymous) and node.name.lower() in _AGGREGATE_NAMES
-
-
 def _common(sides: Sequence[Info]) -> dict[str, str]:
     first, second = sides
     return {
         name: kind for name, kind in first.window_columns.items() if second.window_columns.get(name) == kind
     }
-
-
-def _check_row_level(select: exp.Select, sources: Sequence[Source]) -> None:
-    """Passes a SELECT that can be evaluated on the rows of one micro-batch alone."""
-    for clause, advice in (
-        ("group", "put a window function around the stream: GROUP BY window_start, window_end, …"),
-        ("distinct", "use GROUP BY over a window function"),
-        ("limit", "rank within windows instead"),
-        ("having", "use GROUP BY over a window function"),
-    ):
-        if value := select.args.get(clause):
-            raise QueryError(
-                f"'{sql(value).strip() or 'DISTINCT'}' over a whole stream without windows is not supported yet; {advice}."
-            )
-    for item in select.expressions:
-        for node in walk_same_query(item):
-            if isinstance(node, exp.Window | exp.AggFunc) or function_name_is_aggregate(node):
-                raise QueryError(
-                    f"'{sql(node)}' over a whole stream without windows is not supported yet; put a window function "
-                    "around the stream and group or partition by window_start, window_end."
-                )
-    _check_joins(sources)
-    if order := select.args.get("order"):
-        order.pop()
-
-
-def _check_joins(sources: Sequence[Source]) -> None:
-    """Passes joins that keep no row of a table that is not a stream for its own sake."""
-    streaming = False
-    for source in sources:
-        side = (source.join.side or "").upper() if source.join is not None else ""
-        kind = (source.join.kind or "").upper() if source.join is not None else ""
-        if source.join is not None:
-            keeps_left = side in ("LEFT", "FULL") or kind in ("SEMI", "ANTI")
-            keeps_right = side in ("RIGHT", "FULL")
-            if (keeps_right and source.kind == STATIC) or (
-                keeps_left and not streaming and source.kind != STATIC
-            ):
-                raise QueryError(
-                    f"The {side} JOIN with '{source.alias}' keeps every row of a table that is not a stream, so each "
-                    "micro-batch would put them out again; put the stream on the left of a LEFT JOIN."
-                )
-        streaming = streaming or source.kind != STATIC
-
-
-def _free_stars(tree: exp.Query) -> str:
-    """How the query's own stars spread columns: "none", "plain" (only in select lists), or "all"."""
-    found = "none"
-    for star in tree.find_all(exp.Star):
-        holder = star.parent if isinstance(star.parent, exp.Column) else star
-        parent = holder.parent
-        if isinstance(parent, exp.Count):
-            continue
-        select = parent if isinstance(parent, exp.Select) else None
-        if select is not None and (marks.window_of(select) or marks.marked_as_stream(select)):
-            continue
-        if (select is not None and _is_input_of_window(select)) or _is_printed(holder):
-            continue
-        if select is None or select.args.get("distinct") or isinstance(select.parent, exp.SetOperation):
-            return "all"
-        found = "plain"
-    return found
-
-
-def _is_printed(node: exp.Expr) -> bool:
-    """Whether a node is of the text that a window macro prints around its relation."""
-    select = node.find_ancestor(exp.Select)
-    while select is not None and not _is_input_of_window(select):
-        if marks.window_of(select):
-            return True
-        select = select.find_ancestor(exp.Select)
-    return False
-
-
-def _is_input_of_window(select: exp.Select) -> bool:
-    over = select.find_ancestor(exp.Select)
-    return over is not None and marks.window_of(over) is not None and marks.input_of(over) is select
-
-
-def _column_of_stream(below: exp.Query, column: str) -> str | None:
-    """The column of the stream that a time column is, through SELECTs that only pass it on."""
-    node: exp.Expr = below
-    while True:
-        while isinstance(node, exp.Subquery):
-            node = node.this
-        if isinstance(node, exp.Table):
-            return column if marks.is_stream(node) else None
-        if not isinstance(node, exp.Select) or marks.result_of(node):
-            return None
-        named = [item for item in node.expressions if item.output_name.lower() == column.lower()]
-        if named:
-            source_column = named[0].unalias()
-            if not isinstance(source_column, exp.Column):
-                return None
-            column = source_column.name
-        elif not any(item.is_star for item in node.expressions):
-            return None
-        sources = [from_clause(node).this] if from_clause(node) else []  # type: ignore[union-attr]
-        sources += [join.this for join in node.args.get("joins") or ()]
-        streams = [source for source in sources if any(marks.is_stream(t) for t in _tables(source))]
-        if len(streams) != 1:
-            return None
-        node = streams[0]
-
-
-def _tables(node: exp.Expr) -> list[exp.Table]:
-    return list(node.find_all(exp.Table))

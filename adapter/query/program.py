@@ -8,7 +8,8 @@ The texts read these views, which the running code provides before each step:
 ``clock``
     one row: ``batch_id`` BIGINT, ``watermark_before`` and ``watermark_after`` TIMESTAMP. Both are
     NULL where there is no watermark yet; ``watermark_after`` is NULL until the input was read. A
-    changing value is never a literal in a text: each new text would be compiled anew. Where results
+    changing value is never a literal in a text: each new text would be compiled anew. ``step`` BIGINT
+    numbers micro-batches and flushes. Where results
     may change, also ``now_before`` and ``now_after`` (`Program.kept_for`). For each zone that windows
     are cut in, all of these once more as its clock shows them (`clock_column`).
 `StreamInput.view`
@@ -24,6 +25,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+
+EXPIRES_AT = "expires_at"
 
 
 def clock_column(name: str, time_zone: str | None) -> str:
@@ -49,6 +52,8 @@ class StreamInput:
     event_time: str | None
     """The column of the stream that its watermark is measured on, before any filter. None where
     the time is computed: it is measured on ``event_time`` of the rows then."""
+    feed: bool = False
+    """Whether the relation's change feed is read."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class Step:
     sql: str
     persist: bool = False
     """Used more than once, so computed once and kept until the end of the micro-batch."""
+    unless_empty: str | None = None
+    """A kept step: while that has no rows, `initial` is the text to use."""
     initial: str | None = None
     """The text to use instead while the state has no rows; cheaper, with the same result. Where
     `initial` of one step or part of a level is used, so is that of all the others."""
@@ -71,7 +78,8 @@ class Rows:
     The columns ``event_time`` and ``expires_at`` (TIMESTAMP) are the running code's business:
     a row is counted and dropped when its event time is NULL, or when ``expires_at`` (the end of
     the last window it belongs to) is not after the watermark before the batch. Those that are
-    left come without their event time.
+    left come without their event time. Queries without windows have no ``expires_at``, for nothing is late
+    for them; and no ``event_time`` where they need none.
     """
 
     name: str
@@ -80,6 +88,10 @@ class Rows:
     """The views of the streams it reads."""
     time_zone: str | None = None
     """The zone on whose clock ``expires_at`` is measured; None: UTC."""
+    timed: bool = True
+    """Whether it has an ``event_time``."""
+    expires: bool = True
+    """Whether it has an ``expires_at``."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +100,8 @@ class StatePart:
 
     name: str
     append: str
-    """What a micro-batch adds. Has a column ``expires_at``: the row is of no use once the
-    watermark is there."""
+    """What a micro-batch adds. Where it `closes` by a column ``expires_at``, the row is of no use once
+    the watermark is there."""
     fold: str
     """The same state in fewer rows, from ``state`` and ``clock``."""
     initial: str | None = None
@@ -99,6 +111,13 @@ class StatePart:
     lasts: int | None = None
     """Where each row is a fact of its own, so that folding takes out nothing but what has expired: the
     microseconds that a row is of use for. None: folding also puts rows together."""
+    merges: bool = True
+    """Whether folding puts rows together, so that it pays when the part has grown."""
+    forgets: int | None = None
+    """Microseconds of watermark after which there is something to forget, and the part is folded. None: never."""
+    closes: str | None = EXPIRES_AT
+    """The column whose greatest value is the watermark at which all of its results are out; None: they
+    always are."""
 
 
 @dataclass(frozen=True)
@@ -137,14 +156,18 @@ class Boundaries:
 class Upsert:
     """How rows of a table find those they replace."""
 
-    key: tuple[str, ...]
-    """The columns that identify a row."""
+    key: tuple[str, ...] | None
+    """The columns that identify a row; None: nothing does, and what is fired is the whole table."""
     fired: str
-    """The windows whose rows are all among the output; a row of theirs that isn't is deleted."""
+    """The windows (groups, rankings) whose rows are all among the output; a row of theirs that isn't is
+    deleted."""
     scope: str
     """Whether a row of the table, ``old``, is of a window in ``fired``."""
-    bound: tuple[str, str]
-    """A column of the table that isn't less than one of `fired` where `scope` holds, and that one."""
+    bound: tuple[str, str] | None
+    """A column of the table that isn't less than one of `fired` where `scope` holds, and that one; None:
+    there is no such."""
+    certain: bool = True
+    """Whether the key is known to tell rows apart; else that is looked at."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from .dialect import from_clause, function_name, sql
 from .errors import QueryError
 from .locality import Source, window_column
 
-_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def ranks(select: exp.Expr) -> dict[str, exp.Window]:
     return {
         item.alias_or_name.lower(): item.unalias()
         for item in select.expressions
-        if isinstance(item.unalias(), exp.Window) and isinstance(item.unalias().this, _RANKS)
+        if isinstance(item.unalias(), exp.Window) and isinstance(item.unalias().this, RANKS)
     }
 
 
@@ -95,6 +95,18 @@ def bounds(select: exp.Expr) -> dict[str, int]:
         if bound and bound[0] in names:
             found[bound[0]] = min(bound[1], found.get(bound[0], bound[1]))
     return found
+
+
+def fixed(select: exp.Expr) -> frozenset[str]:
+    """The ranks of which a SELECT's WHERE lets through a single one."""
+    where = select.args.get("where")
+    if where is None:
+        return frozenset()
+    tests = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
+    found = [(test.unnest(), _bound(test.unnest())) for test in tests]
+    return frozenset(
+        bound[0] for test, bound in found if bound and (bound[1] == 1 or isinstance(test, exp.EQ))
+    )
 
 
 def _ranks_below(select: exp.Expr) -> frozenset[str]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .aggregate_stage import (
-    EXPIRES_AT,
     MERGE_FROM,
     SESSION_END,
     SESSION_START,
@@ -28,7 +27,7 @@ from .aggregate_stage import (
 from .closing import Closing
 from .emission import Emission
 from .plan import AggregateStage, DistinctSet, RowsStage
-from .program import Step
+from .program import EXPIRES_AT, Step
 from .sliced import SlicedStage
 from .windows import quote
 

@@ -9,29 +9,27 @@ one −1 (a Z-set), so running sums over slices are exact and no distinct set is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-from .aggregate_stage import EVENT_TIME, EXPIRES_AT, GROUPING_ID, SLICE_END, WINDOW_START
+from .aggregate_stage import EVENT_TIME, SLICE_END, WINDOW_START
 from .closing import Closing, window_columns
 from .emission import Emission
-from .metric_columns import CENTER, MetricColumns
+from .metric_columns import MetricColumns
+from .partials import Partials
 from .plan import AggregateStage, DistinctSet
-from .program import StatePart, Step
+from .program import EXPIRES_AT, StatePart, Step
 from .windows import quote
 
 
-class SlicedStage:
+class SlicedStage(Partials):
     """The pieces of an `AggregateStage`."""
 
+    stage: AggregateStage
+
     def __init__(self, stage: AggregateStage, emission: Emission) -> None:
-        self.stage, self.window = stage, stage.window
+        super().__init__(stage)
+        self.window = stage.window
         self.closing = Closing(stage.window, emission)
-        self.metrics = [MetricColumns(metric) for metric in stage.metrics]
-        self.plain = [metric for metric in self.metrics if metric.metric.distinct_set is None]
-        keys = [quote(key.name) for key in stage.keys]
-        self.group_keys = keys
-        self.keys = [*keys, GROUPING_ID] if stage.grouping_sets is not None else keys
-        self.rows = f"{stage.name}_rows"
         self.first_sights = self.window.kind == "cumulate"
         self.slices = f"{stage.name}_slices"
         # What identifies a slice of a key, in the state and on the way into a running total.
@@ -54,15 +52,14 @@ class SlicedStage:
 
     def ingest(self) -> list[Step]:
         """What is made of the batch before its state is written."""
-        return [
-            Step(
-                self._new(members),
-                self._new_values(members),
-                persist=True,
-                initial=self._first_values(members),
-            )
-            for members in (self.stage.distinct_sets if self.first_sights else ())
-        ]
+        steps = []
+        for members in self.stage.distinct_sets if self.first_sights else ():
+            initial = self._first_values(members)
+            if self.stage.grouping_sets is not None:
+                # Read twice, and not cheap: each row is in all sets.
+                steps.append(Step(self._batch(members), initial, persist=True, initial="select 1 as nothing"))
+            steps.append(Step(self._new(members), self._new_values(members), persist=True, initial=initial))
+        return steps
 
     def parts(self) -> list[StatePart]:
         """The kinds of state rows."""
@@ -96,24 +93,6 @@ class SlicedStage:
             names += [quote(name) for name in (*metric.arguments, metric.filter) if name and name != "*"]
         return list(dict.fromkeys([*self.slice, *names]))
 
-    def _group_by(self, fixed: Iterable[str]) -> str:
-        """GROUP BY of rows: a slice, values, and the user's keys, in Spark's order for grouping_id()."""
-        sets = self.stage.grouping_sets
-        if sets is None:
-            return "group by " + ", ".join([*fixed, *self.group_keys])
-        listed = ", ".join("(" + ", ".join(quote(name) for name in members) + ")" for members in sets)
-        return "group by " + ", ".join([*fixed, f"grouping sets ({listed})"])
-
-    def _selected_keys(self) -> list[str]:
-        if self.stage.grouping_sets is None:
-            return self.group_keys
-        # By position and not by grouping_id(): the order of keys in sets is the order of first mention.
-        bits = [
-            f"shiftleft(cast(grouping({key}) as bigint), {len(self.group_keys) - 1 - place})"
-            for place, key in enumerate(self.group_keys)
-        ]
-        return [*self.group_keys, f"{' + '.join(bits) or '0L'} as {GROUPING_ID}"]
-
     def _partials(self) -> str:
         made = {name: text for metric in self.plain for name, text in metric.make().items()}
         return (
@@ -121,39 +100,16 @@ class SlicedStage:
             f"from {self.rows}\n{self._group_by(self.slice)}"
         )
 
-    def _in_order(self, made: Mapping[str, str]) -> list[str]:
-        """Select items for the state columns of a slice, NULL where nothing is made for one."""
-        return [f"{made.get(name, 'null')} as {quote(name)}" for name in self._kept_columns()]
-
     # -- distinct values ---------------------------------------------------------------------------
-
-    def _distinct_metrics(self) -> list[MetricColumns]:
-        return [metric for metric in self.metrics if metric.metric.distinct_set is not None]
-
-    def _part(self, members: DistinctSet) -> str:
-        return f"{self.stage.name}_{members.name}"
-
-    def _new(self, members: DistinctSet) -> str:
-        return f"{self._part(members)}_new"
-
-    def _values(self, members: DistinctSet) -> list[str]:
-        return [quote(name) for name in members.columns]
 
     def _firsts(self, members: DistinctSet) -> list[str]:
         """A column per FILTER: the first slice a value was seen in."""
         return [quote(f"{members.name}_first_{n}") for n in range(len(members.filters))]
 
-    def _flags(self, members: DistinctSet) -> list[str]:
-        """A column per FILTER: whether a sight passes it."""
-        return [quote(f"{members.name}_in_{n}") for n in range(len(members.filters))]
-
     def _value_columns(self, members: DistinctSet) -> str:
         return ", ".join(
             [EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members), *self._firsts(members)]
         )
-
-    def _not_null(self, members: DistinctSet) -> str:
-        return " and ".join(f"{value} is not null" for value in self._values(members))
 
     def _first_values(self, members: DistinctSet) -> str:
         """The first sights among the rows of the batch."""
@@ -188,7 +144,7 @@ class SlicedStage:
         )
         # With grouping sets only a GROUP BY gives rows their keys; else one is enough, further down.
         grouped = self.stage.grouping_sets is not None
-        batch = self._first_values(members) if grouped else self._values_of_rows(members)
+        batch = f"select * from {self._batch(members)}" if grouped else self._values_of_rows(members)
         return (
             f"with batch as (\n{batch}\n),\n"
             f"known as (\n"
@@ -253,17 +209,7 @@ class SlicedStage:
 
     def _sights(self, members: DistinctSet) -> str:
         """The values seen in each slice."""
-        flags = [
-            f"bool_or({quote(condition) if condition else 'true'}) as {flag}"
-            for flag, condition in zip(self._flags(members), members.filters, strict=True)
-        ]
-        fixed = [*self.slice, *self._values(members)]
-        anyone = " or ".join(quote(c) for c in members.filters if c) if None not in members.filters else ""
-        return (
-            f"select {', '.join([*fixed, *self._selected_keys(), *flags])}\n"
-            f"from {self.rows}\nwhere {self._not_null(members)}{f' and ({anyone})' if anyone else ''}\n"
-            f"{self._group_by(fixed)}"
-        )
+        return self._seen(members, self.slice)
 
     # -- folding -----------------------------------------------------------------------------------
 
@@ -296,44 +242,6 @@ class SlicedStage:
         return f"select {', '.join([*identity, *made])}\n{where}\ngroup by {', '.join(identity)}"
 
     # -- merging -----------------------------------------------------------------------------------
-
-    def _all_columns(self) -> list[str]:
-        return [name for metric in self.metrics for name in metric.columns()]
-
-    def _kept_columns(self) -> list[str]:
-        """Those of a slice in the state: distinct values that aren't counted before a window closes have
-        a part of their own."""
-        return [name for metric in self.kept_metrics for name in metric.columns()]
-
-    def _lifted(
-        self, relation: str, keys: Sequence[str], metrics: Sequence[MetricColumns], order: str = ""
-    ) -> str:
-        """`relation` with the columns that can be merged."""
-        if not any(metric.aggregate.lift for metric in metrics):
-            return relation
-        over = f"over (partition by {', '.join(keys)}{order})" if keys else f"over ({order.strip()})"
-        centers = [
-            f"first_value({quote(metric.column('mean'))}, true) {over} as {quote(metric.column(CENTER))}"
-            for metric in metrics
-            if metric.aggregate.needs_center
-        ]
-        lifts = [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.lift().items()]
-        return f"(select *, {', '.join(lifts)} from (select *, {', '.join(centers)} from {relation}))"
-
-    def _merged(
-        self, relation: str, keys: Sequence[str], metrics: Sequence[MetricColumns] | None = None
-    ) -> str:
-        """State rows with equal keys made into one, in state columns."""
-        if metrics is None:
-            metrics = self.kept_metrics
-        lifted = self._lifted(relation, keys, metrics)
-        made = [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.merge().items()]
-        grouped = f"group by {', '.join(keys)}" if keys else ""
-        merged = f"select {', '.join([*keys, *made])}\nfrom {lifted}\n{grouped}"
-        if lifted is relation:
-            return merged
-        lowered = [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.lower().items()]
-        return f"select {', '.join([*keys, *lowered])}\nfrom (\n{merged}\n)"
 
     # -- after the commit --------------------------------------------------------------------------
 
@@ -399,14 +307,6 @@ class SlicedStage:
         listed = "\nunion all\n".join(branches)
         return f"select {', '.join([*keys, *made])}\nfrom (\n{listed}\n)\ngroup by {', '.join(keys)}"
 
-    def _with_missing(self, relation: str, keys: Sequence[str], present: Sequence[MetricColumns]) -> str:
-        columns = [
-            quote(name) if metric in present else f"null as {quote(name)}"
-            for metric in self.metrics
-            for name in metric.columns()
-        ]
-        return f"select {', '.join([*keys, *columns])} from {relation}"
-
     def _counted(self, members: DistinctSet, metrics: Sequence[MetricColumns], clock: bool) -> str:
         """The values of each window, counted."""
         flags, values = self._flags(members), self._values(members)
@@ -466,7 +366,3 @@ class SlicedStage:
             last = f"coalesce(unix_micros(next_slice) - {self.window.step}, unix_micros({EXPIRES_AT}))"
         final = f"unix_micros({EXPIRES_AT})"
         return self.closing.exploded(f"(\n{totals}\n)", columns, first, last, clock, final)
-
-    @staticmethod
-    def _unioned(branches: Sequence[str]) -> str:
-        return "\nunion all\n".join(branches)

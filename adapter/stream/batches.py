@@ -92,7 +92,8 @@ class Batches:
     def flush(self, spark: SparkSession) -> None:
         """Close all windows that are open, as at the end of the input."""
         # The rows of one level's windows open windows of the next, so there may be several rounds.
-        zones = {part.name: part.time_zone for level in self._work.program.levels for part in level.parts}
+        parts = [part for level in self._work.program.levels for part in level.parts]
+        zones = {part.name: (part.closes, part.time_zone) for part in parts if part.closes is not None}
         kept_for = self._work.program.kept_for
         while (last := self._work.state.last_expiry(spark, zones)) is not None:
             closing = last + kept_for

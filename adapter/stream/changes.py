@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .iceberg import IcebergTable, load
 from .model import StreamModel
-from .position import Position, read_position
-from .writing import one_file, quoted, writer
+from .position import PREFIX, Position, read_position
+from .writing import literal, one_file, quoted, writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHANGE_TYPE, BATCH_ID = "_change_type", "_batch_id"
+REPLACED_PROPERTY = f"{PREFIX}rows-are-replaced"
+"""The property of a model's table whose rows change."""
+KEY_PROPERTY = f"{PREFIX}key"
+"""The property of a feed's table with the columns that identify a row, as JSON. Only where rows change."""
 
 
 class Changes:
@@ -22,8 +28,8 @@ class Changes:
     table lost and gained is still known then. A reader sees a retraction and its update together.
     """
 
-    def __init__(self, spark: SparkSession, model: StreamModel) -> None:
-        self._model = model
+    def __init__(self, spark: SparkSession, model: StreamModel, key: Sequence[str] | None) -> None:
+        self._model, self._key = model, key
         self._table = load(spark, model.changes)
 
     def append(self, spark: SparkSession, query: str, position: Position) -> None:
@@ -46,9 +52,22 @@ class Changes:
         writer(spark.sql(rows), self._model.changes, position).append()
         self._table.refresh()
 
+    def begin(self, spark: SparkSession, position: Position) -> None:
+        """Make the feed of a table that was there before it: all of its rows are news.
+
+        Args:
+            spark: a session.
+            position: the last step in the table.
+        """
+        if self._table is None:
+            self.append(spark, f"select *, 'insert' as {CHANGE_TYPE} from {self._model.target}", position)
+
     def _create(self, spark: SparkSession) -> None:
         fields = spark.table(self._model.target).schema.fields
         columns = [f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields]
         columns += [f"{CHANGE_TYPE} string", f"{BATCH_ID} bigint"]
-        spark.sql(f"create table {self._model.changes} ({', '.join(columns)}) using iceberg")
+        properties = ""
+        if self._key is not None:
+            properties = f" tblproperties ({literal(KEY_PROPERTY)} = {literal(json.dumps(list(self._key)))})"
+        spark.sql(f"create table {self._model.changes} ({', '.join(columns)}) using iceberg{properties}")
         self._table = IcebergTable(spark, self._model.changes)

@@ -31,5 +31,11 @@ def read_checkpoint(storage: Storage, path: str) -> Checkpoint | None:
     )
 
 
+def read_offsets(storage: Storage, path: str, batch: int) -> list[str]:
+    """How far each source was to be read by a micro-batch, in the order of the sources."""
+    # The first line is a version, the second what Spark notes of the micro-batch itself.
+    return (storage.read_text(f"{path}/offsets/{batch}") or "").splitlines()[2:]
+
+
 def _newest(storage: Storage, log: str) -> int | None:
     return max((int(name) for name in storage.list(log) if name.isdigit()), default=None)

@@ -48,6 +48,19 @@ class IcebergTable:
         snapshot = self._table.currentSnapshot()
         return None if snapshot is None else int(snapshot.snapshotId())
 
+    def follows(self, snapshot: int) -> bool:
+        """Whether the table, as it is now, came about from one of its snapshots by adding to it."""
+        current = self.snapshot_id
+        if current is None:
+            return False
+        found = self._table.snapshot(current)
+        while found is not None:
+            if int(found.snapshotId()) == snapshot:
+                return True
+            parent = found.parentId()
+            found = None if parent is None else self._table.snapshot(parent)
+        return False
+
     def count(self, what: str) -> int:
         """A count in the newest snapshot's summary; 0 if nothing was ever written."""
         snapshot = self._table.currentSnapshot()

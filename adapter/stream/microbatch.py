@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _FEW_ROWS = 50_000
 """So many are written by one task into one file."""
 
+_FLUSHES = 1_000
+"""Steps between two micro-batches, as numbers."""
+
 
 @dataclass(frozen=True)
 class Work:
@@ -64,6 +67,7 @@ class MicroBatch:
         self._spark = spark
         self._partitions = partitions
         self._kept = Kept()
+        self._rows_of: dict[str, int] = {}
 
     def take_in(self, batch: DataFrame, watermark: Watermark) -> Watermark:
         """From the micro-batch's rows to the first commit.
@@ -185,7 +189,7 @@ class MicroBatch:
         times = {"now_before": position.before, "now_after": position.after} if program.upsert else {}
         for name, now in (("watermark_before", position.before), ("watermark_after", position.after)):
             times[name] = None if now is None else now - program.kept_for
-        values = {"batch_id": f"{position.batch}L"}
+        values = {"batch_id": f"{position.batch}L", "step": f"{position.batch * _FLUSHES + position.flush}L"}
         for zone in (None, *program.time_zones):
             values |= {clock_column(name, zone): instant(shown(at, zone)) for name, at in times.items()}
         row, names = ", ".join(values.values()), ", ".join(values)
@@ -223,9 +227,10 @@ class MicroBatch:
         return newest
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
-        rows = self._spark.sql(_text(step, state_is_empty))
+        nothing = step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
+        rows = self._spark.sql(_text(step, state_is_empty or nothing))
         if step.persist:
-            self._kept.keep(rows)
+            self._rows_of[step.name] = self._kept.keep(rows)
         show(rows, step.name)
 
     # Commits.

@@ -34,6 +34,11 @@ class StreamSource:
         return _path(file).startswith(_path(self.location).rstrip("/") + "/")
 
 
+def feed_of(table: str) -> str:
+    """The name of the table with a table's changes."""
+    return f"{table}__changes"
+
+
 def _path(location: str) -> str:
     return re.sub(r"^file:/+", "/", location)
 
@@ -65,7 +70,7 @@ class StreamModel:
     @property
     def changes(self) -> str:
         """The table of its changes."""
-        return f"{self.target}__changes"
+        return feed_of(self.target)
 
     @property
     def key(self) -> str:

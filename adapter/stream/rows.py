@@ -48,8 +48,8 @@ class Kept:
         self._rows: list[DataFrame] = []
         self._observed: dict[str, Any] = {}
 
-    def keep(self, rows: DataFrame) -> None:
-        """Compute rows and hold them.
+    def keep(self, rows: DataFrame) -> int:
+        """Compute rows and hold them; how many they are.
 
         One job without a shuffle. Their size is known afterwards, so that joins with them are planned well.
         """
@@ -64,6 +64,7 @@ class Kept:
         while names.hasNext():
             name = names.next()
             self._observed[name] = found.apply(name)
+        return int(cache.rowCountStats().value())
 
     def observed(self, name: str) -> tuple[int | None, ...]:
         """The numbers that `DataFrame.observe` took under a name while rows were computed."""
@@ -128,20 +129,20 @@ def judge(spark: SparkSession, model: StreamModel, step: Rows, kept: Kept) -> Ju
     from pyspark.sql import functions as F
 
     watermark = clock_column("watermark_before", step.time_zone)
+    is_late = f"coalesce(step.expires_at <= clock.{watermark}, false)" if step.expires else "false"
     # The watermark is joined in, not written in: each literal would make other code, to be compiled anew.
-    rows = spark.sql(
-        f"select step.*, coalesce(step.expires_at <= clock.{watermark}, false) as {_LATE}\n"
-        f"from (\n{step.sql}\n) as step cross join clock"
-    )
+    rows = spark.sql(f"select step.*, {is_late} as {_LATE}\nfrom (\n{step.sql}\n) as step cross join clock")
     _check_times(model, {field.name: field.dataType for field in rows.schema.fields})
+    no_time = "event_time is null" if step.timed else "false"
+    latest = "unix_micros(cast(max(event_time) as timestamp))" if step.timed else "cast(null as bigint)"
     judged = rows.observe(
         step.name,
-        F.expr("count_if(event_time is null)"),
-        F.expr(f"count_if(event_time is not null and {_LATE})"),
-        F.expr(f"count_if(event_time is not null and not {_LATE})"),
-        F.expr("unix_micros(cast(max(event_time) as timestamp))"),
+        F.expr(f"count_if({no_time})"),
+        F.expr(f"count_if(not ({no_time}) and {_LATE})"),
+        F.expr(f"count_if(not ({no_time}) and not {_LATE})"),
+        F.expr(latest),
     )
-    live = judged.where(f"event_time is not null and not {_LATE}").drop(_LATE, "event_time")
+    live = judged.where(f"not ({no_time}) and not {_LATE}").drop(_LATE, "event_time")
     kept.keep(live)
     show(live, step.name)
     null_times, late, alive, newest = kept.observed(step.name)

@@ -14,12 +14,14 @@ from .errors import StreamError, explain
 from .lock import locked
 from .microbatch import Work
 from .model import StreamModel
+from .position import Position
 from .recovery import Found, check, unfinished
 from .session import working_session
 from .sink import AppendSink
 from .sources import read_streams
 from .state import StateTable
 from .upsert import UpsertSink
+from .upstream import check_sources
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -77,6 +79,22 @@ def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamRe
         return _result(batches)
 
 
+@contextmanager
+def at_rest(
+    spark: SparkSession, model: StreamModel, program: Program
+) -> Iterator[tuple[SparkSession, Position]]:
+    """Hold a stream between two runs: what a crash cut short is finished, and no other run begins.
+
+    Gives a session to work in, and how far the stream has come.
+
+    Raises:
+        StreamError: as in `run_stream`.
+    """
+    with _sentences(model), locked(spark, model):
+        session = working_session(spark)
+        yield session, _resume(session, model, program).position
+
+
 def reset(spark: SparkSession, model: StreamModel) -> None:
     """Forget checkpoint and state, so that the next run begins at the sources' beginning.
 
@@ -116,6 +134,7 @@ class RunningStream:
             stack.enter_context(locked(spark, model))
             session = working_session(spark)
             self._batches = _resume(session, model, program)
+            check_sources(session, model)
             writer = (
                 read_streams(session, model, program.inputs)
                 .writeStream.queryName(model.key)
@@ -198,6 +217,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     if position is not None and found.target is not None:
         # The state was written before the rows of its step were out.
         position = replace(position, rows_out=max(position.rows_out, found.target.rows_out))
+    sink.begin(session)
     batches = Batches(session, Work(model, program, state, sink), position, query_id)
     if stateful and unfinished(found):
         batches.finish(session)

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 class Sink(ABC):
     """A model's table, and its change feed where the model keeps one."""
 
-    def __init__(self, spark: SparkSession, model: StreamModel) -> None:
+    def __init__(self, spark: SparkSession, model: StreamModel, key: Sequence[str] | None = None) -> None:
         self.model = model
         self._table = load(spark, model.target)
         self._columns: Columns | None = None
-        self._changes = Changes(spark, model) if model.changelog else None
+        self._changes = Changes(spark, model, key) if model.changelog else None
 
     @property
     def exists(self) -> bool:
@@ -48,6 +48,12 @@ class Sink(ABC):
         if found is None:
             return None
         return replace(found, rows_out=found.rows_out + int(summary.get("added-records", 0)))
+
+    def begin(self, spark: SparkSession) -> None:
+        """Get ready for the first step of a run."""
+        position = self.position()
+        if self._changes is not None and position is not None:
+            self._changes.begin(spark, position)
 
     @abstractmethod
     def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:

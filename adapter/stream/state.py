@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..query.program import StatePart
 
+STEP = "step"
 VERSION = 1
 """Of the table's layout: what this code writes, and all it can read."""
 
@@ -125,7 +126,7 @@ class StateTable:
             **{
                 f"write.metadata.metrics.column.{field.name}": "full"
                 for field in schema.fields
-                if field.dataType.typeName() == "timestamp"
+                if field.dataType.typeName() == "timestamp" or field.name == STEP
             },
             _SIGNATURE: json.dumps(signature, sort_keys=True),
             _VERSION: str(VERSION),
@@ -183,21 +184,23 @@ class StateTable:
         self._table.compact(spark, {**properties, _COMPACTED: "true"})
         self._table.refresh()
 
-    def last_expiry(self, spark: SparkSession, zones: Mapping[str, str | None]) -> int | None:
-        """The last instant at which a row's windows end; None if there is no row.
+    def last_expiry(self, spark: SparkSession, closing: Mapping[str, tuple[str, str | None]]) -> int | None:
+        """The last instant at which a result comes out; None if there is none to come.
 
         Args:
             spark: a session.
-            zones: the time zone of each part.
+            closing: of each part the column that says so, and its time zone.
         """
+        if not closing:
+            return None
         # A query per part: Iceberg answers it from its metadata, without reading a row.
         united = "\nunion all\n".join(
-            f"select {literal(part)} as part, unix_micros(max(expires_at)) as last from {self._model.state} "
+            f"select {literal(part)} as part, unix_micros(max({column})) as last from {self._model.state} "
             f"where part = {literal(part)}"
-            for part in zones
+            for part, (column, _) in closing.items()
         )
         times = [
-            instant(row["last"], zones[row["part"]])
+            instant(row["last"], closing[row["part"]][1])
             for row in spark.sql(united).collect()
             if row["last"] is not None
         ]
@@ -227,7 +230,9 @@ class StateTable:
         for part in parts:
             growth = self._growth.get(part.name, Growth())
             grown = growth.commits >= _COMMITS and growth.rows >= max(growth.folded, _ROWS)
-            if grown and (part.lasts is None or growth.is_older(part.lasts, watermark)):
+            expired = part.lasts is None or growth.is_older(part.lasts, watermark)
+            forgets = part.forgets is not None and growth.is_older(part.forgets, watermark)
+            if forgets or (part.merges and grown and expired):
                 found.append(part.name)
         return found
 

@@ -7,19 +7,20 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..query.program import Upsert
-from .changes import CHANGE_TYPE
+from .changes import CHANGE_TYPE, REPLACED_PROPERTY
+from .errors import StreamError
 from .model import StreamModel
 from .position import Position
 from .rows import Kept
 from .session import show
 from .sink import Sink
-from .writing import one_file, quoted, writer
+from .writing import literal, one_file, quoted, writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _INSERT, _BEFORE, _AFTER, _DELETE = "insert", "update_before", "update_after", "delete"
-_FIRED, _CHANGED = "fired_windows", "changed_rows"
+_FIRED, _CHANGED, _NEW = "fired_windows", "changed_rows", "new_rows"
 
 
 class UpsertSink(Sink):
@@ -27,8 +28,16 @@ class UpsertSink(Sink):
     writes what differs in one commit, so no reader sees an old row gone and the new one not there yet."""
 
     def __init__(self, spark: SparkSession, model: StreamModel, upsert: Upsert) -> None:
-        super().__init__(spark, model)
+        super().__init__(spark, model, upsert.key)
         self._upsert = upsert
+        self._keys = upsert.key or ()
+
+    def begin(self, spark: SparkSession) -> None:
+        """See `Sink.begin`. The table says that its rows are replaced: who streams it needs the feed."""
+        super().begin(spark)
+        if self._table is not None and self._table.property(REPLACED_PROPERTY) is None:
+            name, value = literal(REPLACED_PROPERTY), literal("true")
+            spark.sql(f"alter table {self.model.target} set tblproperties ({name} = {value})")
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
         """See `Sink.put`: rows inserted, updated and deleted."""
@@ -42,16 +51,11 @@ class UpsertSink(Sink):
         from pyspark.sql import functions as F
 
         columns = self.columns(spark, query)
-        bound, of_fired = self._upsert.bound
-        earliest = F.expr(f"min(unix_micros({of_fired}))").alias("since")
-        fired = spark.sql(self._upsert.fired).observe(_FIRED, earliest)
-        kept.keep(fired)
-        show(fired, _FIRED)
-        (since,) = kept.observed(_FIRED)
-        if since is None:
+        if self._upsert.key is None:
+            return self._replace(spark, columns.select(spark, query), columns.names, position, few, kept)
+        recent = self._recent(spark, kept)
+        if recent is None:
             return 0
-        # As a literal, so that Iceberg reads only files that may hold such rows.
-        recent = f"{quoted(bound)} >= timestamp_micros({since}L)"
         old = (
             f"select old.* from (select * from {self.model.target} where {recent}) as old\n"
             f"left semi join {_FIRED} as fired on {self._upsert.scope}"
@@ -65,6 +69,8 @@ class UpsertSink(Sink):
         counts = {kind: count for kind, count in zip(kinds, kept.observed(_CHANGED), strict=True) if count}
         if not counts:
             return 0
+        if not self._upsert.certain:
+            self._check_unique(spark)
         if self._changes is not None:
             self._changes.append(spark, _with_retractions(columns.names), position)
         self._write(changed, recent, columns.names, position, few, set(counts))
@@ -72,9 +78,70 @@ class UpsertSink(Sink):
         self._table.refresh()
         return sum(counts.values())
 
+    def _replace(
+        self, spark: SparkSession, query: str, names: list[str], position: Position, few: bool, kept: Kept
+    ) -> int:
+        """Put the rows of a query in the place of all, if they differ; some may be there more than once."""
+        from pyspark.sql import functions as F
+
+        rows = spark.sql(query)
+        kept.keep(rows)
+        show(rows, _NEW)
+        listed = ", ".join(map(quoted, names))
+        differences = spark.sql(
+            f"select {listed}, sum(sign) as times from (\n"
+            f"  select *, 1 as sign from {_NEW}\n  union all\n  select *, -1 as sign from {self.model.target}\n"
+            f") group by {listed} having sum(sign) <> 0"
+        ).observe(_CHANGED, F.expr("sum(abs(times))").alias("rows"))
+        kept.keep(differences)
+        (changed,) = kept.observed(_CHANGED)
+        if not changed:
+            return 0
+        if self._changes is not None:
+            show(differences, _CHANGED)
+            kinds = f"if(times > 0, '{_INSERT}', '{_DELETE}') as {CHANGE_TYPE}"
+            each = f"select {listed}, {kinds} from {_CHANGED} lateral view explode(sequence(1L, abs(times))) as time"
+            self._changes.append(spark, each, position)
+        made = spark.sql(one_file(f"select * from {_NEW}")) if few else rows
+        writer(made, self.model.target, position).overwrite(F.lit(True))
+        assert self._table is not None
+        self._table.refresh()
+        return changed
+
+    def _check_unique(self, spark: SparkSession) -> None:
+        """Passes changes of which each is of another row."""
+        columns = ", ".join(quoted(f"new {name}") for name in self._keys)
+        twice = spark.sql(
+            f"select {columns} from {_CHANGED} where {CHANGE_TYPE} <> '{_DELETE}' group by {columns} "
+            "having count(*) > 1 limit 1"
+        ).collect()
+        if twice:
+            found = ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, twice[0], strict=True))
+            raise StreamError(
+                f"Model {self.model.name}: two rows of its result have the same key ({found}), so a change couldn't "
+                "tell which it is of. Put what tells them apart into the select list, or rank by ROW_NUMBER()."
+            )
+
+    def _recent(self, spark: SparkSession, kept: Kept) -> str | None:
+        """What rows of the table may be among the old ones; None: no result is new."""
+        from pyspark.sql import functions as F
+
+        fired = spark.sql(self._upsert.fired)
+        if self._upsert.bound is None:
+            found = kept.keep(fired)
+            show(fired, _FIRED)
+            return "true" if found else None
+        bound, of_fired = self._upsert.bound
+        fired = fired.observe(_FIRED, F.expr(f"min(unix_micros({of_fired}))").alias("since"))
+        kept.keep(fired)
+        show(fired, _FIRED)
+        (since,) = kept.observed(_FIRED)
+        # As a literal, so that Iceberg reads only files that may hold such rows.
+        return None if since is None else f"{quoted(bound)} >= timestamp_micros({since}L)"
+
     def _differences(self, old: str, new: str, names: list[str]) -> str:
         """One row per key whose row is new, gone, or another than it was, with both."""
-        same = " and ".join(f"old_.{quoted(name)} <=> new_.{quoted(name)}" for name in self._upsert.key)
+        same = " and ".join(f"old_.{quoted(name)} <=> new_.{quoted(name)}" for name in self._keys) or "true"
         whole = " and ".join(f"old_.{quoted(name)} <=> new_.{quoted(name)}" for name in names)
         before = ", ".join(f"old_.{quoted(name)} as {quoted('old ' + name)}" for name in names)
         after = ", ".join(f"new_.{quoted(name)} as {quoted('new ' + name)}" for name in names)
@@ -106,11 +173,12 @@ class UpsertSink(Sink):
             return
         same = [
             f"{target}.{quoted(name)} <=> if({CHANGE_TYPE} = '{_INSERT}', {quoted('new ' + name)}, {quoted('old ' + name)})"
-            for name in self._upsert.key
+            for name in self._keys
         ]
         values = {name: F.col(quoted("new " + name)) for name in names}
         # Not by SQL: Spark 4.1 finds no plan for a MERGE whose source is a view of a table.
-        merge = changed.mergeInto(target, F.expr(f"{' and '.join(same)} and {target}.{recent}"))
+        recently = recent if recent == "true" else f"{target}.{recent}"
+        merge = changed.mergeInto(target, F.expr(" and ".join([*same, recently])))
         merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{_DELETE}'")).delete()
         merge = merge.whenMatched().update(values)
         merge = merge.whenNotMatched().insert(values)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import yaml
 from dbt.cli.main import dbtRunner
 
+from tests.oracle.cases import CONFIGS
 from tests.oracle.translate import model_text
 
 # The disorder of the data: with this no row is late.
@@ -50,10 +51,11 @@ def run_cases(
             )
     for case, cuts in runs:
         select = model_text((oracle / "cases" / f"{case}.sql").read_text(), tables, f"cut_{cuts}")
+        settings = {"materialized": "streaming_table", "watermark": WATERMARK, **CONFIGS.get(case, {})}
         config = (
             "materialized='table'"
             if cuts == BATCH
-            else f"materialized='streaming_table', watermark='{WATERMARK}'"
+            else ", ".join(f"{key}={value!r}" for key, value in settings.items())
         )
         (models / f"{model_name(case, cuts)}.sql").write_text(f"{{{{ config({config}) }}}}\n{select}\n")
     _write_yaml(models / "sources.yml", _sources(folder, schema, all_cuts, tables))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.oracle.cases import LATER, NO_ORACLE, ORACLE, case_names
+from tests.oracle.cases import NO_ORACLE, ORACLE, case_names
 from tests.oracle.compare import difference, read_expected
 from tests.oracle.project import BATCH, Outcome, model_name, run_cases
 from tests.spark_rows import rows_of
@@ -16,12 +16,12 @@ pytestmark = pytest.mark.skipif(ORACLE is None, reason=NO_ORACLE)
 # All of the 20,000 rows, and 200 rows in so many pieces that most micro-batches close no window.
 RUNS = {"small": [1, 3, 7, BATCH], "tiny": [12]}
 # One of each kind of query; the others differ in what one batch does, not in how batches follow.
-IN_MANY_PIECES = ["cumulate_agg", "hop_agg", "tumble_grouping_sets", "wdedup_first", "wjoin_topn"]
+IN_MANY_PIECES = ["cumulate_agg", "hop_agg", "wjoin_topn"]
 
 
 def runs_of(size: str) -> list[tuple[str, int]]:
     cases = case_names() if size == "small" else IN_MANY_PIECES
-    return [(case, cuts) for case in cases if case not in LATER for cuts in RUNS[size]]
+    return [(case, cuts) for case in cases for cuts in RUNS[size]]
 
 
 @pytest.fixture(scope="module", params=RUNS)
@@ -61,7 +61,3 @@ def test_small(spark: Any, outcome: Outcome, case: str, cuts: int) -> None:
 @pytest.mark.parametrize(("case", "cuts"), runs_of("tiny"))
 def test_tiny_in_many_pieces(spark: Any, outcome: Outcome, case: str, cuts: int) -> None:
     check(spark, outcome, "tiny", case, cuts)
-
-
-def test_later_cases_are_cases() -> None:
-    assert set(case_names()) >= set(LATER)

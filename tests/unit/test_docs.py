@@ -1,4 +1,4 @@
-"""The SQL in the guides: each query plans, with the configs it stands with."""
+"""The SQL in the guides: each query plans, with the configs it stands with, and its state is bounded."""
 
 from __future__ import annotations
 
@@ -10,12 +10,21 @@ from typing import Any
 import pytest
 from jinja2 import Environment
 
-from dbt.adapters.spark_streaming import stream_config
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments, windows
+from dbt.adapters.spark_streaming import stream_config, streaming
+from dbt.adapters.spark_streaming.query import expansion, planner, rewriting, window_arguments, windows
+from dbt.adapters.spark_streaming.query.streams import Known
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```sql\n(.*?)^```", re.DOTALL | re.MULTILINE)
 NUMBER_OF_LENGTHS = {"tumble": 1, "session": 1}
+KNOWN = {
+    "example.flights": Known("departed_at"),
+    "raw.orders": Known("ordered_at"),
+    "raw.payments": Known("paid_at"),
+    "raw.customers": Known("changed_at", ("customer_id",)),
+    "example.routes": Known(None, ("origin", "dest"), changes=True),
+}
+"""What the guides say of the relations in them."""
 
 
 def examples() -> Iterator[Any]:
@@ -60,9 +69,25 @@ def compiled(block: str) -> tuple[str, dict[str, Any]]:
 @pytest.mark.parametrize("block", list(examples()))
 def test_examples_plan(block: str) -> None:
     text, config = compiled(block)
-    found = planner.plan(text)
-    materialized = config.pop("materialized", "streaming_table")
+    materialized = config.setdefault("materialized", "streaming_table")
     if materialized in stream_config.MATERIALIZATIONS:
-        assert found.shape[materialized]
-        settings = stream_config.read(config, frozenset({"event_time"}))
-        generate.program(found, settings.emission, settings.upsert)
+        node = {"name": "example", "config": config}
+        streaming.program(node, streaming.plan(node, text, KNOWN))
+    else:
+        planner.plan(text, KNOWN)
+
+
+def test_the_guide_shows_what_the_rewrites_print() -> None:
+    blocks = iter(BLOCK.findall((ROOT / "docs" / "guides" / "rewrites.md").read_text()))
+    shown = {}
+    for block in blocks:
+        if found := re.search(r"{% call (\w+)", block):
+            shown[found[1]] = (block, next(blocks))
+    assert shown.keys() == rewriting.REWRITES.keys()
+    for name, (block, printed) in shown.items():
+
+        def macro(caller: Any, name: str = name, **options: Any) -> str:
+            return rewriting.rewritten(name, caller(), **options)
+
+        text = Environment().from_string(block).render(**{name: macro}, ref=lambda table: f"shop.{table}")
+        assert text.strip() == printed.strip()

@@ -10,6 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.cli import explain
 from dbt.adapters.spark_streaming.query import expansion, window_arguments
+from dbt.adapters.spark_streaming.query.streams import Known
 
 
 def window(kind: str, *lengths: str, relation: str = "raw.bid", **options: Any) -> str:
@@ -24,6 +25,13 @@ def counted(rows: str, by: str = "channel") -> str:
 
 
 TUMBLE = window("tumble", "10 minutes")
+BIDS, ASKS = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"
+BEST = "(select /*+ STREAM */ * from raw.best)"
+KNOWN = {
+    "raw.bid": Known("ts"),
+    "raw.ask": Known("ts"),
+    "raw.best": Known("ts", ("bidder",), changes=True),
+}
 
 
 def node(text: str, **config: Any) -> dict[str, Any]:
@@ -41,7 +49,7 @@ def explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", "250")
 
     def run(text: str, **config: Any) -> str:
-        explain.print_plan(node(text, **config))
+        explain.print_plan(node(text, **config), KNOWN)
         return " ".join(re.sub(r"[│┃╭╮╰╯─━┏┓┗┛┡┩┳╇]", " ", capsys.readouterr().out).split())
 
     return run
@@ -122,6 +130,60 @@ def test_two_streams(explained: Any) -> None:
     )
 
 
+def ranked(order: str, rows: str) -> str:
+    return f"select * from (select *, row_number() over (order by {order}) as rn from {rows}) where rn <= 3"
+
+
+@pytest.mark.parametrize(
+    ("order", "strategy"),
+    [
+        ("n desc", "Strategy improving: a group's place only gets better"),
+        ("n", "Strategy general: a member may fall; if the members and the groups that changed don't fill"),
+    ],
+)
+def test_a_ranking_of_groups(explained: Any, order: str, strategy: str) -> None:
+    groups = f"(select bidder, count(*) as n, count(distinct url) as urls from {BIDS} group by bidder)"
+    found = explained(ranked(order, groups), constant_domains=["bidder"])
+    assert "stage_1: groups of a whole stream" in found
+    assert "counted when first seen: distinct_url" in found
+    assert "stage_2: ranking" in found
+    assert "The first 3 by row_number() over stage_1." in found
+    assert strategy in found
+    assert "Output mode upsert: one row per bidder" in found
+    assert "Results of a window" not in found
+
+
+def test_a_ranking_of_rows(explained: Any) -> None:
+    assert "Strategy append-only: rows come in and stay" in explained(ranked("price desc", BIDS))
+
+
+def test_what_is_computed_anew(explained: Any) -> None:
+    text = (
+        f"select n, count(*) as bidders from (select bidder, count(*) as n from {BIDS} group by 1) group by n"
+    )
+    found = explained(text, constant_domains=["bidder"])
+    assert "computed anew from all that they hold, at each micro-batch" in found
+
+
+def test_a_join_of_streams(explained: Any) -> None:
+    on = "a.x = b.x and a.ts between b.ts - interval 5 minutes and b.ts"
+    found = explained(f"select b.x, a.y from {BIDS} as b left join {ASKS} as a on {on}")
+    assert "Rows of a are kept 5 minutes 1 microsecond of event time." in found
+    assert "A row of b without a match comes out alone when it goes." in found
+
+
+def test_a_stream_whose_rows_change(explained: Any) -> None:
+    found = explained(f"select sum(price) as s, max(price) as m from {BEST}")
+    assert "Read through its change feed: one row per bidder." in found
+    assert "how often each value is there: distinct_price" in found
+
+
+def test_all_stages_as_json() -> None:
+    groups = f"(select bidder, count(*) as n from {BIDS} group by bidder)"
+    found = explain.as_json(node(ranked("n", groups), constant_domains=["bidder"]), KNOWN)
+    assert [stage["kind"] for stage in json.loads(json.dumps(found))["plan"]["stages"]] == ["group", "top"]
+
+
 def test_rows_that_pass_through(explained: Any) -> None:
     found = explained(f"select * from {TUMBLE}")
     assert "No state: the query works row by row. Output mode append" in found
@@ -129,7 +191,9 @@ def test_rows_that_pass_through(explained: Any) -> None:
 
 
 def test_as_json() -> None:
-    found = json.loads(json.dumps(explain.as_json(node(counted(TUMBLE), first_result_offset="-5 minutes"))))
+    found = json.loads(
+        json.dumps(explain.as_json(node(counted(TUMBLE), first_result_offset="-5 minutes"), {}))
+    )
     assert found["settings"]["emission"]["first"] == -300_000_000
     assert found["plan"]["unique"] == ["stage_1.channel", "window_end"]
     assert found["program"]["upsert"]["key"] == ["channel", "window_end"]

@@ -14,6 +14,11 @@ GOOD = (
     "select window_start, window_end, count(*) as n from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }} "
     "group by 1, 2"
 )
+BY_PAGE = "select page, count(*) as n from {{ stream(source('raw', 'events')) }} group by page"
+FIRST = (
+    "select * from (select *, row_number() over (partition by device order by ts) as rn "
+    "from {{ stream(source('raw', 'events')) }}) where rn = 1"
+)
 HOUR, HALF = "'1 hour'", "'30 minutes'"
 
 
@@ -32,8 +37,62 @@ BAD = {
         ["Model unknown_config: config 'watermrk' is unknown for a streaming model", "watermark"],
     ),
     "config_to_come": (
+        streaming(GOOD, split_topn=128),
+        ["Model config_to_come: config 'split_topn' is not supported yet; leave it out"],
+    ),
+    "ttl_of_windows": (
         streaming(GOOD, state_ttl="1 day"),
-        ["Model config_to_come: config 'state_ttl' is not supported yet; leave it out"],
+        ["Model ttl_of_windows: config 'state_ttl' is for queries without windows"],
+    ),
+    "ttl_that_is_no_interval": (
+        streaming(BY_PAGE, state_ttl="a while"),
+        ["Model ttl_that_is_no_interval: config 'state_ttl': 'a while'"],
+    ),
+    "state_without_bounds": (
+        streaming(BY_PAGE),
+        [
+            "Model state_without_bounds: The state of this query grows for ever",
+            "constant_domains: ['page']",
+            "WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY GROUP BY page",
+        ],
+    ),
+    "append_of_groups": (
+        streaming(BY_PAGE, constant_domains=["page"], output_mode="append"),
+        ["Model append_of_groups: config 'output_mode' is 'append', but the rows of this query change"],
+    ),
+    "upsert_of_final_rows": (
+        streaming(FIRST, constant_domains=["device"], output_mode="upsert"),
+        ["Model upsert_of_final_rows: config 'output_mode' is 'upsert', but rows of this query never change"],
+    ),
+    "early_results_without_windows": (
+        streaming(BY_PAGE, constant_domains=["page"], first_result_offset="-5 minutes"),
+        [
+            "Model early_results_without_windows: Early results, late_updates and the offsets of results are about"
+        ],
+    ),
+    "domains_that_are_no_list": (
+        streaming(BY_PAGE, constant_domains="page"),
+        ["Model domains_that_are_no_list: config 'constant_domains' is 'page'; write a list of columns"],
+    ),
+    "key_of_final_rows": (
+        streaming(GOOD, unique_key="page"),
+        [
+            "Model key_of_final_rows: config 'unique_key' says which row a changed one replaces, and rows of this"
+        ],
+    ),
+    "strategy_of_incremental_models": (
+        streaming(GOOD, incremental_strategy="merge"),
+        ["Model strategy_of_incremental_models: config 'incremental_strategy' is for incremental models"],
+    ),
+    "key_that_is_not_unique": (
+        streaming(BY_PAGE, constant_domains=["page"], unique_key="n"),
+        ["Model key_that_is_not_unique: two rows of its result have the same key (n "],
+    ),
+    "rank_without_an_end": (
+        streaming(FIRST.replace("where rn = 1", ""), constant_domains=["device"]),
+        [
+            "Model rank_without_an_end: 'ROW_NUMBER() OVER (PARTITION BY device ORDER BY ts)' ranks all rows that ever"
+        ],
     ),
     "append_with_early_results": (
         streaming(GOOD, output_mode="append", first_result_offset="-5 minutes"),

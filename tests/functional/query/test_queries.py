@@ -12,6 +12,7 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.plan import RowsStage
+from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 
@@ -68,6 +69,9 @@ QUERIES = {
             ("left anti", ONE_SIDE),
         )
     },
+    "a join of rows of two streams": f"""select l.window_start, l.window_end, l.item, l.bidder, r.ts
+        from {TUMBLE} as l join {TWO_STREAMS} as r
+        on l.window_start = r.window_start and l.window_end = r.window_end and l.item = r.item and l.price < r.price""",
     "first row of a window": top(TUMBLE, where="rn = 1").replace("price desc nulls last", "ts"),
     "last row of a cumulate": top(CUMULATE, where="rn = 1").replace("price desc nulls last", "ts desc"),
     "topn of hop rows": top(HOP),
@@ -147,6 +151,42 @@ def rows(table: Any) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in table.collect()), key=repr)
 
 
+def model_of(
+    spark: Any,
+    root: Path,
+    folder: Path,
+    program: Program,
+    batch: Any,
+    changelog: bool = False,
+    files: int = 1,
+) -> StreamModel:
+    """A model over the folder's streams, so many files of each at once, with a table of the columns that the
+    query has in batch."""
+    spark.sql("create namespace if not exists queries")
+    target = f"queries.q{next(_numbers)}"
+    columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in batch.schema.fields)
+    spark.sql(f"create table {target} ({columns}) using iceberg")
+    schemas = {"bids": BIDS, "asks": ASKS}
+    return StreamModel(
+        name=target,
+        target=target,
+        state=f"{target}__state",
+        storage=Storage(str(root), lambda: spark),
+        sources=tuple(
+            StreamSource(
+                stream.relation,
+                str(folder / stream.relation),
+                "parquet",
+                schemas[stream.relation],
+                {"maxFilesPerTrigger": str(files)},
+            )
+            for stream in program.inputs
+        ),
+        watermark_delay=DELAY,
+        changelog=changelog,
+    )
+
+
 @pytest.mark.parametrize("name", QUERIES)
 def test_view_batch_and_stream_have_the_same_rows(
     spark: Any, storage_root: Path, folder: Path, name: str
@@ -158,32 +198,11 @@ def test_view_batch_and_stream_have_the_same_rows(
     if "row_number" not in text:  # whose ties a view leaves to chance
         assert rows(batch) == rows(spark.sql(text))
     program = generate.program(plan)
-    spark.sql("create namespace if not exists queries")
-    target = f"queries.q{next(_numbers)}"
-    columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in batch.schema.fields)
-    spark.sql(f"create table {target} ({columns}) using iceberg")
-    schemas = {"bids": BIDS, "asks": ASKS}
-    model = StreamModel(
-        name=target,
-        target=target,
-        state=f"{target}__state",
-        storage=Storage(str(storage_root), lambda: spark),
-        sources=tuple(
-            StreamSource(
-                stream.relation,
-                str(folder / stream.relation),
-                "parquet",
-                schemas[stream.relation],
-                {"maxFilesPerTrigger": "1"},
-            )
-            for stream in program.inputs
-        ),
-        watermark_delay=DELAY,
-    )
+    model = model_of(spark, storage_root, folder, program, batch)
     result = run_stream(spark, model, program)
     assert (result.batches, result.late_rows) == (4, 0)
     flush(spark, model, program)
-    assert rows(spark.table(target)) == rows(batch)
+    assert rows(spark.table(model.target)) == rows(batch)
 
 
 def test_only_what_can_not_be_merged_keeps_rows() -> None:
@@ -193,6 +212,7 @@ def test_only_what_can_not_be_merged_keeps_rows() -> None:
         if any(isinstance(s, RowsStage) for s in planner.plan(text).stages)
     }
     assert keeping == {
+        "a join of rows of two streams",
         "first row of a window",
         "last row of a cumulate",
         "topn of hop rows",

@@ -1,0 +1,64 @@
+"""Which relations are read through their change feed: those of models whose rows change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from .query.errors import QueryError
+from .query.streams import Known
+from .stream.changes import KEY_PROPERTY, REPLACED_PROPERTY
+from .stream.iceberg import load
+from .stream.model import feed_of
+from .stream_config import MATERIALIZATIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def with_feeds(
+    spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
+) -> Mapping[str, Known]:
+    """What is known of relations, and which of them have a change feed.
+
+    Args:
+        spark: a session.
+        known: what the project says.
+        tables: the tables of relations, in full.
+
+    Raises:
+        QueryError: rows of one change, and nothing says how.
+    """
+    found = dict(known)
+    for relation, table in tables.items():
+        feed = load(spark, feed_of(table))
+        key = feed.property(KEY_PROPERTY) if feed is not None else None
+        if key is not None:
+            said = found.get(relation, Known())
+            found[relation] = replace(said, key=tuple(json.loads(key)), changes=True)
+            continue
+        of_table = load(spark, table)
+        if of_table is not None and of_table.property(REPLACED_PROPERTY) is not None:
+            name = table.rpartition(".")[2]
+            if feed is not None:
+                raise QueryError(
+                    f"Rows of {relation} change, and none of its columns tells which is which, so it can't be read as a "
+                    "stream; put what it groups or ranks by into its select list, or read it without stream()."
+                )
+            raise QueryError(
+                f"Rows of {relation} change, and it doesn't keep its changes yet. Run it once more: it will, now that a "
+                f"streaming model reads it (`dbt run --select {name}`)."
+            )
+    return found
+
+
+def is_read_downstream(node: Mapping[str, Any], graph: Any) -> bool:
+    """Whether a streaming model reads a model, so that it has to say what changes in it."""
+    nodes: Iterable[Mapping[str, Any]] = (graph or {}).get("nodes", {}).values()
+    return any(
+        (other.get("config") or {}).get("materialized") in MATERIALIZATIONS
+        and node["unique_id"] in (other.get("depends_on") or {}).get("nodes", ())
+        for other in nodes
+    )

@@ -1,0 +1,121 @@
+"""A `Plan` without windows → the program of a micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from .. import identity
+from ..plan import GroupStage, JoinStage, KeptStage, KeyedStage, Plan, TopStage
+from ..program import Level, Program, Rows, StreamInput, Upsert
+from ..windows import quote
+from .groups import Groups, identity_columns
+from .kept import KeptRows
+from .keyed import Keyed
+from .pairs import Pairs
+from .tops import GroupTops, RowTops
+
+Pieces: TypeAlias = Groups | RowTops | GroupTops | Keyed | Pairs | KeptRows
+
+
+def program(plan: Plan, ttl: int | None, signature: dict[str, object]) -> Program:
+    """What one micro-batch of a plan does.
+
+    Args:
+        plan: of a model without windows, with stages.
+        ttl: microseconds after which an idle key is forgotten; None: never.
+        signature: of the plan.
+
+    Raises:
+        QueryError: results would change that can't be found again.
+    """
+    pieces = _pieces(plan, ttl)
+    upsert, whole = _upsert(plan, pieces)
+    levels = []
+    for number in sorted({stage.level for stage in plan.stages}):
+        here = [piece for piece in pieces if piece.stage.level == number]
+        levels.append(
+            Level(
+                known=tuple(step for piece in here if isinstance(piece, Keyed) for step in piece.known()),
+                rows=tuple(rows for piece in here for rows in _rows(piece)),
+                ingest=tuple(step for piece in here for step in piece.ingest()),
+                parts=tuple(part for piece in here for part in piece.parts()),
+                emit=tuple(step for piece in here for step in piece.emit(whole)),
+            )
+        )
+    return Program(
+        inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),
+        levels=tuple(levels),
+        output=plan.output,
+        boundaries=None,
+        upsert=upsert,
+        signature=signature,
+    )
+
+
+def _pieces(plan: Plan, ttl: int | None) -> list[Pieces]:
+    ranked = {stage.over for stage in plan.stages if isinstance(stage, TopStage)}
+    groups: dict[str, Groups | Keyed] = {}
+    found: list[Pieces] = []
+    for stage in plan.stages:
+        if isinstance(stage, GroupStage):
+            groups[stage.name] = Groups(stage, ttl, fused=stage.name in ranked)
+            found.append(groups[stage.name])
+        elif isinstance(stage, KeyedStage):
+            groups[stage.name] = Keyed(stage)
+            found.append(groups[stage.name])
+        elif isinstance(stage, TopStage):
+            over = groups[stage.over] if stage.over is not None else None
+            found.append(RowTops(stage, ttl) if over is None else GroupTops(stage, over))
+        elif isinstance(stage, JoinStage):
+            found.append(Pairs(stage))
+        elif isinstance(stage, KeptStage):
+            found.append(KeptRows(stage, ttl))
+    return found
+
+
+def _rows(piece: Pieces) -> list[Rows]:
+    if isinstance(piece, GroupTops | Keyed):
+        return []
+    if isinstance(piece, Pairs):
+        sides = zip(piece.rows_texts().items(), piece.stage.sides, strict=True)
+        return [
+            Rows(name, text, piece.stage.streams, timed=side.time is not None, expires=False)
+            for (name, text), side in sides
+        ]
+    timed = piece.lives.ttl is not None if isinstance(piece, Groups) else piece.timed
+    return [Rows(piece.rows, piece.rows_text(), piece.stage.streams, timed=timed, expires=False)]
+
+
+def _upsert(plan: Plan, pieces: Sequence[Pieces]) -> tuple[Upsert | None, bool]:
+    """How rows are replaced, where they are; and whether all of them are looked at."""
+    last = next((piece for piece in pieces if piece.name == plan.changes_of), None)
+    if last is None and not plan.whole:
+        return None, False
+    names = {
+        f"{stage.name}.{key.name}": key.sql for stage in plan.stages for key in getattr(stage, "keys", ())
+    }
+    # Where nothing tells rows apart, they are taken all together.
+    tells = plan.unique is not None and plan.unique <= set(plan.carried.values())
+    key = (
+        identity.key(plan.carried, plan.unique, names) if tells or isinstance(last, Groups | Keyed) else None
+    )
+    columns = {what: column for column, what in reversed(list(plan.carried.items()))}
+    if key is None or plan.whole or not isinstance(last, Groups | RowTops | GroupTops | Keyed):
+        return _all(key, plan.certain), True
+    if isinstance(last, Groups | Keyed):
+        keys = [f"{last.name}.{column}" for column in identity_columns(last.stage)]
+    else:
+        keys = [last.stage.carried(place) for place in range(len(last.keys))]
+    if not columns.keys() >= set(keys):
+        return _all(key, plan.certain), True
+    same = [
+        f"old.{quote(columns[what])} <=> fired.{name}" for what, name in zip(keys, last.keys, strict=True)
+    ]
+    listed = ", ".join(last.keys) or "true as anything"
+    scope = " and ".join(same) or "true"
+    return Upsert(key, f"select {listed} from {last.touched}", scope, None, plan.certain), False
+
+
+def _all(key: tuple[str, ...] | None, certain: bool) -> Upsert:
+    return Upsert(key, "select true as anything from clock", "true", None, certain)

@@ -1,0 +1,301 @@
+"""SQL of a GROUP BY over a whole stream: partial aggregates per key, and the keys that changed.
+
+Each micro-batch adds rows of partial aggregates to the state; the value of a key is all of its rows
+merged. Distinct values are counted when they are first seen, so no distinct set is read to put a
+result out. Where rows may be taken away again (``sign``), the state says how often each value is
+there, and it counts while that is more than nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..aggregate_stage import GROUPING_ID
+from ..partials import Partials
+from ..plan import DistinctSet, GroupStage, KeyedStage
+from ..program import EXPIRES_AT, StatePart, Step
+from ..windows import quote
+from .lives import NO_STEP, STEP, TIME, Lives, matching, new_in_step, of_keys, same
+
+_ROWS, _THERE = "rows_there", "__there"
+
+
+class Groups(Partials):
+    """The pieces of a `GroupStage`.
+
+    Args:
+        stage: the stage.
+        ttl: microseconds after which an idle key is forgotten; None: never.
+        fused: another stage works on the keys that changed before the state is written.
+    """
+
+    stage: GroupStage
+
+    def __init__(self, stage: GroupStage, ttl: int | None, fused: bool) -> None:
+        super().__init__(stage)
+        self.name, self.signed, self.fused = stage.name, stage.signed, fused
+        self.part = f"{stage.name}_groups"
+        self.changed = f"{stage.name}_changed"
+        """The step with what the batch adds."""
+        self.touched = f"{stage.name}_touched"
+        """The step with the keys that changed."""
+        self.lives = Lives(stage.name, self.part, self.keys, ttl)
+        # Values that may go again are counted when a key is read, others when they are first seen.
+        self.kept_metrics = self.plain if self.signed else self.metrics
+
+    def rows_text(self) -> str:
+        """The stage's rows, with the step they come in."""
+        time = f", input.{TIME} as event_time" if self.lives.ttl is not None else ""
+        return f"select clock.{STEP}{time}, input.* from (\n{self.stage.rows}\n) as input cross join clock"
+
+    # -- before the commit -------------------------------------------------------------------------
+
+    def ingest(self) -> list[Step]:
+        """What is made of the batch before its state is written."""
+        keys = f"select {', '.join(self._selected_keys()) or 'true as anything'}\nfrom {self.rows}\n"
+        steps = self.lives.steps(keys + self._group_by([STEP]))
+        for members in () if self.signed else self.stage.distinct_sets:
+            initial = self._values_of_batch(members)
+            if self.stage.grouping_sets is not None:
+                # Read twice, and not cheap: each row is in all sets.
+                steps.append(Step(self._batch(members), initial, persist=True, initial="select 1 as nothing"))
+            steps.append(Step(self._new(members), self._new_values(members), persist=True, initial=initial))
+        if self.fused:
+            steps.append(Step(self.changed, self._changes(), persist=True))
+            columns = ", ".join(self._columns())
+            known = matching(self.part, self.keys, self.changed)
+            both = f"select {columns} from (\n{known}\n)\nunion all\nselect {columns} from {self.changed}"
+            finished = self._finished(self.lives.latest(both))
+            initial = self._finished(f"select * from {self.changed}")
+            steps.append(Step(self.name, finished, persist=True, initial=initial))
+        return steps
+
+    def parts(self) -> list[StatePart]:
+        """The kinds of state rows."""
+        append = f"select * from {self.changed}" if self.fused else self._changes()
+        ttl = self.lives.ttl
+        found = [StatePart(self.part, append, self._fold(), closes=None, forgets=ttl)]
+        for members in self.stage.distinct_sets:
+            columns = [STEP, *self.lives.since, *self.keys, *self._values(members), *self._flags(members)]
+            append = f"select {', '.join(columns)} from {self._new(members)}"
+            if self.signed:
+                append = self._counts(members)
+            fold = self._fold_values(members)
+            # Each is a fact of its own, unless it may go again.
+            merges = self.signed
+            found.append(
+                StatePart(self._part(members), append, fold, closes=None, merges=merges, forgets=ttl)
+            )
+        return found
+
+    def _columns(self) -> list[str]:
+        """The columns of the part of groups."""
+        rows = [_ROWS] if self.signed else []
+        return [STEP, *self.lives.columns, *self.keys, *rows, *map(quote, self._kept_columns())]
+
+    def _changes(self) -> str:
+        """What the batch adds to the groups."""
+        branches = [self._made_of_rows()]
+        if not self.signed:
+            branches += [self._made_of_values(members) for members in self.stage.distinct_sets]
+        columns = ", ".join(self._columns())
+        return self._unioned([f"select {columns} from (\n{branch}\n)" for branch in branches])
+
+    def _made_of_rows(self) -> str:
+        made: dict[str, str] = {}
+        for metric in self.plain:
+            for suffix, (name, text) in zip(metric.aggregate.make, metric.make().items(), strict=True):
+                made[name] = f"sign * {text}" if self.signed and suffix in metric.aggregate.undone else text
+        rows = [f"sign * count(*) as {_ROWS}"] if self.signed else []
+        items = [
+            STEP,
+            *self.lives.expiry(f"max({TIME})"),
+            *self._selected_keys(),
+            *rows,
+            *self._in_order(made),
+        ]
+        by = self._group_by([STEP, *(["sign"] if self.signed else [])])
+        return self.lives.with_since(f"select {', '.join(items)}\nfrom {self.rows}\n{by}")
+
+    def _made_of_values(self, members: DistinctSet) -> str:
+        """Values that are new, counted."""
+        made: dict[str, str] = {}
+        for metric in self._distinct_metrics():
+            if metric.metric.distinct_set == members.name:
+                flag = self._flags(members)[members.filters.index(metric.metric.filter)]
+                made |= {
+                    name: f"{text} filter (where {flag})" for name, text in metric.make(sign="1").items()
+                }
+        # When a key is forgotten is said by its rows.
+        never = [f"cast(null as timestamp) as {EXPIRES_AT}"] if self.lives.ttl is not None else []
+        by = [STEP, *self.lives.since, *self.keys]
+        return (
+            f"select {', '.join([*by, *never, *self._in_order(made)])}\n"
+            f"from {self._new(members)}\ngroup by {', '.join(by)}"
+        )
+
+    # -- distinct values ---------------------------------------------------------------------------
+
+    def _values_of_batch(self, members: DistinctSet) -> str:
+        """The values of the batch, and which FILTERs they pass."""
+        return self.lives.with_since(self._seen(members, [STEP]))
+
+    def _new_values(self, members: DistinctSet) -> str:
+        """Those of them that the state doesn't have, or not for that FILTER."""
+        flags, identity = self._flags(members), [*self.lives.since, *self.keys, *self._values(members)]
+        # A hash is quicker to look up than what it stands for, and brings few values too many.
+        hashed = f"xxhash64({', '.join(identity)})"
+        known = [f"bool_or({flag}) as {flag}" for flag in flags]
+        fresh = [
+            f"coalesce(batch.{flag}, false) and not coalesce(known.{flag}, false) as {flag}" for flag in flags
+        ]
+        columns = [f"batch.{name}" for name in [STEP, *identity]]
+        if self.stage.grouping_sets is not None:
+            batch = looked_up = f"select * from {self._batch(members)}"
+        else:
+            batch, values = self._values_of_batch(members), [*self.keys, *self._values(members)]
+            looked_up = self.lives.with_since(
+                f"select {', '.join(values)} from {self.rows} where {self._not_null(members)}"
+            )
+        return (
+            f"with batch as (\n{batch}\n),\n"
+            f"known as (\n"
+            f"  select {', '.join([*identity, *known])}\n"
+            f"  from state left semi join (select {hashed} as __hashed from (\n{looked_up}\n)) on {hashed} = __hashed\n"
+            f"  where part = '{self._part(members)}'\n"
+            f"  group by {', '.join(identity)}\n"
+            f")\n"
+            f"select * from (\n"
+            f"  select {', '.join([*columns, *fresh])}\n"
+            f"  from batch left join known on {same('batch', 'known', identity)}\n"
+            f")\n"
+            f"where {' or '.join(flags)}"
+        )
+
+    # -- values that may go again ------------------------------------------------------------------
+
+    def _numbers(self, members: DistinctSet) -> list[str]:
+        """A column per FILTER: how often a value is there."""
+        return [quote(f"{members.name}_n_{n}") for n in range(len(members.filters))]
+
+    def _counts(self, members: DistinctSet) -> str:
+        """How much oftener the values of the batch are there."""
+        numbers = [
+            f"sum(sign){f' filter (where {quote(condition)})' if condition else ''} as {number}"
+            for number, condition in zip(self._numbers(members), members.filters, strict=True)
+        ]
+        fixed = [STEP, *self._values(members)]
+        of_set = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
+        # No aggregate but these two takes a NULL for a value, and they only with another beside it.
+        pairs = any(metric.metric.function in ("min_by", "max_by") for metric in of_set)
+        where = "" if pairs else f"where {self._not_null(members)}\n"
+        items = ", ".join([*fixed, *self._selected_keys(), *numbers])
+        return f"select {items}\nfrom {self.rows}\n{where}{self._group_by(fixed)}"
+
+    def _of_values(self, members: DistinctSet, touched: str | None) -> str:
+        """The metrics over the values that are there."""
+        numbers, values = self._numbers(members), self._values(members)
+        made = []
+        for metric in self._distinct_metrics():
+            if metric.metric.distinct_set == members.name:
+                there = f"{numbers[members.filters.index(metric.metric.filter)]} > 0"
+                made += [
+                    f"{text} filter (where {there}) as {quote(name)}"
+                    for name, text in metric.make(sign="1").items()
+                ]
+        identity = [*self.keys, *values]
+        rows = (
+            f"select {', '.join([*identity, *(f'sum({number}) as {number}' for number in numbers)])}\n"
+            f"from ({matching(self._part(members), self.keys, touched)})\ngroup by {', '.join(identity)}"
+        )
+        by = f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
+        return f"select {', '.join([*self.keys, *made])}\nfrom (\n{rows}\n){by}"
+
+    # -- folding -----------------------------------------------------------------------------------
+
+    def _fold(self) -> str:
+        rows = self._together(self.lives.alive(matching(self.part, self.keys, None)), self.lives.since)
+        gone = f" where {_ROWS} <> 0" if self.signed and self.keys else ""
+        columns = [name for name in self._columns() if name != STEP]
+        return f"select {', '.join([NO_STEP, *columns])} from (\n{rows}\n){gone}"
+
+    def _fold_values(self, members: DistinctSet) -> str:
+        identity = [*self.lives.since, *self.keys, *self._values(members)]
+        if self.signed:
+            made = [f"sum({number}) as {number}" for number in self._numbers(members)]
+            having = "\nhaving " + " or ".join(f"sum({number}) <> 0" for number in self._numbers(members))
+        else:
+            made, having = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)], ""
+        source = self.lives.of_living(self._part(members))
+        return (
+            f"select {', '.join([NO_STEP, *identity, *made])}\nfrom (\n{source}\n)\n"
+            f"group by {', '.join(identity)}{having}"
+        )
+
+    def _together(self, rows: str, also_by: Sequence[str] = ()) -> str:
+        """Rows of state, one per key."""
+        also = {_THERE: "count(*)"}
+        if self.signed:
+            also[_ROWS] = f"sum({_ROWS})"
+        if self.lives.ttl is not None:
+            also[EXPIRES_AT] = f"max({EXPIRES_AT})"
+        merged = self._merged(f"(\n{rows}\n)", [*also_by, *self.keys], also=also)
+        # Without a key there is one row even if there is nothing.
+        return merged if self.keys or also_by else f"select * from (\n{merged}\n) where {_THERE} > 0"
+
+    # -- results -----------------------------------------------------------------------------------
+
+    def emit(self, whole: bool) -> list[Step]:
+        """The keys that changed, with their values; all keys for `whole`."""
+        if whole:
+            return [Step(self.name, self.all())]
+        if self.fused:
+            return []
+        touched = Step(self.touched, new_in_step(self.part, self.keys), persist=True)
+        rows = self.lives.latest(matching(self.part, self.keys, self.touched))
+        return [touched, Step(self.name, self._finished(rows, self.touched))]
+
+    def all(self) -> str:
+        """All groups in the state that aren't forgotten."""
+        return self._finished(self.lives.alive(matching(self.part, self.keys, None)))
+
+    def of(self, rows: str, others: str, columns: Sequence[str]) -> str:
+        """The groups in some rows of state, of those whose keys another relation has in part."""
+        # Not those that are forgotten, whether the state was folded since or not.
+        return self._finished(self.lives.alive(of_keys(f"(\n{rows}\n)", columns, others)))
+
+    def known_and_new(self) -> str:
+        """All rows of state together with those the batch is about to add."""
+        columns = ", ".join(self._columns())
+        return (
+            f"select {columns} from ({matching(self.part, self.keys, None)})\n"
+            f"union all\nselect {columns} from {self.changed}"
+        )
+
+    def _finished(self, rows: str, touched: str | None = None) -> str:
+        source = f"(\n{self._together(rows)}\n)"
+        if self.signed:
+            source = self._with_values(source, touched)
+        finished = [f"{metric.finish()} as {quote(metric.metric.name)}" for metric in self.metrics]
+        there = f"\nwhere {_ROWS} > 0" if self.signed else ""
+        return f"select {', '.join([*self.keys, *finished]) or 'true as anything'}\nfrom {source}{there}"
+
+    def _with_values(self, groups: str, touched: str | None) -> str:
+        """Groups with the metrics over their values beside them."""
+        columns = [f"own.{name}" for name in [*self.keys, _ROWS]]
+        columns += [quote(name) for metric in self.metrics for name in metric.columns()]
+        joins = f"{groups} as own"
+        for members in self.stage.distinct_sets:
+            joins += (
+                f"\nleft join (\n{self._of_values(members, touched)}\n) as {quote(members.name)} "
+                f"on {same('own', quote(members.name), self.keys)}"
+            )
+        return f"(\nselect {', '.join(columns)}\nfrom {joins}\n)"
+
+
+def identity_columns(stage: GroupStage | KeyedStage) -> tuple[str, ...]:
+    """What tells the groups of a stage apart."""
+    if isinstance(stage, KeyedStage):
+        return stage.key
+    names = tuple(key.name for key in stage.keys)
+    return names if stage.grouping_sets is None else (*names, GROUPING_ID)

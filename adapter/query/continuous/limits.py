@@ -1,0 +1,79 @@
+"""ORDER BY … LIMIT N over a stream, written as a filter on ROW_NUMBER().
+
+>>> from ..dialect import parse, sql
+>>> tree = parse("select a, b as c from t order by c desc limit 3")
+>>> sql(as_rank(tree))
+'SELECT a, c FROM (SELECT a, b AS c, ROW_NUMBER() OVER (ORDER BY b DESC) AS __rank FROM t) AS ranked WHERE __rank <= 3'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from ..dialect import sql
+from ..errors import QueryError
+
+RANK = "__rank"
+
+
+def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Select], bool]) -> exp.Query:
+    """A tree with every LIMIT of the SELECTs concerned written as a rank. Changes the tree it is given.
+
+    Raises:
+        QueryError: one has no order, or counts something else than rows.
+    """
+    for select in reversed(list(tree.find_all(exp.Select))):
+        if any(select.args.get(name) for name in ("limit", "offset", "fetch")) and concerned(select):
+            made = as_rank(select.copy())
+            if select is tree:
+                tree = made
+            else:
+                select.replace(made)
+    return tree
+
+
+def as_rank(select: exp.Select) -> exp.Select:
+    """One SELECT with LIMIT as a rank. Changes the tree it is given."""
+    limit: exp.Expr | None = select.args.get("limit")
+    offset: exp.Expr | None = select.args.get("offset")
+    order = select.args.get("order")
+    count = _number(limit) if limit is not None else None
+    skipped = 0 if offset is None else _number(offset)
+    if count is None or skipped is None:
+        found = " ".join(sql(clause).strip() for clause in (limit, offset) if clause is not None)
+        raise QueryError(f"'{found}' over a stream sets no upper bound; write LIMIT and a number.")
+    if order is None:
+        raise QueryError(
+            f"'{sql(limit or select).strip()}' over a stream without ORDER BY: any rows could be the first; say which."
+        )
+    for clause in ("limit", "offset", "fetch", "order"):
+        select.set(clause, None)
+    by_name = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    ordered = []
+    for each in order.expressions:
+        copy = each.copy()
+        if isinstance(copy.this, exp.Literal) and copy.this.is_int:
+            copy.set("this", select.expressions[int(copy.this.name) - 1].unalias().copy())
+        for column in list(copy.find_all(exp.Column)):
+            if not column.table and column.name.lower() in by_name:
+                column.replace(by_name[column.name.lower()].copy())
+        ordered.append(copy)
+    names = [item.output_name for item in select.expressions]
+    rank = exp.Window(this=exp.RowNumber(), order=exp.Order(expressions=ordered))
+    select.append("expressions", exp.alias_(rank, RANK))
+    if select.is_star:
+        columns: list[exp.Expr] = [exp.Star(except_=[exp.to_identifier(RANK)])]
+    else:
+        columns = [exp.column(name, quoted=not name.isidentifier()) for name in names]
+    outer = exp.Select(expressions=columns).from_(
+        exp.Subquery(this=select, alias=exp.TableAlias(this=exp.to_identifier("ranked")))
+    )
+    outer = outer.where(f"{RANK} <= {count + skipped}")
+    return outer.where(f"{RANK} > {skipped}") if skipped else outer
+
+
+def _number(node: exp.Expr) -> int | None:
+    value = node.args.get("expression") or node.args.get("count")
+    return int(value.name) if isinstance(value, exp.Literal) and value.is_int else None

@@ -1,0 +1,124 @@
+"""SQL for the state of keys: which rows came in a step, and how long a key lives without new ones.
+
+With a time to live a key that was idle for so long is forgotten, and its next row begins a new life.
+All rows of a life carry ``since``, the step it began with; those of an earlier one count no more. So
+nothing has to be deleted in time: folding takes out what is forgotten when it comes by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..program import EXPIRES_AT, Step
+
+STEP, SINCE, TIME = "step", "since", "row_time"
+NO_STEP = f"cast(null as bigint) as {STEP}"
+"""What folded rows have: they came in no step that may be put out again."""
+
+
+def new_in_step(part: str, columns: Sequence[str]) -> str:
+    """The different values that columns have in the rows of the step."""
+    listed = ", ".join(columns) or "true as anything"
+    return (
+        f"select distinct {listed} from state left semi join clock on state.{STEP} = clock.{STEP}\n"
+        f"where part = '{part}'"
+    )
+
+
+def matching(part: str, keys: Sequence[str], others: str | None) -> str:
+    """The rows of a part, of the keys that another relation has; of all."""
+    rows = f"select state.* from state\nwhere part = '{part}'"
+    return rows if others is None else of_keys(f"({rows})", keys, others)
+
+
+def of_keys(rows: str, keys: Sequence[str], others: str) -> str:
+    """Rows whose keys another relation has."""
+    return (
+        f"select own.* from {rows} as own\nleft semi join {others} as others on {same('own', 'others', keys)}"
+    )
+
+
+def same(one: str, other: str, keys: Sequence[str]) -> str:
+    """A condition for equal keys, NULL being one."""
+    return " and ".join(f"{one}.{key} <=> {other}.{key}" for key in keys) or "true"
+
+
+class Lives:
+    """The lives of a stage's keys, as the rows of one part of its state tell them."""
+
+    def __init__(self, stage: str, part: str, keys: Sequence[str], ttl: int | None) -> None:
+        self.ttl = ttl
+        self._part, self._keys = part, list(keys)
+        self._step = f"{stage}_lives"
+        self._by = f"over (partition by {', '.join(keys)})" if keys else "over ()"
+
+    @property
+    def since(self) -> list[str]:
+        """The columns that say which life a row is of."""
+        return [] if self.ttl is None else [SINCE]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the part that tells lives."""
+        return [] if self.ttl is None else [SINCE, EXPIRES_AT]
+
+    def expiry(self, time: str) -> list[str]:
+        """Select items: when a key is forgotten whose last row is of `time`."""
+        if self.ttl is None:
+            return []
+        return [f"timestamp_micros(unix_micros({time}) + {self.ttl}) as {EXPIRES_AT}"]
+
+    def steps(self, keys_of_batch: str) -> list[Step]:
+        """The lives that the keys of a batch are in."""
+        if self.ttl is None:
+            return []
+        batch = f"select distinct * from (\n{keys_of_batch}\n)"
+        known = (
+            f"select {', '.join([*self._keys, SINCE])}, max({EXPIRES_AT}) as {EXPIRES_AT}\n"
+            f"from ({matching(self._part, self._keys, 'batch')})\n"
+            f"group by {', '.join([*self._keys, SINCE])}"
+        )
+        alive = f"known.{EXPIRES_AT} > clock.watermark_before or clock.watermark_before is null"
+        columns = [f"batch.{key}" for key in self._keys]
+        since = f"coalesce(max(case when {alive} then known.{SINCE} end), max(clock.{STEP})) as {SINCE}"
+        return [
+            Step(
+                self._step,
+                f"with batch as (\n{batch}\n),\nknown as (\n{known}\n)\n"
+                f"select {', '.join([*columns, since])}\n"
+                f"from batch cross join clock left join known on {same('batch', 'known', self._keys)}\n"
+                f"group by {', '.join(columns) or 'true'}",
+                persist=True,
+                initial=f"select batch.*, clock.step as {SINCE} from (\n{batch}\n) as batch cross join clock",
+            )
+        ]
+
+    def with_since(self, rows: str) -> str:
+        """Rows of the batch with the life their key is in."""
+        if self.ttl is None:
+            return rows
+        on = same("own", "lives", self._keys)
+        return f"select own.*, {SINCE} from (\n{rows}\n) as own join {self._step} as lives on {on}"
+
+    def latest(self, rows: str) -> str:
+        """Rows of the last life of their keys."""
+        if self.ttl is None:
+            return rows
+        return f"select * from (select *, max({SINCE}) {self._by} as __since from (\n{rows}\n)) where {SINCE} = __since"
+
+    def alive(self, rows: str) -> str:
+        """The same, of keys that aren't forgotten after the batch."""
+        if self.ttl is None:
+            return rows
+        return (
+            f"select * from (select *, max({EXPIRES_AT}) {self._by} as __until from (\n{self.latest(rows)}\n))\n"
+            f"cross join clock where clock.watermark_after is null or __until > clock.watermark_after"
+        )
+
+    def of_living(self, part: str) -> str:
+        """The rows of another part whose keys are alive, of that life."""
+        rows = f"select state.* from state where part = '{part}'"
+        if self.ttl is None:
+            return rows
+        living = f"(\n{self.alive(matching(self._part, self._keys, None))}\n)"
+        return of_keys(f"({rows})", [*self._keys, SINCE], living)

@@ -1,0 +1,105 @@
+"""A ranking over a whole stream, taken apart: what it is within, its order, and whether places only get better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from .. import ranks
+from ..aggregate_stage import RESERVED
+from ..dialect import canonical, sql
+from ..errors import QueryError
+from ..locality import Source, output_columns
+from ..names import Names
+from ..plan import GroupStage, Key, KeyedStage
+from ..windows import quote
+from .groups import identity_columns
+
+
+def the_only(select: exp.Select, windows: Sequence[exp.Window]) -> tuple[str, exp.Window, int]:
+    """The only ranking of a SELECT: its column, itself, and the last place that is asked for.
+
+    Raises:
+        QueryError: there is something else, or no end to it.
+    """
+    ranks.check(select)
+    found = ranks.ranks(select)
+    over = select.find_ancestor(exp.Select)
+    ended = ranks.bounds(over) if over is not None and isinstance(select.parent, exp.Subquery) else {}
+    if over is not None and isinstance(select.parent, exp.Subquery):
+        ranks.check(over)
+    others = [window for window in windows if window not in found.values()]
+    if others:
+        raise QueryError(
+            f"'{sql(others[0])}' looks at other rows of a whole stream; put a window function such as tumble() "
+            "around the stream, and PARTITION BY window_start, window_end."
+        )
+    if len(found) > 1:
+        raise QueryError(
+            f"{' and '.join(sql(rank) for rank in found.values())} rank one stream in two ways; put each into a "
+            "query of its own."
+        )
+    ((name, rank),) = found.items()
+    if name not in ended:
+        raise QueryError(
+            f"'{sql(rank)}' ranks all rows that ever come; say how many are asked for: WHERE {name} <= 10 in the "
+            "query around it."
+        )
+    item = next(item for item in select.expressions if item.alias_or_name.lower() == name)
+    return item.alias_or_name, rank, ended[name]
+
+
+def taken_apart(
+    select: exp.Select, name: str, rank: exp.Window, row: str
+) -> tuple[list[Key], str, exp.Select]:
+    """What a ranking is within, its order over the column of rows, and the SELECT of the rows."""
+    rows = select.copy()
+    rows.set("expressions", [item for item in rows.expressions if item.alias_or_name != name])
+    names, order = Names(RESERVED), []
+    keys = [Key(names.new(canonical(key)), sql(key)) for key in rank.args.get("partition_by") or ()]
+    for number, key in enumerate(rank.args.get("partition_by") or ()):
+        rows.append("expressions", exp.alias_(key.copy(), f"__by_{number}"))
+    for number, each in enumerate(rank.args["order"].expressions):
+        rows.append("expressions", exp.alias_(each.this.copy(), f"__order_{number}"))
+        copy = each.copy()
+        copy.set("this", exp.column(f"__order_{number}", table=row, quoted=True))
+        order.append(sql(copy))
+    for clause in ("order", "hint"):
+        rows.set(clause, None)
+    if isinstance(rank.this, exp.RowNumber):
+        order.append(quote(row))
+    return keys, ", ".join(order), rows
+
+
+def group_keys(
+    keys: Sequence[exp.Expr], sources: Sequence[Source], group: GroupStage | KeyedStage
+) -> tuple[str, ...] | None:
+    """The keys of a grouping that expressions are; None: one is none."""
+    found = []
+    for key in keys:
+        carried = output_columns(exp.Select(expressions=[key.copy()]), sources)
+        name = next(iter(carried.values()), "").removeprefix(f"{group.name}.")
+        if name not in identity_columns(group):
+            return None
+        found.append(name)
+    return tuple(found)
+
+
+def improves(ordered: exp.Expr, sources: Sequence[Source], group: GroupStage) -> bool:
+    """Whether a group only moves up in this order, or not at all, as its rows come in."""
+    if not isinstance(ordered.this, exp.Column):
+        return False
+    carried = output_columns(exp.Select(expressions=[ordered.this.copy()]), sources)
+    what = next(iter(carried.values()), "").partition(".")[2]
+    if what in identity_columns(group):
+        return True
+    metric = next((metric for metric in group.metrics if metric.name == what), None)
+    if metric is None:
+        return False
+    down = bool(ordered.args.get("desc"))
+    counts = metric.function in ("count", "count_if")
+    # A value in the place of NULL must not come later than NULL did.
+    grows = counts or (metric.function in ("max", "bool_or") and not ordered.args.get("nulls_first"))
+    shrinks = metric.function in ("min", "bool_and") and not ordered.args.get("nulls_first")
+    return (down and grows) or (not down and shrinks)

@@ -1,0 +1,316 @@
+"""SQL of a ranking over a whole stream, or over the groups of one: never all of history is ranked.
+
+append-only
+    A row that isn't among the first when it comes in never will be, and isn't kept.
+improving
+    Over groups that can only move up. The members of a ranking and the groups that changed are all
+    that can be among the first.
+general
+    The same, but a member that falls may make way for a group that was none. If not enough of the
+    candidates stand before where the last member stood, the ranking is made anew from the state of
+    all groups it is of; only that one.
+"""
+
+from __future__ import annotations
+
+from ..plan import TopStage
+from ..program import EXPIRES_AT, StatePart, Step
+from ..windows import quote
+from .carry import ROW_TIME
+from .groups import Groups
+from .keyed import Keyed
+from .lives import NO_STEP, STEP, TIME, Lives, matching, new_in_step, of_keys, same
+
+DUE = "due"
+
+
+class Tops:
+    """What both kinds of ranking share.
+
+    Args:
+        stage: the stage.
+    """
+
+    def __init__(self, stage: TopStage) -> None:
+        self.stage, self.name = stage, stage.name
+        self.part = f"{stage.name}_members"
+        self.touched = f"{stage.name}_touched"
+        self.row = quote(f"{stage.name}_row")
+        self.keys = [quote(key.name) for key in stage.keys]
+        self.made_keys = [f"q.`__by_{number}` as {key}" for number, key in enumerate(self.keys)]
+        within = f"partition by {', '.join(self.keys)} " if self.keys else ""
+        self.over = f"over ({within}order by {stage.top.order})"
+        self.place = f"{stage.top.function}() {self.over} as place"
+
+    def first(self, rows: str) -> str:
+        """Of some rows those that are in the ranking, with their place."""
+        return (
+            f"select * from (select *, {self.place} from (\n{rows}\n)) where place <= {self.stage.top.rows}"
+        )
+
+    def shown(self, rows: str) -> str:
+        """The query's columns of ranked rows."""
+        count = self.stage.top.order.count("`__order_")
+        own = [f"`__by_{number}`" for number in range(len(self.keys))]
+        own += [f"`__order_{number}`" for number in range(count)]
+        own += [f"`{ROW_TIME}`"] if ROW_TIME in self.stage.rows else []
+        rank = f"place as {quote(self.stage.rank)}"
+        return f"select * except ({', '.join(own)}) from (\nselect {self.row}.*, {rank} from (\n{rows}\n)\n)"
+
+
+class RowTops(Tops):
+    """The pieces of a `TopStage` over rows as they come.
+
+    Args:
+        stage: the stage.
+        ttl: microseconds after which a ranking without new members is forgotten; None: never.
+    """
+
+    def __init__(self, stage: TopStage, ttl: int | None) -> None:
+        super().__init__(stage)
+        self.rows = f"{stage.name}_rows"
+        self.lives = Lives(stage.name, self.part, self.keys, ttl)
+        self.timed = ttl is not None or stage.final
+
+    def rows_text(self) -> str:
+        """The stage's rows, with the step they come in."""
+        times = [f"q.`{ROW_TIME}` as event_time", f"q.`{ROW_TIME}` as {TIME}"] if self.timed else []
+        items = [f"clock.{STEP}", *times, *self.made_keys, f"struct(q.*) as {self.row}"]
+        return f"select {', '.join(items)}\nfrom (\n{self.stage.rows}\n) as q cross join clock"
+
+    def ingest(self) -> list[Step]:
+        """The lives of the rankings."""
+        return self.lives.steps(f"select {', '.join(self.keys) or 'true as anything'} from {self.rows}")
+
+    def parts(self) -> list[StatePart]:
+        """The rows that are, or were, in the ranking."""
+        columns = ", ".join(self._columns())
+        new = self.lives.with_since(f"select *{self._added()} from {self.rows}")
+        known = matching(self.part, self.keys, self.rows)
+        fresh = of_batch = f"select {columns}, true as fresh from (\n{new}\n)"
+        if self.stage.final:
+            # What is out stays: later rows of its key aren't taken.
+            out = f"{DUE} <= clock.watermark_before"
+            done = f"(select known.* from (\n{known}\n) as known left semi join clock on {out})"
+            on = same("new", "done", [*self.keys, *self.lives.since])
+            fresh = f"select new.* from (\n{fresh}\n) as new left anti join {done} as done on {on}"
+        both = f"{fresh}\nunion all\nselect {columns}, false as fresh from (\n{known}\n)"
+        append = f"select {columns} from (\n{self.first(self.lives.latest(both))}\n) where fresh"
+        initial = f"select {columns} from (\n{self.first(of_batch)}\n)"
+        kept = self.first(self.lives.alive(matching(self.part, self.keys, None)))
+        folded = ", ".join([NO_STEP, *(name for name in self._columns() if name != STEP)])
+        return [
+            StatePart(
+                self.part,
+                append,
+                f"select {folded} from (\n{kept}\n)",
+                initial,
+                forgets=self.lives.ttl,
+                closes=DUE if self.stage.final else None,
+            )
+        ]
+
+    def _columns(self) -> list[str]:
+        return [STEP, *self.lives.columns, *([DUE] if self.stage.final else []), *self.keys, self.row]
+
+    def _added(self) -> str:
+        added = self.lives.expiry(TIME)
+        if self.stage.final:
+            # From then on no row that isn't late can come before it.
+            added.append(f"timestamp_micros(unix_micros({TIME}) + 1) as {DUE}")
+        return "".join(f", {text}" for text in added)
+
+    def emit(self, whole: bool) -> list[Step]:
+        """The rankings that changed; all for `whole`."""
+        if whole:
+            rows = self.lives.alive(matching(self.part, self.keys, None))
+            return [Step(self.name, self.shown(self.first(rows)))]
+        touched = new_in_step(self.part, self.keys)
+        if self.stage.final:
+            before = f"clock.watermark_before is null or {DUE} > clock.watermark_before"
+            due = f"{DUE} <= clock.watermark_after and (state.{STEP} = clock.{STEP} or {before})"
+            listed = ", ".join(self.keys) or "true as anything"
+            touched = f"select distinct {listed} from state left semi join clock on {due}\nwhere part = '{self.part}'"
+        rows = self.first(self.lives.latest(matching(self.part, self.keys, self.touched)))
+        if self.stage.final:
+            rows = f"select ranked.* from (\n{rows}\n) as ranked left semi join clock on {due.replace('state.', 'ranked.')}"
+        return [Step(self.touched, touched, persist=True), Step(self.name, self.shown(rows))]
+
+
+class GroupTops(Tops):
+    """The pieces of a `TopStage` over the groups of another stage.
+
+    Args:
+        stage: the stage.
+        groups: those groups.
+    """
+
+    def __init__(self, stage: TopStage, groups: Groups | Keyed) -> None:
+        super().__init__(stage)
+        self.groups = groups
+        self.ids = [f"{self.row}.{quote(column)}" for column, _ in stage.identity]
+        self.new, self.known = f"{stage.name}_new", f"{stage.name}_known"
+        self.candidates, self.fallen = f"{stage.name}_candidates", f"{stage.name}_fallen"
+        self.lookup, self.changes = f"{stage.name}_lookup", f"{stage.name}_changes"
+        # A member goes when its group is forgotten. That is no later than this long after the group changed.
+        self.ttl = groups.lives.ttl if isinstance(groups, Groups) else None
+        self._until = [EXPIRES_AT] if self.ttl is not None else []
+
+    def ingest(self) -> list[Step]:
+        """From the groups that changed to the members that did."""
+        columns = ", ".join([*self.keys, self.row])
+        made = ", ".join([*self.made_keys, f"struct(q.*) as {self.row}"])
+        steps = [
+            Step(self.new, f"select {made}\nfrom (\n{self.stage.rows}\n) as q", persist=True),
+            Step(
+                self.known,
+                self._members(self._of_touched_rankings()),
+                persist=True,
+                initial=f"select {columns} from {self.new} where false",
+            ),
+            Step(
+                self.candidates,
+                f"select {columns}{self._fresh('false')} from {self.known} as known\n"
+                f"left anti join {self.groups.changed} as changed on {self._same_group('known')}\n"
+                f"union all\nselect {columns}{self._fresh('true')} from {self.new}",
+                persist=self.stage.strategy == "general",
+            ),
+        ]
+        fresh = self._fresh("fresh")
+        candidates = f"select {columns}{fresh} from {self.candidates}"
+        if self.stage.strategy == "general":
+            steps += self._lookup(made)
+            fallen = same("candidates", "fallen", self.keys)
+            candidates += f" as candidates\nleft anti join {self.fallen} as fallen on {fallen}"
+            candidates += f"\nunion all\nselect {columns}{self._fresh('true')} from {self.lookup}"
+        now = self.first(candidates)
+        is_same = f"{same('known', 'now', self.keys)} and {self._same_ids('known', 'now')}"
+        keys = [f"coalesce(now.{key}, known.{key}) as {key}" for key in self.keys]
+        row = f"coalesce(now.{self.row}, known.{self.row}) as {self.row}"
+        items = [f"clock.{STEP}", *keys, row, f"now.{self.row} is not null as member"]
+        differs = f"not (known.{self.row} <=> now.{self.row})"
+        if self.ttl is not None:
+            items.append(f"timestamp_micros(unix_micros(clock.watermark_after) + {self.ttl}) as {EXPIRES_AT}")
+            differs += " or now.fresh"
+        steps.append(
+            Step(
+                self.changes,
+                f"select {', '.join(items)}\n"
+                f"from {self.known} as known full join (\n{now}\n) as now on {is_same}\ncross join clock\n"
+                f"where {differs}",
+            )
+        )
+        return steps
+
+    def _fresh(self, value: str) -> str:
+        """Whether a candidate's group lives on by what came in."""
+        if self.ttl is None:
+            return ""
+        return f", {value}" if value == "fresh" else f", {value} as fresh"
+
+    def _lookup(self, made: str) -> list[Step]:
+        """The rankings that candidates don't fill, and all groups these are of."""
+        by = f"partition by {', '.join(self.keys)} " if self.keys else ""
+        columns = ", ".join([*self.keys, self.row])
+        order = self.stage.top.order
+        total = order if order.endswith(self.row) else f"{order}, {self.row}"
+        last = (
+            f"select {columns} from (\n"
+            f"  select *, row_number() over ({by}order by {total}) as place, count(*) over ({by}) as members\n"
+            f"  from {self.known}\n) where place = members and members >= {self.stage.top.rows}"
+        )
+        if self.stage.top.function == "dense_rank":
+            # Where two values become one, another moves up.
+            fallen = (
+                f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.known} as known\n"
+                f"left semi join {self.groups.changed} as changed on {self._same_group('known')}"
+            )
+        else:
+            fallen = (
+                f"select {', '.join(self.keys) or 'true as anything'} from (\n"
+                f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {order}) as ahead from (\n"
+                f"    select {columns}, false as is_last from {self.candidates}\n"
+                f"    union all\n    select {columns}, true as is_last from (\n{last}\n)\n  )\n"
+                f") where is_last and ahead < {self.stage.top.rows}"
+            )
+        rows = f"select {made}\nfrom (\n{self._of_all()}\n) as q"
+        found = of_keys(f"(\n{rows}\n)", self.keys, self.fallen)
+        return [
+            Step(self.fallen, fallen, persist=True),
+            Step(
+                self.lookup,
+                found,
+                initial=f"select {columns} from {self.new} where false",
+                unless_empty=self.fallen,
+            ),
+        ]
+
+    def _of_all(self) -> str:
+        """The stage's rows out of all groups that the fallen rankings are of."""
+        known = self.groups.known_and_new()
+        by = self._group_keys()
+        if by is not None and self.keys:
+            named = ", ".join(f"{key} as {group}" for key, group in zip(self.keys, by, strict=True))
+            text = self.groups.of(known, f"(select {named} from {self.fallen})", by)
+        else:
+            text = self.groups.of(known, self.fallen, [])
+        # The query below reads the groups under their stage's name, which are those that changed.
+        return f"with {self.groups.name} as (\n{text}\n)\n{self.stage.rows}"
+
+    def _group_keys(self) -> list[str] | None:
+        """The keys of the groups that rankings are within; None: something else."""
+        return None if self.stage.within is None else [self._group_key(name) for name in self.stage.within]
+
+    def _group_key(self, column: str) -> str:
+        """What the state calls a column that tells groups apart."""
+        place = [group for _, group in self.stage.identity].index(column)
+        return self.groups.keys[place]
+
+    def _of_touched_rankings(self) -> str:
+        """The state of the rankings that groups of the batch are, or were, in."""
+        state = matching(self.part, self.keys, None)
+        by = self._group_keys()
+        if by is None or not self.keys:
+            return state
+        named = ", ".join(f"{group} as {key}" for key, group in zip(self.keys, by, strict=True))
+        return of_keys(f"({state})", self.keys, f"(select {named} from {self.groups.changed})")
+
+    def _members(self, state: str, at: str = "watermark_before") -> str:
+        """Who is in the rankings, by the last that the state says of each, and not forgotten by then."""
+        keys = [*self.keys, *(f"{identity} as `__id_{n}`" for n, identity in enumerate(self.ids))]
+        by = [*self.keys, *(f"`__id_{number}`" for number in range(len(self.ids)))]
+        kept = ["member", self.row, *self._until]
+        last = f"max_by(struct({', '.join(kept)}), coalesce({STEP}, -1L)) as last"
+        shown = [f"last.{name} as {name}" for name in kept[1:]]
+        gone = f" left anti join clock on last.{EXPIRES_AT} <= clock.{at}" if self._until else ""
+        return (
+            f"select {', '.join([*self.keys, *shown])} from (\n"
+            f"  select {', '.join([*by, last])} from (\n"
+            f"    select {', '.join([*keys, STEP, *kept])} from (\n{state}\n)\n  )\n"
+            f"  group by {', '.join(by)}\n"
+            f"){gone} where last.member"
+        )
+
+    def _same_group(self, alias: str) -> str:
+        return " and ".join(
+            f"{alias}.{self.row}.{quote(column)} <=> changed.{self._group_key(group)}"
+            for column, group in self.stage.identity
+        )
+
+    def _same_ids(self, one: str, other: str) -> str:
+        return " and ".join(f"{one}.{identity} <=> {other}.{identity}" for identity in self.ids)
+
+    def parts(self) -> list[StatePart]:
+        """Members that came, changed or went."""
+        columns = ", ".join([STEP, *self.keys, self.row, "member", *self._until])
+        folded = ", ".join([NO_STEP, *self.keys, self.row, "true as member", *self._until])
+        fold = f"select {folded} from (\n{self._members(matching(self.part, self.keys, None), 'watermark_after')}\n)"
+        append = f"select {columns} from {self.changes}"
+        return [StatePart(self.part, append, fold, closes=None, forgets=self.ttl)]
+
+    def emit(self, whole: bool) -> list[Step]:
+        """The rankings that changed; all for `whole`."""
+        state = matching(self.part, self.keys, None if whole else self.touched)
+        rows = self.shown(self.first(self._members(state)))
+        touched = [] if whole else [Step(self.touched, new_in_step(self.part, self.keys), persist=True)]
+        return [*touched, Step(self.name, rows)]

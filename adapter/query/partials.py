@@ -1,0 +1,137 @@
+"""SQL that every stage of partial aggregates shares: partials made, merged and finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from .aggregate_stage import GROUPING_ID
+from .metric_columns import CENTER, MetricColumns
+from .plan import AggregateStage, DistinctSet, GroupStage
+from .windows import quote
+
+
+class Partials:
+    """The state columns of a GROUP BY, whatever its rows are grouped by besides its keys."""
+
+    def __init__(self, stage: AggregateStage | GroupStage) -> None:
+        self.stage = stage
+        self.metrics = [MetricColumns(metric) for metric in stage.metrics]
+        self.plain = [metric for metric in self.metrics if metric.metric.distinct_set is None]
+        self.kept_metrics = self.metrics
+        self.group_keys = [quote(key.name) for key in stage.keys]
+        self.keys = [*self.group_keys, GROUPING_ID] if stage.grouping_sets is not None else self.group_keys
+        self.rows = f"{stage.name}_rows"
+
+    def _group_by(self, fixed: Iterable[str]) -> str:
+        """GROUP BY of rows: a slice, values, and the user's keys, in Spark's order for grouping_id()."""
+        sets = self.stage.grouping_sets
+        if sets is None:
+            return "group by " + ", ".join([*fixed, *self.group_keys])
+        listed = ", ".join("(" + ", ".join(quote(name) for name in members) + ")" for members in sets)
+        return "group by " + ", ".join([*fixed, f"grouping sets ({listed})"])
+
+    def _selected_keys(self) -> list[str]:
+        if self.stage.grouping_sets is None:
+            return self.group_keys
+        # By position and not by grouping_id(): the order of keys in sets is the order of first mention.
+        bits = [
+            f"shiftleft(cast(grouping({key}) as bigint), {len(self.group_keys) - 1 - place})"
+            for place, key in enumerate(self.group_keys)
+        ]
+        return [*self.group_keys, f"{' + '.join(bits) or '0L'} as {GROUPING_ID}"]
+
+    def _in_order(self, made: Mapping[str, str]) -> list[str]:
+        """Select items for the state columns of a slice, NULL where nothing is made for one."""
+        return [f"{made.get(name, 'null')} as {quote(name)}" for name in self._kept_columns()]
+
+    def _distinct_metrics(self) -> list[MetricColumns]:
+        return [metric for metric in self.metrics if metric.metric.distinct_set is not None]
+
+    def _part(self, members: DistinctSet) -> str:
+        return f"{self.stage.name}_{members.name}"
+
+    def _new(self, members: DistinctSet) -> str:
+        return f"{self._part(members)}_new"
+
+    def _values(self, members: DistinctSet) -> list[str]:
+        return [quote(name) for name in members.columns]
+
+    def _flags(self, members: DistinctSet) -> list[str]:
+        """A column per FILTER: whether a sight passes it."""
+        return [quote(f"{members.name}_in_{n}") for n in range(len(members.filters))]
+
+    def _batch(self, members: DistinctSet) -> str:
+        return f"{self._part(members)}_batch"
+
+    def _seen(self, members: DistinctSet, within: Sequence[str]) -> str:
+        """The different values in the rows, within other columns, and which FILTERs they pass."""
+        flags = [
+            f"bool_or({quote(condition) if condition else 'true'}) as {flag}"
+            for flag, condition in zip(self._flags(members), members.filters, strict=True)
+        ]
+        fixed = [*within, *self._values(members)]
+        anyone = " or ".join(quote(c) for c in members.filters if c) if None not in members.filters else ""
+        return (
+            f"select {', '.join([*fixed, *self._selected_keys(), *flags])}\n"
+            f"from {self.rows}\nwhere {self._not_null(members)}{f' and ({anyone})' if anyone else ''}\n"
+            f"{self._group_by(fixed)}"
+        )
+
+    def _not_null(self, members: DistinctSet) -> str:
+        return " and ".join(f"{value} is not null" for value in self._values(members))
+
+    def _all_columns(self) -> list[str]:
+        return [name for metric in self.metrics for name in metric.columns()]
+
+    def _kept_columns(self) -> list[str]:
+        """Those of a slice in the state: distinct values that aren't counted before a window closes have
+        a part of their own."""
+        return [name for metric in self.kept_metrics for name in metric.columns()]
+
+    def _lifted(
+        self, relation: str, keys: Sequence[str], metrics: Sequence[MetricColumns], order: str = ""
+    ) -> str:
+        """`relation` with the columns that can be merged."""
+        if not any(metric.aggregate.lift for metric in metrics):
+            return relation
+        over = f"over (partition by {', '.join(keys)}{order})" if keys else f"over ({order.strip()})"
+        centers = [
+            f"first_value({quote(metric.column('mean'))}, true) {over} as {quote(metric.column(CENTER))}"
+            for metric in metrics
+            if metric.aggregate.needs_center
+        ]
+        lifts = [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.lift().items()]
+        return f"(select *, {', '.join(lifts)} from (select *, {', '.join(centers)} from {relation}))"
+
+    def _merged(
+        self,
+        relation: str,
+        keys: Sequence[str],
+        metrics: Sequence[MetricColumns] | None = None,
+        also: Mapping[str, str] | None = None,
+    ) -> str:
+        """State rows with equal keys made into one, in state columns; `also`: other columns, and how."""
+        if metrics is None:
+            metrics = self.kept_metrics
+        also = also or {}
+        lifted = self._lifted(relation, keys, metrics)
+        made = [f"{text} as {name}" for name, text in also.items()]
+        made += [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.merge().items()]
+        grouped = f"group by {', '.join(keys)}" if keys else ""
+        merged = f"select {', '.join([*keys, *made])}\nfrom {lifted}\n{grouped}"
+        if lifted is relation:
+            return merged
+        lowered = [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.lower().items()]
+        return f"select {', '.join([*keys, *also, *lowered])}\nfrom (\n{merged}\n)"
+
+    def _with_missing(self, relation: str, keys: Sequence[str], present: Sequence[MetricColumns]) -> str:
+        columns = [
+            quote(name) if metric in present else f"null as {quote(name)}"
+            for metric in self.metrics
+            for name in metric.columns()
+        ]
+        return f"select {', '.join([*keys, *columns])} from {relation}"
+
+    @staticmethod
+    def _unioned(branches: Sequence[str]) -> str:
+        return "\nunion all\n".join(branches)

@@ -1,0 +1,101 @@
+"""Whether a SELECT can be evaluated on the rows of one micro-batch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from . import marks
+from .dialect import sql, walk_same_query
+from .errors import QueryError
+from .locality import Source
+
+_AGGREGATE_NAMES = frozenset({"every", "some", "mean", "std"})
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a node is a call of an aggregate; sqlglot doesn't know all."""
+    unknown = isinstance(node, exp.Anonymous) and node.name.lower() in _AGGREGATE_NAMES
+    return unknown or isinstance(node, exp.AggFunc)
+
+
+def aggregates(select: exp.Select) -> exp.Expr | None:
+    """An aggregate in the select list that isn't a window function; None if there is none."""
+    for item in select.expressions:
+        for node in walk_same_query(item):
+            if is_aggregate(node) and not _is_over(node):
+                return node
+    return None
+
+
+def _is_over(node: exp.Expr) -> bool:
+    """Whether a call is the function of an OVER."""
+    over = node.parent
+    while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls) and over.this is node:
+        node, over = over, over.parent
+    return isinstance(over, exp.Window) and over.this is node
+
+
+def refuse_streams_in_expressions(select: exp.Select) -> None:
+    """Passes a SELECT that reads streams in FROM alone.
+
+    Raises:
+        QueryError: it reads one elsewhere.
+    """
+    for clause in ("expressions", "where", "having", "group", "qualify"):
+        value = select.args.get(clause)
+        for node in value if isinstance(value, list) else [value] if value else []:
+            for query in node.find_all(exp.Query):
+                if any(marks.is_stream(table) for table in query.find_all(exp.Table)):
+                    raise QueryError(
+                        f"'{sql(query)[:80]}' reads a stream inside an expression; write it as a join "
+                        "(LEFT SEMI, LEFT ANTI) in FROM."
+                    )
+
+
+def check_row_level(select: exp.Select, sources: Sequence[Source]) -> None:
+    """Passes a SELECT below a window function that works row by row. Takes its ORDER BY away.
+
+    Raises:
+        QueryError: it doesn't.
+    """
+    for clause in ("group", "distinct", "limit", "having"):
+        if value := select.args.get(clause):
+            raise QueryError(
+                f"'{sql(value).strip() or 'DISTINCT'}' over a whole stream, whose result changes, stands below a window "
+                "function; put the window function around the stream and group by window_start, window_end."
+            )
+    for item in select.expressions:
+        for node in walk_same_query(item):
+            if isinstance(node, exp.Window) or is_aggregate(node):
+                raise QueryError(
+                    f"'{sql(node)}' over a whole stream, whose result changes, stands below a window function; put the "
+                    "window function around the stream and group or partition by window_start, window_end."
+                )
+    check_joins(sources)
+    if order := select.args.get("order"):
+        order.pop()
+
+
+def check_joins(sources: Sequence[Source]) -> None:
+    """Passes joins that keep no row of a table that is not a stream for its own sake.
+
+    Raises:
+        QueryError: one does.
+    """
+    streaming = False
+    for source in sources:
+        side = (source.join.side or "").upper() if source.join is not None else ""
+        kind = (source.join.kind or "").upper() if source.join is not None else ""
+        if source.join is not None:
+            keeps_left = side in ("LEFT", "FULL") or kind in ("SEMI", "ANTI")
+            keeps_right = side in ("RIGHT", "FULL")
+            if (keeps_right and source.kind == "static") or (
+                keeps_left and not streaming and source.kind != "static"
+            ):
+                raise QueryError(
+                    f"The {side} JOIN with '{source.alias}' keeps every row of a table that is not a stream, so each "
+                    "micro-batch would put them out again; put the stream on the left of a LEFT JOIN."
+                )
+        streaming = streaming or source.kind != "static"

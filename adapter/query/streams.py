@@ -1,0 +1,179 @@
+"""The streams of a query: each gets a view's name, and what is known of its columns and times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from . import marks
+from .dialect import from_clause
+from .plan import Stream
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the project says of a relation."""
+
+    event_time: str | None = None
+    """The column of its event time, by dbt's config of that name."""
+    key: tuple[str, ...] = ()
+    """A row replaces the one before it that has the same values here; none: rows only ever come."""
+    changes: bool = False
+    """Whether it is read through its change feed."""
+
+    @property
+    def replaces(self) -> bool:
+        """Whether its rows take the place of others."""
+        return self.changes or bool(self.key)
+
+
+class Streams:
+    """Gives each stream of a tree a view, and its tables that name. Changes the tree."""
+
+    def __init__(self, tree: exp.Query, known: Mapping[str, Known] | None = None) -> None:
+        self._identifiers = {node.this.lower() for node in tree.find_all(exp.Identifier)}
+        self._stars = _free_stars(tree)
+        self._times: dict[str, set[str | None]] = {}
+        self._known = {relation.lower(): found for relation, found in (known or {}).items()}
+        self.streams: dict[str, Stream] = {}
+        """By relation, in lower case."""
+        self.static: dict[str, None] = {}
+        """The other relations."""
+        for select in tree.find_all(exp.Select):
+            window = marks.window_of(select)
+            if window:
+                below = marks.input_of(select)
+                over_windows = next(marks.windows_under(below), None) is not None
+                for table in below.find_all(exp.Table) if not over_windows else ():
+                    if marks.is_stream(table):
+                        column = column_of_stream(below, window.time_col)
+                        self.takes_time(marks.relation_name(table), column)
+        for table in list(tree.find_all(exp.Table)):
+            relation = marks.relation_name(table)
+            if not marks.is_stream(table):
+                self.static.setdefault(relation)
+                continue
+            self._name(table, relation)
+
+    def _name(self, table: exp.Table, relation: str) -> None:
+        stream = self.streams.get(relation.lower())
+        if stream is None:
+            view = "stream_" + "".join(char if char.isalnum() else "_" for char in table.name.lower())
+            while any(view == other.view for other in self.streams.values()):
+                view += "_2"
+            stream = self.streams[relation.lower()] = Stream(relation, view, None, None)
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=table.this.quoted)))
+        table.set("this", exp.to_identifier(stream.view))
+        table.set("db", None)
+        table.set("catalog", None)
+
+    def known(self, view: str) -> Known:
+        """What the project says of the stream with a view."""
+        relation = next((stream.relation for stream in self.streams.values() if stream.view == view), "")
+        return self._known.get(relation.lower(), Known())
+
+    def takes_time(self, relation: str, column: str | None) -> None:
+        """Notes that a column of a stream (None: something computed) is taken for its event time."""
+        self._times.setdefault(relation.lower(), set()).add(column)
+
+    def read(self, whole_rows: bool) -> tuple[Stream, ...]:
+        """The streams with the columns that are read of them; `whole_rows`: a plain star means all."""
+        columns: tuple[str, ...] | None = None
+        if self._stars != "all" and not (self._stars == "plain" and whole_rows):
+            columns = tuple(sorted(self._identifiers))
+        return tuple(
+            replace(
+                stream,
+                columns=self._with_own(stream, columns),
+                event_time=self._event_time(stream),
+                feed=self.known(stream.view).changes,
+            )
+            for stream in self.streams.values()
+        )
+
+    def _with_own(self, stream: Stream, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """What a query may not name and yet is needed."""
+        if columns is None:
+            return None
+        known = self.known(stream.view)
+        own = {name.lower() for name in (known.event_time, *known.key) if name}
+        if known.changes:
+            own |= {CHANGE_TYPE, BATCH_ID}
+        return tuple(sorted({*columns, *own}))
+
+    def _event_time(self, stream: Stream) -> str | None:
+        columns = self._times.get(stream.relation.lower())
+        if columns is None:
+            return self.known(stream.view).event_time
+        return next(iter(columns)) if len(columns) == 1 else None
+
+
+CHANGE_TYPE, BATCH_ID = "_change_type", "_batch_id"
+"""The columns of a change feed that its table doesn't have."""
+
+
+def _free_stars(tree: exp.Query) -> str:
+    """How the query's own stars spread columns: "none", "plain" (only in select lists), or "all"."""
+    found = "none"
+    for star in tree.find_all(exp.Star):
+        holder = star.parent if isinstance(star.parent, exp.Column) else star
+        parent = holder.parent
+        if isinstance(parent, exp.Count):
+            continue
+        select = parent if isinstance(parent, exp.Select) else None
+        if select is not None and (marks.window_of(select) or marks.marked_as_stream(select)):
+            continue
+        if (select is not None and _is_input_of_window(select)) or _is_printed(holder):
+            continue
+        if select is None or select.args.get("distinct") or isinstance(select.parent, exp.SetOperation):
+            return "all"
+        found = "plain"
+    return found
+
+
+def _is_printed(node: exp.Expr) -> bool:
+    """Whether a node is of the text that a window macro prints around its relation."""
+    select = node.find_ancestor(exp.Select)
+    while select is not None and not _is_input_of_window(select):
+        if marks.window_of(select):
+            return True
+        select = select.find_ancestor(exp.Select)
+    return False
+
+
+def _is_input_of_window(select: exp.Select) -> bool:
+    over = select.find_ancestor(exp.Select)
+    return over is not None and marks.window_of(over) is not None and marks.input_of(over) is select
+
+
+def column_of_stream(below: exp.Expr, column: str) -> str | None:
+    """The column of the stream that a time column is, through SELECTs that only pass it on."""
+    node: exp.Expr = below
+    while True:
+        while isinstance(node, exp.Subquery):
+            node = node.this
+        if isinstance(node, exp.Table):
+            return column if marks.is_stream(node) else None
+        if not isinstance(node, exp.Select) or marks.result_of(node):
+            return None
+        named = [item for item in node.expressions if item.output_name.lower() == column.lower()]
+        if named:
+            source_column = named[0].unalias()
+            if not isinstance(source_column, exp.Column):
+                return None
+            column = source_column.name
+        elif not any(item.is_star for item in node.expressions):
+            return None
+        sources = [from_clause(node).this] if from_clause(node) else []  # type: ignore[union-attr]
+        sources += [join.this for join in node.args.get("joins") or ()]
+        streams = [source for source in sources if any(marks.is_stream(t) for t in _tables(source))]
+        if len(streams) != 1:
+            return None
+        node = streams[0]
+
+
+def _tables(node: exp.Expr) -> list[exp.Table]:
+    return list(node.find_all(exp.Table))

@@ -1,0 +1,101 @@
+"""Models that read models whose rows change: through the change feed, which is switched on by that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.tests.util import run_dbt
+
+from tests.functional.models.conftest import sources, write_events
+
+AMOUNTS = """{{ config(materialized='streaming_table', constant_domains=['page']) }}
+select page, count(*) as n, sum(amount) as total, max(ts) as latest
+from {{ stream(source('raw', 'events')) }} where page is not null group by page"""
+
+OVER = {
+    "all_pages": "select count(*) as pages, sum(total) as total, max(total) as most, min(n) as least, "
+    "avg(total) as mean, count(distinct n) as different from {rows}",
+    "best_page": "select page, total, place from (select *, row_number() over (order by total desc, page) as place "
+    "from {rows}) where place <= 2",
+    "worst_page": "select page, total from {rows} order by total, page limit 1",
+    "twice": "select page, 2 * total as twice from {rows} where n % 2 = 0",
+    "by_count": "select n, count(*) as pages, max(total) as most from {rows} group by n",
+}
+
+
+def streaming(text: str) -> str:
+    return "{{ config(materialized='streaming_table') }}\n" + text.format(rows="{{ stream(ref('amounts')) }}")
+
+
+class TestFeeds:
+    """Each reader has the rows that its text gives over the table itself."""
+
+    @pytest.fixture(scope="class")
+    def models(self, events: Path) -> dict[str, str]:
+        readers = {f"{name}.sql": streaming(text) for name, text in OVER.items()}
+        return {"sources.yml": sources(events), "amounts.sql": AMOUNTS, **readers}
+
+    def agree(self, project: Any) -> None:
+        for name, text in OVER.items():
+            of_table = text.format(rows=f"{project.test_schema}.amounts")
+            expected = project.run_sql(of_table, fetch="all")
+            found = project.run_sql(f"select * from {project.test_schema}.{name}", fetch="all")
+            assert sorted(map(tuple, found), key=repr) == sorted(map(tuple, expected), key=repr), name
+
+    def test_readers_follow_what_changes(self, project: Any, spark: Any, events: Path) -> None:
+        run_dbt(["run"])
+        assert spark.catalog.tableExists(f"{project.test_schema}.amounts__changes")
+        self.agree(project)
+        write_events(
+            spark,
+            events,
+            "d",
+            "('2024-03-04 02:00:00', 'p2', 'd1', 50), ('2024-03-04 02:00:00', 'p3', 'd1', 1)",
+        )
+        write_events(spark, events, "e", "('2024-03-04 02:01:00', 'p1', 'd1', -60)")
+        run_dbt(["run"])
+        self.agree(project)
+        counts = project.run_sql(f"select count(*) from {project.test_schema}.amounts__changes", fetch="one")
+        run_dbt(["run"])  # nothing new
+        self.agree(project)
+        assert (
+            project.run_sql(f"select count(*) from {project.test_schema}.amounts__changes", fetch="one")
+            == counts
+        )
+
+
+class TestUpserts:
+    """A source with a key is read as upserts: a row takes the place of the one before it."""
+
+    @pytest.fixture(scope="class")
+    def models(self, events: Path) -> dict[str, str]:
+        keyed = sources(events).replace(
+            "format: parquet", "format: parquet\n              unique_key: device"
+        )
+        config = "{{ config(materialized='streaming_table', constant_domains=['device', 'page']) }}\n"
+        rows = "{{ stream(source('raw', 'events')) }}"
+        return {
+            "sources.yml": keyed,
+            "devices.sql": f"{config}select device, page, amount, ts from {rows}",
+            "pages.sql": f"{config}select page, count(*) as n, sum(amount) as s, max(amount) as m from {rows} group by page",
+            "best.sql": f"{config}select device, amount from {rows} order by amount desc, device limit 2",
+        }
+
+    def test_the_latest_row_of_each_device(self, project: Any) -> None:
+        run_dbt(["run"])
+
+        def rows(table: str, columns: str) -> list[tuple[Any, ...]]:
+            found = project.run_sql(f"select {columns} from {project.test_schema}.{table}", fetch="all")
+            return sorted(map(tuple, found))
+
+        # d1 came again at 01:05 with 4.
+        assert rows("devices", "device, page, amount") == [
+            ("d1", "p1", 4),
+            ("d2", "p1", 3),
+            ("d3", "p1", 5),
+            ("d9", "p1", 9),
+        ]
+        assert rows("pages", "page, n, s, m") == [("p1", 4, 21, 9)]
+        assert rows("best", "device, amount") == [("d3", 5), ("d9", 9)]

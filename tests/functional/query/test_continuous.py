@@ -1,0 +1,167 @@
+"""Queries over whole streams: the stream's table has batch's rows after each piece, and its changes make it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.plan import Plan
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream.model import StreamModel
+from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from tests.functional.query.test_queries import folder, model_of, rows
+
+__all__ = ["folder"]  # a fixture
+
+B = "(select /*+ STREAM */ * from bids)"
+A = "(select /*+ STREAM */ * from asks)"
+DAY = 86_400_000_000
+KNOWN = {"bids": Known("ts"), "asks": Known("ts")}
+
+GROUPS = f"select item, bidder, count(*) as n, sum(price) as total, min(price) as least from {B} group by item, bidder"
+
+
+def first(
+    order: str, where: str = "rn <= 2", rank: str = "row_number", of: str = GROUPS, by: str = "item"
+) -> str:
+    ranked = f"select *, {rank}() over (partition by {by} order by {order}) as rn from ({of}) as g"
+    return f"select * from ({ranked}) where {where}"
+
+
+QUERIES = {
+    "groups": f"""select item, count(*) as n, count(price) as p, sum(price) as s, avg(price) as a, min(ts) as since,
+        max_by(bidder, price) as best, round(stddev(price), 6) as d from {B} group by item""",
+    "distinct values": f"""select item, count(distinct bidder) as b, count(distinct bidder, price) as bp,
+        count(distinct bidder) filter (where price > 40) as high, sum(distinct price) as s from {B} group by item""",
+    "no key": f"select count(*) as n, count(distinct item) as items from {B}",
+    "having": f"select item, bidder, count(*) as n from {B} group by item, bidder having count(*) between 12 and 18",
+    "a key that is computed": f"select date_trunc('hour', ts) as h, price > 50 as up, count(*) as n from {B} group by 1, 2",
+    "grouping sets": f"""select item, bidder, grouping_id() as g, count(distinct price) as n
+        from {B} group by rollup (item, bidder)""",
+    "select distinct": f"select distinct item, bidder from {B} where price > 20",
+    "union of streams": f"""select item, count(*) as n, max(price) as most
+        from (select item, price from {B} union all select item, price from {A}) group by item""",
+    "groups with a table": f"""select t.name, count(*) as n from {B} as b join values ('a', 'x'), ('b', 'y') as t(item, name)
+        on b.item = t.item group by t.name""",
+    "topn that improves": first("n desc, item, bidder"),
+    "topn that may fall": first("total desc, bidder"),
+    "topn of the least": first("total, n desc", "rn <= 3"),
+    "rank": first("n desc", rank="rank"),
+    "dense rank": first("total % 7", rank="dense_rank"),
+    "the second": first("total desc", "rn = 2"),
+    "a range": first("n desc, total", "rn between 2 and 3"),
+    "topn of a filter": first("total desc", of=f"select * from ({GROUPS}) where n % 3 <> 0"),
+    "topn by a value": f"""select bidder, n, rn from (
+        select *, row_number() over (partition by n % 2 order by total desc, item) as rn from ({GROUPS}) as g)
+        where rn <= 2""",
+    "topn without its rank": f"select item, bidder, total from ({first('total desc')})",
+    "limit": f"{GROUPS} order by total desc, item limit 4",
+    "limit with offset": f"select bidder, count(*) as n from {B} group by bidder order by 2 desc, 1 limit 2 offset 1",
+    "limit of rows": f"select ts, item, price from {B} order by price desc nulls last, ts limit 5",
+    "topn of rows": first("price desc nulls last, ts", of=f"select ts, item, price from {B}"),
+    "rank of rows": first("price % 20 desc nulls last", rank="rank", of=f"select ts, item, price from {B}"),
+    "first row": first("ts", "rn = 1", of=B, by="bidder"),
+    "last row": first("ts desc, price", "rn = 1", of=B, by="bidder"),
+    "groups of groups": f"select item, avg(least) as a, count(*) as n from ({GROUPS}) group by item",
+    "a join of groups": f"""select x.item, x.n, y.n as m from (select item, count(*) as n from {B} group by item) as x
+        left join (select item, count(distinct price) as n from {A} group by item) as y on x.item = y.item""",
+    "topn of topn": first(
+        "total desc", "rn <= 3", of=f"select item, bidder, total from ({first('total desc')})", by="bidder"
+    ),
+    "percentiles": f"select item, percentile(price, 0.5) as p from {B} group by item",
+    "a join in time": f"""select b.ts, b.item, b.price, a.price as ask from {B} as b join {A} as a
+        on b.item = a.item and a.ts between b.ts - interval 2 minutes and b.ts + interval '5' minute""",
+    "a left join in time": f"""select b.ts, b.bidder, b.price, a.price as ask from {B} as b left join {A} as a
+        on b.item = a.item and b.price > a.price and a.ts >= b.ts and a.ts < b.ts + interval 3 minutes""",
+    "a join": f"select b.ts, b.bidder, a.ts as at from {B} as b join {A} as a on b.price = a.price where b.item = 'a'",
+    "groups of a join": f"""select b.bidder, count(*) as n, max(a.price) as most from {B} as b, {A} as a
+        where b.price = a.price group by b.bidder""",
+    "topn of a join": f"""select * from (select b.item, b.ts, a.price, row_number() over (
+        partition by b.item order by a.price desc, b.ts, a.ts) as rn from {B} as b join {A} as a on b.price = a.price)
+        where rn <= 3""",
+}
+AT_EVERY_VERSION = {"groups", "topn that may fall", "last row", "limit of rows"}
+TTL = {
+    "percentiles",
+    "a join",
+    "groups of a join",
+    "topn of a join",
+    "last row",
+    "distinct values",
+    "topn that may fall",
+}
+
+
+def planned(name: str) -> Plan:
+    return planner.plan(QUERIES[name], KNOWN, DAY if name in TTL else None)
+
+
+# All take minutes; those that differ little from others run with EVERY_QUERY=1.
+_LIKE_OTHERS = {
+    "no key",
+    "having",
+    "select distinct",
+    "groups with a table",
+    "topn of the least",
+    "rank",
+    "a range",
+    "topn without its rank",
+    "limit with offset",
+    "topn of rows",
+    "rank of rows",
+    "first row",
+    "topn of topn",
+    "a join of groups",
+    "topn of a join",
+    "a join",
+}
+
+
+@pytest.mark.parametrize(
+    "name", QUERIES if os.environ.get("EVERY_QUERY") else sorted(QUERIES.keys() - _LIKE_OTHERS)
+)
+def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, folder: Path, name: str) -> None:
+    plan = planned(name)
+    batch = spark.sql(generate.batch(plan))
+    expected = rows(batch)
+    assert expected
+    program = generate.program(plan, ttl=DAY if name in TTL else None)
+    # A micro-batch takes a second or two, so most queries make do with two.
+    files = 1 if name in AT_EVERY_VERSION else 2
+    changes = program.upsert is not None
+    model = model_of(spark, storage_root, folder, program, batch, changelog=changes, files=files)
+    result = run_stream(spark, model, program)
+    assert (result.batches, result.late_rows) == (4 // files, 0)
+    flush(spark, model, program)
+    assert rows(spark.table(model.target)) == expected
+    if program.upsert is not None:
+        assert replayed(spark, model) == expected
+    if name in AT_EVERY_VERSION:
+        versions = spark.sql(f"select snapshot_id, summary from {model.target}.snapshots").collect()
+        assert len(versions) >= 4
+        for version in versions:
+            then = spark.sql(f"select * from {model.target} version as of {version['snapshot_id']}")
+            assert replayed(spark, model, int(version["summary"]["stream.batch-id"])) == rows(then)
+
+
+def replayed(spark: Any, model: StreamModel, until: int = 1_000) -> list[tuple[Any, ...]]:
+    """What the change feed makes of nothing: a multiset of rows, none of which is ever less than not there."""
+    found: dict[tuple[Any, ...], int] = {}
+    for change in spark.table(model.changes).where(f"_batch_id <= {until}").orderBy("_batch_id").collect():
+        row, kind = tuple(change)[:-2], change["_change_type"]
+        found[row] = found.get(row, 0) + (1 if kind in ("insert", "update_after") else -1)
+    assert set(found.values()) <= {0, 1}
+    return sorted((row for row, times in found.items() if times), key=repr)
+
+
+def test_what_is_computed_anew() -> None:
+    assert {name for name in QUERIES if planned(name).whole} == {
+        "groups of groups",
+        "a join of groups",
+        "topn of topn",
+        "percentiles",
+    }

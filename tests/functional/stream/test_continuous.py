@@ -1,0 +1,238 @@
+"""State of queries without windows: what is kept, forgotten, and put out once."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream import state as state_module
+from dbt.adapters.spark_streaming.stream.changes import Changes
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.state import StateTable
+from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
+from tests.functional.stream.harness import Stream, sorted_rows
+
+E = "(select /*+ STREAM */ * from events)"
+SECOND = 1_000_000
+GROUPS = f"select k, count(*) as n, count(distinct x) as d from {E} group by k"
+OF_GROUPS = "k string, n bigint, d bigint"
+
+
+def stream(spark: Any, root: Path, text: str, columns: str, ttl: int | None = None, **options: Any) -> Stream:
+    plan = planner.plan(text, {"events": Known("ts")}, ttl)
+    return Stream(spark, root, generate.program(plan, ttl=ttl), columns, **options)
+
+
+def state(s: Stream, part: str) -> list[tuple[Any, ...]]:
+    return sorted_rows(s.spark.table(s.model.state).where(f"part = '{part}'").drop("part").collect())
+
+
+def test_only_rows_that_changed_are_written(spark: Any, storage_root: Path) -> None:
+    s = stream(spark, storage_root, GROUPS, OF_GROUPS)
+    s.add((0, "a", 1), (1, "b", 1), (2, "c", 1))
+    assert s.run().rows_out == 3
+    s.add((3, "b", 1))
+    assert s.run().rows_out == 1
+    assert s.rows() == [("a", 1, 1), ("b", 2, 1), ("c", 1, 1)]
+    s.add((4, None, 1))
+    assert s.run().rows_out == 1
+
+
+def test_an_idle_key_is_forgotten_and_begins_anew(spark: Any, storage_root: Path) -> None:
+    s = stream(spark, storage_root, GROUPS, OF_GROUPS, ttl=10 * SECOND)
+    s.add((0, "a", 1), (1_000, "b", 1))
+    s.run()
+    s.add((9_000, "b", 2))
+    s.run()
+    # a is idle since 0 and the watermark at 12: its next row is its first.
+    s.add((12_000, "c", 1))
+    s.run()
+    assert {row["k"] for row in spark.table(s.model.state).where("part = 'stage_1_groups'").collect()} == {
+        "b",
+        "c",
+    }
+    s.add((12_500, "a", 1), (12_600, "b", 1))
+    s.run()
+    assert s.rows() == [("a", 1, 1), ("b", 3, 2), ("c", 1, 1)]
+
+
+def test_forgotten_without_folding(spark: Any, storage_root: Path) -> None:
+    """The state may still have the rows of a forgotten key: they count no more."""
+    s = stream(spark, storage_root, GROUPS, OF_GROUPS, ttl=10 * SECOND)
+    s.add((0, "a", 1), (9_000, "b", 1))
+    s.run()
+    s.add((11_000, "b", 1))
+    s.run()  # forgets a; the watermark hasn't come far enough for the state to be folded
+    assert len(state(s, "stage_1_groups")) == 5
+    s.add((11_500, "a", 1))
+    s.run()
+    assert s.rows() == [("a", 1, 1), ("b", 2, 1)]
+
+
+def test_the_first_row_of_a_key_comes_out_once_none_can_be_before_it(spark: Any, storage_root: Path) -> None:
+    text = f"select k, v from (select *, row_number() over (partition by k order by ts) as rn from {E}) where rn = 1"
+    s = stream(spark, storage_root, text, "k string, v bigint", delay=5 * SECOND)
+    assert s.program.upsert is None
+    s.add((10_000, "a", 1), (11_000, "b", 2))
+    s.run()
+    assert s.rows() == []
+    s.add((8_000, "a", 3), (20_000, "c", 4))
+    s.run()
+    assert s.rows() == [("a", 3), ("b", 2)]
+    s.add((7_000, "a", 5), (12_000, "a", 6))  # too late, and not the first
+    s.run()
+    assert s.rows() == [("a", 3), ("b", 2)]
+    s.flush()
+    assert s.rows() == [("a", 3), ("b", 2), ("c", 4)]
+
+
+def test_a_ranking_of_rows_keeps_its_members_alone(spark: Any, storage_root: Path) -> None:
+    text = f"select * from (select k, v, row_number() over (partition by k order by v desc) as rn from {E}) where rn <= 2"
+    s = stream(spark, storage_root, text, "k string, v bigint, rn int")
+    s.add(*((n, "a", n) for n in range(100)))
+    s.run()
+    assert len(state(s, "stage_1_members")) == 2
+    s.add(*((n, "a", n % 50) for n in range(100)))
+    result = s.run()
+    assert (result.rows_out, len(state(s, "stage_1_members"))) == (0, 2)
+    assert s.rows() == [("a", 98, 2), ("a", 99, 1)]
+
+
+def test_a_member_that_falls_makes_way_for_one_that_was_none(spark: Any, storage_root: Path) -> None:
+    text = f"""select k, s, rn from (select *, row_number() over (order by s desc) as rn from (
+        select k, sum(v) as s from {E} group by k)) where rn <= 2"""
+    s = stream(spark, storage_root, text, "k string, s bigint, rn int")
+    s.add((0, "a", 10), (0, "b", 9), (0, "c", 8), (0, "d", 7))
+    s.run()
+    assert s.rows() == [("a", 10, 1), ("b", 9, 2)]
+    s.add((1, "a", -5))
+    s.run()
+    assert s.rows() == [("b", 9, 1), ("c", 8, 2)]
+    s.add((2, "d", 1), (2, "c", -9))
+    s.run()
+    assert s.rows() == [("b", 9, 1), ("d", 8, 2)]
+
+
+def test_members_are_forgotten_with_their_groups(spark: Any, storage_root: Path) -> None:
+    """A ranking of each day, say, is kept no longer than its groups."""
+    text = f"""select x, k, s, rn from (select *, row_number() over (partition by x order by s desc) as rn from (
+        select x, k, sum(v) as s from {E} group by x, k)) where rn <= 2"""
+    s = stream(spark, storage_root, text, "x bigint, k string, s bigint, rn int", ttl=10 * SECOND)
+    s.add((0, "a", 5, 1), (0, "b", 6, 1), (0, "c", 7, 1))
+    s.run()
+    s.add((30_000, "a", 1, 2))
+    s.run()
+    s.add((31_000, "a", 1, 2))
+    s.run()
+    members = spark.table(s.model.state).where("part = 'stage_2_members'").collect()
+    assert {row["x"] for row in members} == {2}
+    # What was put out stays, until something new comes to its ranking.
+    assert s.rows() == [(1, "b", 6, 2), (1, "c", 7, 1), (2, "a", 2, 1)]
+    s.add((31_000, "d", 1, 1))
+    s.run()
+    assert s.rows() == [(1, "d", 1, 1), (2, "a", 2, 1)]
+
+
+def test_rows_leave_as_time_goes_by(spark: Any, storage_root: Path) -> None:
+    text = f"select k, count(*) as n from {E} where ts > current_timestamp() - interval 10 seconds group by k"
+    s = stream(spark, storage_root, text, "k string, n bigint")
+    s.add((0, "a", 1), (5_000, "a", 1), (5_000, "b", 1))
+    s.run()
+    assert s.rows() == [("a", 2), ("b", 1)]
+    s.add((10_000, "b", 1))
+    s.run()
+    assert s.rows() == [("a", 1), ("b", 2)]
+    s.add((20_000, "c", 1))
+    s.run()
+    assert s.rows() == [("c", 1)]
+
+
+OVER_GROUPS = f"""select k, s, rn from (select *, row_number() over (order by s desc, k) as rn from (
+    select k, sum(v) as s from {E} group by k)) where rn <= 3"""
+LAST = f"select k, v, x from (select *, row_number() over (partition by k order by ts desc) as rn from {E}) where rn = 1"
+ACTS = [
+    (StateTable, "append", False),
+    (StateTable, "append", True),
+    (Changes, "append", True),
+    (UpsertSink, "_write", True),
+    (StateTable, "fold", True),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (GROUPS, OF_GROUPS),
+        (OVER_GROUPS, "k string, s bigint, rn int"),
+        (LAST, "k string, v bigint, x bigint"),
+        (f"select count(*) as n, max(d) as d from ({GROUPS})", "n bigint, d bigint"),
+    ],
+    ids=["groups", "topn", "last", "anew"],
+)
+def test_power_cuts(
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, text: str, columns: str
+) -> None:
+    """Cut short at every act in turn, and folded often: nothing is lost or there twice."""
+    monkeypatch.setattr(state_module, "_COMMITS", 2)
+    monkeypatch.setattr(state_module, "_ROWS", 4)
+    s = stream(spark, storage_root, text, columns, changelog=True)
+    numbers = itertools.cycle([3, -7, 5, -2, 8, -1, 4, -9, 6])
+    cuts = 0
+    for number, (owner, name, done) in enumerate(ACTS):
+        s.add(*((number * 10 + n, "abcde"[(number + n) % 5], next(numbers)) for n in range(4)))
+        act = getattr(owner, name)
+
+        def crash(self: Any, *arguments: Any, act: Any = act, done: bool = done, **named: Any) -> None:
+            if done:
+                act(self, *arguments, **named)
+            raise RuntimeError("power cut")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, crash)
+            try:
+                s.run()
+            except StreamError as problem:
+                assert "power cut" in str(problem)
+                cuts += 1
+    s.run()
+    assert cuts >= 4
+    spark.table(s.events).createOrReplaceTempView("events")
+    expected = sorted_rows(spark.sql(generate.batch(planner.plan(text, {"events": Known("ts")}))).collect())
+    assert s.rows() == expected
+    found: Counter[tuple[Any, ...]] = Counter()
+    for *row, kind, _ in s.spark.table(s.model.changes).collect():
+        found[tuple(row)] += 1 if kind in ("insert", "update_after") else -1
+    assert sorted(found.elements(), key=repr) == expected
+
+
+def test_a_feed_that_begins_later_has_what_was_there(spark: Any, storage_root: Path) -> None:
+    s = stream(spark, storage_root, GROUPS, OF_GROUPS)
+    s.add((0, "a", 1), (1, "b", 1))
+    s.run()
+    s.model = replace(s.model, changelog=True)
+    s.run()  # nothing new
+    s.add((2, "b", 1))
+    s.run()
+    changes = sorted_rows(spark.table(s.model.changes).drop("d").collect())
+    assert changes == [
+        ("a", 1, "insert", 0),
+        ("b", 1, "insert", 0),
+        ("b", 1, "update_before", 1),
+        ("b", 2, "update_after", 1),
+    ]
+
+
+def test_two_rows_of_one_key_are_a_sentence(spark: Any, storage_root: Path) -> None:
+    text = f"select g.k, n, t.name from ({GROUPS}) as g join values ('a', 'x'), ('a', 'y') as t(k, name) on g.k = t.k"
+    s = stream(spark, storage_root, text, "k string, n bigint, name string")
+    assert s.program.upsert is not None
+    s.add((0, "a", 1))
+    with pytest.raises(StreamError, match="two rows of its result have the same key"):
+        s.run()

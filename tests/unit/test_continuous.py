@@ -1,0 +1,230 @@
+"""Plans of queries without windows: strategies, bounds of state, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.continuous import growth
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.intervals import DAY, HOUR, MINUTE
+from dbt.adapters.spark_streaming.query.plan import JoinStage, KeptStage, Plan, TopStage
+from dbt.adapters.spark_streaming.query.streams import Known
+
+B, A = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"
+KNOWN = {"raw.bid": Known("ts"), "raw.ask": Known("ts"), "raw.best": Known("ts", ("id",), changes=True)}
+BEST = "(select /*+ STREAM */ * from raw.best)"
+METRICS = "count(*) as n, sum(price) as s, max(price) as hi, min(price) as lo"
+GROUPS = f"select item, bidder, {METRICS} from {B} group by item, bidder"
+
+
+def plan(text: str, ttl: int | None = None) -> Plan:
+    return planner.plan(text, KNOWN, ttl)
+
+
+def top(order: str, of: str = f"({GROUPS})", rank: str = "row_number", where: str = "rn <= 3") -> str:
+    return f"select * from (select *, {rank}() over (partition by item order by {order}) as rn from {of}) where {where}"
+
+
+@pytest.mark.parametrize(
+    ("text", "strategy"),
+    [
+        (top("ts", of=B), "append-only"),
+        (top("n desc"), "improving"),
+        (top("n desc, bidder"), "improving"),
+        (top("hi desc nulls last"), "improving"),
+        (top("lo nulls last"), "improving"),
+        (top("hi desc nulls first"), "general"),  # NULL is the best place there is
+        (top("lo"), "general"),
+        (top("n"), "general"),
+        (top("s desc"), "general"),  # a price may be negative
+        (top("n desc", rank="rank"), "improving"),
+        (top("n desc", rank="dense_rank"), "general"),
+        (top("n desc", of=f"(select * from ({GROUPS}) where hi < 10)"), "general"),
+        (f"{GROUPS} order by n desc limit 10", "improving"),
+    ],
+)
+def test_the_strategy_of_a_ranking(text: str, strategy: str) -> None:
+    (found,) = [stage for stage in plan(text).stages if isinstance(stage, TopStage)]
+    assert found.strategy == strategy
+
+
+def test_forgotten_groups_come_back_worse() -> None:
+    (found,) = [stage for stage in plan(top("n desc"), ttl=DAY).stages if isinstance(stage, TopStage)]
+    assert found.strategy == "general"
+
+
+@pytest.mark.parametrize(
+    ("condition", "lasts"),
+    [
+        ("a.ts between b.ts - interval '5' minute and b.ts + interval 1 hour", (HOUR + 1, 5 * MINUTE + 1)),
+        ("a.ts >= b.ts and a.ts < b.ts + interval '10 minutes'", (10 * MINUTE + 1, 1)),
+        ("b.ts <= a.ts + interval 2 minutes and b.ts > a.ts - interval 1 day", (DAY + 1, 2 * MINUTE + 1)),
+        ("a.ts = b.ts", (1, 1)),
+    ],
+)
+def test_how_long_rows_are_kept_for_a_join_in_time(condition: str, lasts: tuple[int, int]) -> None:
+    (found,) = plan(f"select b.x from {B} as b join {A} as a on a.x = b.x and {condition}").stages
+    assert isinstance(found, JoinStage)
+    assert tuple(side.lasts for side in found.sides) == lasts
+    assert found.growth is None
+
+
+def test_a_left_join_keeps_what_may_be_missing_until_it_is() -> None:
+    text = f"select b.x from {B} as b left join {A} as a on a.x = b.x and a.ts between b.ts - interval 1 hour and b.ts"
+    (found,) = plan(text).stages
+    assert isinstance(found, JoinStage)
+    assert [side.lasts for side in found.sides] == [1, HOUR + 1]
+    assert found.unmatched is not None
+
+
+def test_what_a_row_must_have_is_asked_before_it_is_kept() -> None:
+    (found,) = plan(
+        f"select b.x from {B} as b join {A} as a on a.x = b.x where a.c = 10 and b.y > a.y", DAY
+    ).stages
+    assert isinstance(found, JoinStage)
+    assert [side.rows.endswith("WHERE a.c = 10") for side in found.sides] == [False, True]
+
+
+def test_rows_leave_by_a_predicate_on_time() -> None:
+    (found,) = plan(
+        f"select x, count(*) from {B} where ts > now() - interval 1 day and x > 0 group by x"
+    ).stages
+    assert isinstance(found, KeptStage)
+    assert (found.lasts, found.growth) == (DAY, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "domains", "found"),
+    [
+        (f"select city, count(*) from {B} group by city", [], "for every value of city"),
+        (f"select city, item, count(*) from {B} group by 1, 2", ["city"], "constant_domains: ['item']"),
+        (f"select upper(city) as c, count(*) from {B} group by 1", [], "constant_domains: ['c']"),
+        (top("ts", of=B), [], "for every value of item"),
+        (top("n desc"), ["item"], "constant_domains: ['bidder']"),
+        (f"select b.x from {B} b join {A} a on a.x = b.x", ["x"], "for every row"),
+        (f"select percentile(x, 0.5) as p from {B}", [], "for every row"),
+    ],
+)
+def test_state_that_grows_for_ever_is_refused(text: str, domains: list[str], found: str) -> None:
+    with pytest.raises(QueryError) as refusal:
+        growth.check(plan(text), None, domains)
+    assert found in str(refusal.value)
+    assert "state_ttl" in str(refusal.value)
+    if "join" not in text:
+        assert "WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY" in str(refusal.value)
+    growth.check(plan(text, DAY), DAY, domains)
+
+
+@pytest.mark.parametrize(
+    ("text", "domains"),
+    [
+        (f"select city, count(distinct x) from {B} group by city", ["CITY"]),
+        (f"select upper(city) as c, count(*) from {B} group by 1", ["city"]),
+        (f"select upper(city) as c, count(*) from {B} group by 1", ["c"]),
+        (f"select count(*) from {B}", []),
+        (f"select * from {B} order by price desc limit 3", []),
+        (f"select x, count(*) from {BEST} group by x", []),
+    ],
+)
+def test_state_that_is_bounded(text: str, domains: list[str]) -> None:
+    growth.check(plan(text), None, domains)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            f"select * from (select *, row_number() over (partition by x order by y) as rn from {B})",
+            "ranks all rows that ever come; say how many are asked for: WHERE rn <= 10",
+        ),
+        (
+            f"select * from (select *, row_number() over (partition by x) as rn from {B}) where rn <= 3",
+            "has no ORDER BY, so any row could come first",
+        ),
+        (
+            f"select * from (select *, rank() over (order by n) as r from ({GROUPS})) where n > 3",
+            "say how many are asked for",
+        ),
+        (f"select * from {B} limit 10", "'LIMIT 10' over a stream without ORDER BY"),
+        (f"select * from {B} order by x offset 3", "sets no upper bound; write LIMIT and a number"),
+        (
+            f"select x, lag(y) over (partition by x order by ts) from {B}",
+            "looks at other rows of a whole stream",
+        ),
+        (
+            f"select * from (select *, rank() over (order by x) as a, rank() over (order by y) as b from {B}) where a < 3",
+            "rank one stream in two ways",
+        ),
+        (f"select distinct * from {B}", "name the columns of a SELECT DISTINCT over a stream"),
+        (
+            f"select b.x from {B} b left join {A} a on a.x = b.x",
+            "A LEFT JOIN of two streams puts a row out alone when no match can come any more",
+        ),
+        (
+            f"select b.x from {B} b full join {A} a on a.x = b.x",
+            "FULL JOIN of streams, with 'a', is not supported",
+        ),
+        (
+            f"select b.x from {B} b join (select x, count(*) as n from {A} group by x) a on a.x = b.x",
+            "'b' is a stream joined with rows that change",
+        ),
+        (f"select x from {B} union select x from {A}", "must be UNION ALL of streams"),
+        (f"select percentile(x, 0.5) from {BEST}", "and the stream's rows change"),
+        (
+            f"select b.x from {B} b join {BEST} a on a.x = b.x",
+            "A join of streams with raw.best, whose rows change",
+        ),
+        (f"select x from {B} union all select x from {BEST}", "UNION ALL with raw.best, whose rows change"),
+        (
+            f"select x from {BEST} where ts > now() - interval 1 day",
+            "goes by over raw.best, whose rows change",
+        ),
+    ],
+)
+def test_refused_with_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(QueryError) as refusal:
+        plan(text)
+    assert sentence in str(refusal.value)
+
+
+def test_a_group_has_to_be_found_again() -> None:
+    with pytest.raises(QueryError, match="put x into the select list"):
+        generate.program(plan(f"select count(*) as n from {B} group by x"))
+
+
+def test_how_long_is_measured_in_event_time() -> None:
+    with pytest.raises(QueryError, match=r"raw\.bid doesn't say which column that is"):
+        planner.plan(f"select x, count(*) from {B} group by x", {}, DAY)
+
+
+def test_rows_that_come_and_go_are_undone_or_counted_by_value() -> None:
+    found = plan(f"select x, count(*), sum(y), avg(y), max(y), count(distinct z) from {BEST} group by x")
+    keyed, group = found.stages
+    assert (keyed.feed, keyed.stored, group.signed) == (True, False, True)
+    assert [metric.distinct_set for metric in group.metrics] == [None, None, None, "distinct_y", "distinct_z"]
+
+
+def test_the_last_rows_of_keys_grow_with_these() -> None:
+    known = {"raw.bid": Known("ts", ("id", "at"))}
+    found = planner.plan(f"select x, count(*) from {B} group by x", known)
+    with pytest.raises(QueryError, match=r"constant_domains: \['at', 'id'\]"):
+        growth.check(found, None, ["x"])
+    growth.check(found, None, ["id", "at"])
+
+
+def test_a_feed_of_one_row_can_be_grouped() -> None:
+    known = {"raw.bid": Known(None, (), changes=True)}
+    assert len(planner.plan(f"select sum(n) as n from {B}", known).stages) == 2
+    with pytest.raises(QueryError, match="has one row, which no key tells from the one before"):
+        planner.plan(f"select n from {B}", known)
+
+
+def test_windows_over_what_changes_are_refused() -> None:
+    over = expansion.expand("raw.best", window_arguments.make("tumble", "ts", "1 hour"))
+    with pytest.raises(QueryError, match=r"A window function over raw\.best: rows of that model change"):
+        plan(f"select window_start, window_end, count(*) from {over} group by 1, 2")
+
+
+def test_a_query_row_by_row_has_no_state() -> None:
+    assert plan(f"select x + 1 as y from {B} where x > 3").stages == ()
