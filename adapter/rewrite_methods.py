@@ -9,7 +9,7 @@ from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
 
 from . import stream_config, streaming
-from .query import rewriting
+from .query import rewriting, stream_rewrites
 from .query.errors import QueryError
 
 _MATERIALIZATIONS = ("table", "incremental", *stream_config.MATERIALIZATIONS)
@@ -19,14 +19,18 @@ class RewriteMethods(metaclass=AdapterMeta):
     """The methods of the adapter that macros/rewrites and macros/materializations call."""
 
     @available.parse(lambda *arguments, **named: "")
-    def rewrite(self, name: str, sql: str, **options: Any) -> str:
-        """What a rewrite's macro prints for the SELECT in its block.
+    def rewrite(self, name: str, sql: str, materialized: str | None, **options: Any) -> str:
+        """What a rewrite's macro prints for the SELECT in its block: in a streaming model it is the state that
+        is made another way, so there it is the SELECT with a hint.
 
         Raises:
             CompilationError: it can't be rewritten; why.
         """
+        make = (
+            stream_rewrites.hinted if materialized in stream_config.MATERIALIZATIONS else rewriting.rewritten
+        )
         with streaming.sentences():
-            return rewriting.rewritten(name, sql, **options)
+            return make(name, sql, **options)
 
     @available.parse(lambda *arguments, **named: "")
     def rewrite_by_config(self, sql: str, model: Mapping[str, Any] | None) -> str:
@@ -74,6 +78,6 @@ def _check(node: Any) -> None:
             )
         if materialized not in _MATERIALIZATIONS:
             raise QueryError(
-                f"Model {node.name}: config '{name}' works with materialized='table' and 'incremental', found "
-                f"'{materialized}'. Put the SELECT into {{% call {name}() %}} … {{% endcall %}} instead."
+                f"Model {node.name}: config '{name}' works with materialized='table', 'incremental' and streaming models, "
+                f"found '{materialized}'. Put the SELECT into {{% call {name}() %}} … {{% endcall %}} instead."
             )

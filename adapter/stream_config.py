@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .query import emission, intervals
+from .query import emission, intervals, rewriting
 from .query.emission import FINAL, Emission
 from .query.errors import QueryError
 
@@ -77,9 +77,8 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
     ),
     "idle_timeout": _any,
     "on_state_change": _only(None, "fail"),
-    "enum_distinct": _only(None, False),
-    "split_distinct": _only(None, False),
-    "split_topn": _only(None, False),
+    # Read by `query.rewriting.asked_for`, for batch models too.
+    **dict.fromkeys(rewriting.REWRITES, _any),
 }
 """Config key → what is wrong with a value, if anything."""
 

@@ -14,7 +14,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from . import feeds, stream_config
 from .environment import Environment
 from .environment.file_sources import at_project
-from .query import generate, planner
+from .query import generate, planner, rewriting
 from .query.continuous import growth
 from .query.emission import FINAL
 from .query.errors import QueryError
@@ -79,7 +79,9 @@ def plan(node: Mapping[str, Any], sql: str, known: Mapping[str, Known] | None = 
     """
     settings = config(node)
     with named(node):
-        found = planner.plan(sql, known, settings.state_ttl)
+        found = planner.plan(
+            rewriting.by_config(sql, node["config"], streaming=True), known, settings.state_ttl
+        )
         _check_continuous(found, settings)
         materialized = node["config"]["materialized"]
         if not found.shape.get(materialized, True):

@@ -83,6 +83,8 @@ def print_plan(node: Mapping[str, Any], known: Mapping[str, Known]) -> None:
         console.print(f"Read afresh at each micro-batch: {', '.join(plan.static)}")
     for stage in plan.stages:
         console.print(_stage(stage))
+    for rewrite, effect in plan.rewrites:
+        console.print(f"{rewrite}: {effect}.", markup=False)
     if plan.windowed:
         console.print(_results(settings.emission))
     elif not plan.stages:

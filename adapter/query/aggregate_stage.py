@@ -6,7 +6,7 @@ keeps the rows of open windows instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -179,7 +179,7 @@ class StageBuilder:
         for index, key in enumerate(found.keys):
             if windows[index] is None:
                 self._refuse_nested(key)
-                names[index] = self._row_column(key, role="key")
+                names[index] = self.row_column(key, role="key")
                 self.keys.append(Key(names[index], sql(key)))
         self.grouping_sets: tuple[tuple[str, ...], ...] | None = None
         if found.sets is not None:
@@ -325,9 +325,9 @@ class StageBuilder:
                 f"'{sql(node)}' is an aggregate of an aggregate; compute the inner one in a subquery."
             )
         columns = tuple(
-            "*" if is_star else self._row_column(arg) for is_star, arg in zip(star, asked, strict=True)
+            "*" if is_star else self.row_column(arg) for is_star, arg in zip(star, asked, strict=True)
         )
-        where = self._row_column(condition) if condition is not None else None
+        where = self.row_column(condition) if condition is not None else None
         # What can't be undone is computed from its values, which can be counted up and down.
         by_value = distinct or (self.signed and name not in RETRACTABLE)
         set_name = self._distinct_set(columns, where) if by_value else None
@@ -355,7 +355,16 @@ class StageBuilder:
 
     # -- rows --------------------------------------------------------------------------------------
 
-    def _row_column(self, node: exp.Expr, role: str = "argument") -> str:
+    def node_of(self, key: Key) -> exp.Expr:
+        """A group key as written."""
+        return exp.maybe_parse(key.sql, dialect=DIALECT)
+
+    def is_same(self, node: exp.Expr) -> Callable[[exp.Expr], bool]:
+        """Whether an expression is another one."""
+        wanted = self._canonical(node)
+        return lambda other: self._canonical(other) == wanted
+
+    def row_column(self, node: exp.Expr, role: str = "argument") -> str:
         """The column of the rows below that holds an expression. A key has one of its own: grouping
         sets blank it out, and a distinct value may stand beside it."""
         known = known_before_closing(self.window) if self.window else frozenset()

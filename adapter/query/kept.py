@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .aggregate_stage import SESSION_END, SLICE_END, WINDOW_START
 from .closing import Closing, window_columns
 from .emission import Emission
 from .plan import RowsStage
 from .program import EXPIRES_AT, StatePart, Step
+from .ranks import Top
 from .sessions import Sessions
 from .windows import quote
 
@@ -14,6 +17,28 @@ from .windows import quote
 def row_column(stage: str) -> str:
     """The column of the state with the rows that a stage keeps."""
     return quote(f"{stage}_row")
+
+
+def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
+    """The rows that may be in a ranking, with their place.
+
+    Args:
+        rows: SQL.
+        top: the ranking.
+        partition: what they are ranked within.
+        row: the column that buckets are made of, where there are any.
+    """
+
+    def ranked(rows: str, partition: Sequence[str], place: str) -> str:
+        within = f"partition by {', '.join(partition)} " if partition else ""
+        over = f"over ({within}order by {top.order})"
+        return f"select *, {top.function}() {over} as {place} from (\n{rows}\n)"
+
+    if top.buckets is not None:
+        # Who isn't among the first of a part isn't among the first of all.
+        parts = ranked(rows, [*partition, f"pmod(hash({row}), {top.buckets})"], "bucket_place")
+        rows = f"select * except (bucket_place) from (\n{parts}\n) where bucket_place <= {top.rows}"
+    return f"select * from (\n{ranked(rows, partition, 'place')}\n) where place <= {top.rows}"
 
 
 class KeptRows:
@@ -60,8 +85,7 @@ class KeptRows:
         """The rows that may be in a ranking."""
         top = self.stage.top
         assert top is not None
-        over = f"over (partition by {', '.join([SLICE_END, *top.partition])} order by {top.order})"
-        return f"select * from (\nselect *, {top.function}() {over} as place from (\n{rows}\n)\n) where place <= {top.rows}"
+        return first_of(rows, top, [SLICE_END, *top.partition], "`row`")
 
     def emit(self) -> list[Step]:
         """The rows of the windows that have closed."""

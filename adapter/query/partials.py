@@ -47,6 +47,20 @@ class Partials:
     def _distinct_metrics(self) -> list[MetricColumns]:
         return [metric for metric in self.metrics if metric.metric.distinct_set is not None]
 
+    def _set_keys(self) -> list[str]:
+        """The keys that a distinct set is kept for: not those it has columns for."""
+        enumerated = self.stage.enumerated
+        few = [] if enumerated is None else [quote(name) for name in enumerated.keys]
+        return [key for key in self.keys if key not in few]
+
+    def _selected_set_keys(self) -> list[str]:
+        return self._selected_keys() if self.stage.enumerated is None else self._set_keys()
+
+    def _group_set_by(self, fixed: Iterable[str]) -> str:
+        if self.stage.enumerated is None:
+            return self._group_by(fixed)
+        return "group by " + ", ".join([*fixed, *self._set_keys()])
+
     def _part(self, members: DistinctSet) -> str:
         return f"{self.stage.name}_{members.name}"
 
@@ -56,9 +70,47 @@ class Partials:
     def _values(self, members: DistinctSet) -> list[str]:
         return [quote(name) for name in members.columns]
 
+    def _conditions(self, members: DistinctSet) -> list[str | None]:
+        """What a sight has to pass for each column of a distinct set; None: nothing. There is one per
+        FILTER, and per value of keys that there are few of."""
+        enumerated = self.stage.enumerated
+        filters = [quote(name) if name else None for name in members.filters]
+        if enumerated is None:
+            return filters
+        numbers = [f"{quote(enumerated.number)} = {number}" for number in range(len(enumerated.values))]
+        return [f"{name} and {number}" if name else number for name in filters for number in numbers]
+
+    def _per_condition(self, members: DistinctSet, called: str) -> list[str]:
+        return [quote(f"{members.name}_{called}_{n}") for n in range(len(self._conditions(members)))]
+
     def _flags(self, members: DistinctSet) -> list[str]:
-        """A column per FILTER: whether a sight passes it."""
-        return [quote(f"{members.name}_in_{n}") for n in range(len(members.filters))]
+        """A column per condition: whether a sight passes it."""
+        return self._per_condition(members, "in")
+
+    def _by_value(
+        self, members: DistinctSet, relation: str, kept: Sequence[str], *groups: Sequence[str]
+    ) -> str:
+        """Rows of a distinct set, with all keys: a row for each value that has a column, and of each group
+        of columns the first, one per FILTER."""
+        enumerated = self.stage.enumerated
+        if enumerated is None:
+            return relation
+        filters, size = len(members.filters), len(enumerated.values)
+        structs = []
+        for number, values in enumerate(enumerated.values):
+            fields = [f"'{n}', {value}" for n, value in enumerate(values)]
+            fields += [
+                f"'{group[n].strip('`')}', {group[n * size + number]}"
+                for group in groups
+                for n in range(filters)
+            ]
+            structs.append(f"named_struct({', '.join(fields)})")
+        names = [*map(quote, enumerated.keys), *(name for group in groups for name in group[:filters])]
+        columns = ", ".join([*(f"own.{name}" for name in kept), *(f"spread.{name}" for name in names)])
+        return (
+            f"(\nselect {columns}\nfrom {relation} as own\n"
+            f"lateral view inline(array({', '.join(structs)})) spread as {', '.join(names)}\n)"
+        )
 
     def _batch(self, members: DistinctSet) -> str:
         return f"{self._part(members)}_batch"
@@ -66,15 +118,15 @@ class Partials:
     def _seen(self, members: DistinctSet, within: Sequence[str]) -> str:
         """The different values in the rows, within other columns, and which FILTERs they pass."""
         flags = [
-            f"bool_or({quote(condition) if condition else 'true'}) as {flag}"
-            for flag, condition in zip(self._flags(members), members.filters, strict=True)
+            f"bool_or({condition or 'true'}) as {flag}"
+            for flag, condition in zip(self._flags(members), self._conditions(members), strict=True)
         ]
         fixed = [*within, *self._values(members)]
         anyone = " or ".join(quote(c) for c in members.filters if c) if None not in members.filters else ""
         return (
-            f"select {', '.join([*fixed, *self._selected_keys(), *flags])}\n"
+            f"select {', '.join([*fixed, *self._selected_set_keys(), *flags])}\n"
             f"from {self.rows}\nwhere {self._not_null(members)}{f' and ({anyone})' if anyone else ''}\n"
-            f"{self._group_by(fixed)}"
+            f"{self._group_set_by(fixed)}"
         )
 
     def _not_null(self, members: DistinctSet) -> str:

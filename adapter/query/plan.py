@@ -62,6 +62,17 @@ class DistinctSet:
 
 
 @dataclass(frozen=True)
+class Enumerated:
+    """Group keys of few values, which a distinct set has columns for instead of rows."""
+
+    keys: tuple[str, ...]
+    number: str
+    """The column of the rows that says which of `values` they have."""
+    values: tuple[tuple[str, ...], ...]
+    """SQL of each key, by number."""
+
+
+@dataclass(frozen=True)
 class AggregateStage:
     """A GROUP BY over a window function, kept as partial aggregates per slice and key."""
 
@@ -84,6 +95,7 @@ class AggregateStage:
     """The keys that are what sessions are partitioned by."""
     time_carries: str | None = None
     """The window column of a lower stage that its time is; None for a stage over streams, or another time."""
+    enumerated: Enumerated | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +147,7 @@ class GroupStage:
     """None: of the stage whose rows come and go."""
     signed: bool = False
     """Whether a row may take one away that came before: its ``sign`` is −1 then."""
+    enumerated: Enumerated | None = None
 
 
 @dataclass(frozen=True)
@@ -277,6 +290,8 @@ class Plan:
     """Without windows: the stage that `output` works row by row on."""
     batch: str | None = None
     """The query in batch, where that isn't put together from the stages."""
+    rewrites: tuple[tuple[str, str], ...] = ()
+    """The rewrites that the query asks for, and what they do."""
 
     @property
     def windowed(self) -> tuple[AggregateStage | RowsStage, ...]:

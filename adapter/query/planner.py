@@ -12,7 +12,7 @@ result     rows of windows that have closed, out of a stage
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -34,6 +34,7 @@ from .errors import QueryError
 from .locality import Columns, Source, check, check_ranks, output_columns
 from .plan import AggregateStage, Plan, RowsStage
 from .row_level import check_joins, check_row_level, is_aggregate, refuse_streams_in_expressions
+from .stream_rewrites import Rewrites
 from .streams import Known, Streams
 from .ties import break_ties
 from .windows import Window, quote
@@ -65,7 +66,9 @@ def plan(text: str, known: Mapping[str, Known] | None = None, ttl: int | None = 
     Raises:
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
     """
-    tree = ranks.without_qualify(ctes.inline(parse(text)))
+    tree = parse(text)
+    rewrites = Rewrites(tree)
+    tree = ranks.without_qualify(ctes.inline(tree))
     marks.mark_streams(tree)
     if not any(marks.is_stream(table) for table in tree.find_all(exp.Table)):
         raise QueryError(
@@ -73,9 +76,12 @@ def plan(text: str, known: Mapping[str, Known] | None = None, ttl: int | None = 
             "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
         )
     if next(marks.windows_under(tree), None) is None:
-        return continuous_plan(tree, known or {}, ttl)
-    _refuse_changes(tree, known or {})
-    return _Planner(tree).plan()
+        found = continuous_plan(tree, known or {}, ttl, rewrites)
+    else:
+        _refuse_changes(tree, known or {})
+        found = _Planner(tree, rewrites).plan()
+    rewrites.check()
+    return replace(found, rewrites=tuple(rewrites.done))
 
 
 def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
@@ -115,8 +121,8 @@ def stream_relations(text: str) -> tuple[str, ...]:
 
 
 class _Planner:
-    def __init__(self, tree: exp.Query) -> None:
-        self.tree = tree
+    def __init__(self, tree: exp.Query, rewrites: Rewrites) -> None:
+        self.tree, self.rewrites = tree, rewrites
         self.streams = Streams(tree)
         self.stages: dict[str, AggregateStage | RowsStage] = {}
         self.ranks: dict[str, None] = {}
@@ -129,7 +135,7 @@ class _Planner:
         query = root.this
         if info.kind == RESULT and isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
-        output = sql(query)
+        output = self.rewrites.output(query)
         kept_whole = not self.stages or any(isinstance(stage, RowsStage) for stage in self.stages.values())
         return Plan(
             self.streams.read(kept_whole),
@@ -210,6 +216,7 @@ class _Planner:
                     return self._aggregate(select, sources, windowed, level)
                 except NotMergeable as found:
                     reason = str(found)
+                    self.rewrites.rows_are_kept(select, reason)
             elif marks.window_of(windowed.node.this):
                 top = ranks.top(select, sources)
         else:
@@ -308,6 +315,8 @@ class _Planner:
         stage = self.stages.get(key)
         if stage is None:
             name = self._new_name()
+            enumerated = self.rewrites.enumerated(select, name, builder)
+            self.rewrites.split(select, name, builder)
             stage = AggregateStage(
                 name=name,
                 level=level,
@@ -322,6 +331,7 @@ class _Planner:
                 output=builder.output(f"{name}_windows"),
                 session_keys=builder.session_keys,
                 time_carries=self._time_carries(over, window),
+                enumerated=enumerated,
             )
             self.stages[key] = stage
         outputs |= {column: f"{stage.name}.{key}" for column, key in builder.key_columns.items()}
@@ -382,8 +392,12 @@ class _Planner:
             if stage is None:
                 below = sql(marks.input_of(select))
                 items = ", ".join(f"{text} as {quote(name)}" for name, text in slice_columns(window).items())
+                name = self._new_name()
+                if top is not None and not window.merges and self.rewrites.topn_buckets is not None:
+                    top = replace(top, buckets=self.rewrites.topn_buckets)
+                    self.rewrites.split_ranking(name)
                 stage = RowsStage(
-                    name=self._new_name(),
+                    name=name,
                     level=level,
                     window=window,
                     streams=self._streams_under(select),

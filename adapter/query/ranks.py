@@ -29,6 +29,8 @@ class Top:
     order: str
     rows: int
     """Of a group, or places where rows may share one."""
+    buckets: int | None = None
+    """How many parts new rows of a group are ranked in first; None: they are ranked at once."""
 
 
 def without_qualify(tree: exp.Query) -> exp.Query:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from . import stream_rewrites
 from .dialect import parse, sql
 from .errors import QueryError
 from .rewrites.enum_distinct import enum_distinct
@@ -62,15 +63,16 @@ def asked_for(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def by_config(text: str, config: Mapping[str, Any]) -> str:
-    """A model's text with the rewrites that its config asks for.
+def by_config(text: str, config: Mapping[str, Any], streaming: bool = False) -> str:
+    """A model's text with the rewrites that its config asks for; `streaming`: with hints that ask for them.
 
     Raises:
         QueryError: one can't be made, or a config is wrong.
     """
+    make = stream_rewrites.hinted if streaming else rewritten
     for name, options in asked_for(config).items():
         try:
-            text = rewritten(name, text, **options)
+            text = make(name, text, **options)
         except QueryError as problem:
             raise QueryError(f"config {problem}") from problem
     return text

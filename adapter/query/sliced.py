@@ -89,6 +89,8 @@ class SlicedStage(Partials):
 
     def _row_columns(self) -> list[str]:
         names = [*self.group_keys]
+        if self.stage.enumerated is not None:
+            names.append(quote(self.stage.enumerated.number))
         for metric in self.stage.metrics:
             names += [quote(name) for name in (*metric.arguments, metric.filter) if name and name != "*"]
         return list(dict.fromkeys([*self.slice, *names]))
@@ -103,25 +105,25 @@ class SlicedStage(Partials):
     # -- distinct values ---------------------------------------------------------------------------
 
     def _firsts(self, members: DistinctSet) -> list[str]:
-        """A column per FILTER: the first slice a value was seen in."""
-        return [quote(f"{members.name}_first_{n}") for n in range(len(members.filters))]
+        """A column per condition: the first slice a value was seen in."""
+        return self._per_condition(members, "first")
 
     def _value_columns(self, members: DistinctSet) -> str:
         return ", ".join(
-            [EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members), *self._firsts(members)]
+            [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members), *self._firsts(members)]
         )
 
     def _first_values(self, members: DistinctSet) -> str:
         """The first sights among the rows of the batch."""
         firsts = [
-            f"min({SLICE_END}){f' filter (where {quote(condition)})' if condition else ''} as {first}"
-            for first, condition in zip(self._firsts(members), members.filters, strict=True)
+            f"min({SLICE_END}){f' filter (where {condition})' if condition else ''} as {first}"
+            for first, condition in zip(self._firsts(members), self._conditions(members), strict=True)
         ]
         fixed = [EXPIRES_AT, WINDOW_START, *self._values(members)]
         having = "" if None in members.filters else f"\nhaving {self._any_not_null(self._firsts(members))}"
         return (
-            f"select {', '.join([*fixed, *self._selected_keys(), *firsts])}\n"
-            f"from {self.rows}\nwhere {self._not_null(members)}\n{self._group_by(fixed)}{having}"
+            f"select {', '.join([*fixed, *self._selected_set_keys(), *firsts])}\n"
+            f"from {self.rows}\nwhere {self._not_null(members)}\n{self._group_set_by(fixed)}{having}"
         )
 
     @staticmethod
@@ -130,12 +132,12 @@ class SlicedStage(Partials):
 
     def _new_values(self, members: DistinctSet) -> str:
         """First sights that are new or earlier than those known, with the known ones beside them."""
-        values = self._values(members)
-        identity = [EXPIRES_AT, WINDOW_START, *self.keys, *values]
+        values, keys = self._values(members), self._set_keys()
+        identity = [EXPIRES_AT, WINDOW_START, *keys, *values]
         both, firsts = ", ".join(identity), self._firsts(members)
         # A hash is quicker to look up than what it stands for: each value in the state is looked up. It
         # may bring some values that aren't in the batch, and these come to nothing further down.
-        hashed = f"xxhash64({', '.join([WINDOW_START, *self.keys, *values])})"
+        hashed = f"xxhash64({', '.join([WINDOW_START, *keys, *values])})"
         fresh = [f"min(case when fresh then {first} end) as {first}" for first in firsts]
         older = [f"min(case when not fresh then {first} end) as {self._known(first)}" for first in firsts]
         better = " or ".join(
@@ -167,10 +169,10 @@ class SlicedStage(Partials):
     def _values_of_rows(self, members: DistinctSet) -> str:
         """The values of each row of the batch, seen in its slice."""
         firsts = [
-            f"{f'case when {quote(condition)} then {SLICE_END} end' if condition else SLICE_END} as {first}"
-            for first, condition in zip(self._firsts(members), members.filters, strict=True)
+            f"{f'case when {condition} then {SLICE_END} end' if condition else SLICE_END} as {first}"
+            for first, condition in zip(self._firsts(members), self._conditions(members), strict=True)
         ]
-        columns = [EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members), *firsts]
+        columns = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members), *firsts]
         return f"select {', '.join(columns)}\nfrom {self.rows}\nwhere {self._not_null(members)}"
 
     @staticmethod
@@ -180,10 +182,13 @@ class SlicedStage(Partials):
     def _changes(self, members: DistinctSet, initial: bool) -> str:
         """What new first sights do to the partial aggregates of slices."""
         metrics = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
-        new = self._new(members)
         shared = ", ".join([EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)])
+        kept = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
+        firsts = self._firsts(members)
+        columns = [firsts] if initial else [firsts, [self._known(first) for first in firsts]]
+        new = self._by_value(members, self._new(members), kept, *columns)
         branches = []
-        for number, first in enumerate(self._firsts(members)):
+        for number, first in enumerate(firsts[: len(members.filters)]):
             known = self._known(first)
             better = "" if initial else f" and ({known} is null or {first} < {known})"
             branches.append(
@@ -201,9 +206,9 @@ class SlicedStage(Partials):
             only = f" filter (where condition = {number})" if len(members.filters) > 1 else ""
             made |= {name: text + only for name, text in metric.make().items()}
         listed = "\n  union all\n  ".join(branches)
-        columns = [f"{made.get(name, 'null')} as {quote(name)}" for name in self._all_columns()]
+        items = [f"{made.get(name, 'null')} as {quote(name)}" for name in self._all_columns()]
         return (
-            f"select {', '.join([*self.point, *self.keys, *columns])}\n"
+            f"select {', '.join([*self.point, *self.keys, *items])}\n"
             f"from (\n  {listed}\n)\ngroup by {', '.join([*self.point, *self.keys])}"
         )
 
@@ -234,10 +239,10 @@ class SlicedStage(Partials):
     def _fold_values(self, members: DistinctSet) -> str:
         where = f"from state cross join clock where part = '{self._part(members)}' and {self.closing.live()}"
         if self.first_sights:
-            identity = [EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)]
+            identity = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
             made = [f"min({first}) as {first}" for first in self._firsts(members)]
         else:
-            identity = [*self.slice, *self.keys, *self._values(members)]
+            identity = [*self.slice, *self._set_keys(), *self._values(members)]
             made = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)]
         return f"select {', '.join([*identity, *made])}\n{where}\ngroup by {', '.join(identity)}"
 
@@ -310,9 +315,9 @@ class SlicedStage(Partials):
     def _counted(self, members: DistinctSet, metrics: Sequence[MetricColumns], clock: bool) -> str:
         """The values of each window, counted."""
         flags, values = self._flags(members), self._values(members)
-        columns = ", ".join([*self.keys, *values, *flags])
+        columns = ", ".join([*self._set_keys(), *values, *flags])
         closing = self._closing(self._part(members), columns, clock)
-        keys = [*self.window_keys, *self.keys]
+        keys, of_set = [*self.window_keys, *self.keys], [*self.window_keys, *self._set_keys(), *values]
         seen = [f"bool_or({flag}) as {flag}" for flag in flags]
         made = []
         for metric in metrics:
@@ -321,11 +326,12 @@ class SlicedStage(Partials):
                 f"{text} filter (where {flag}) as {quote(name)}"
                 for name, text in metric.make(sign="1").items()
             ]
-        return (
-            f"select {', '.join([*keys, *made])}\nfrom (\n"
-            f"select {', '.join([*keys, *values, *seen])}\nfrom (\n{closing}\n)\n"
-            f"group by {', '.join([*keys, *values])}\n)\ngroup by {', '.join(keys)}"
+        once = (
+            f"(\nselect {', '.join([*of_set, *seen])}\nfrom (\n{closing}\n)\ngroup by {', '.join(of_set)}\n)"
         )
+        counted = self._by_value(members, once, of_set, flags)
+        here = f"\nwhere {' or '.join(flags[: len(members.filters)])}" if self.stage.enumerated else ""
+        return f"select {', '.join([*keys, *made])}\nfrom {counted}{here}\ngroup by {', '.join(keys)}"
 
     def _open_slices(self, clock: bool) -> str:
         """The slices of all windows that haven't put out their last result."""

@@ -1,6 +1,7 @@
 {#-
   The rewrites: called around a SELECT, each prints one that gives the same rows another way. The text is made
-  in Python (adapter/query/rewrites/); a project may override one by a macro named <prefix>__enum_distinct and
+  in Python (adapter/query/rewrites/); in a streaming model it is the SELECT with a hint, by which its state is made
+  another way (adapter/query/stream_rewrites.py). A project may override one by a macro named <prefix>__enum_distinct and
   a dispatch config.
 -#}
 
@@ -9,7 +10,7 @@
 {%- endmacro %}
 
 {% macro default__enum_distinct(sql) -%}
-  {{ return(adapter.rewrite('enum_distinct', sql)) }}
+  {{ return(adapter.rewrite('enum_distinct', sql, config.get('materialized'))) }}
 {%- endmacro %}
 
 {% macro split_distinct(buckets=1024) -%}
@@ -17,7 +18,7 @@
 {%- endmacro %}
 
 {% macro default__split_distinct(sql, buckets) -%}
-  {{ return(adapter.rewrite('split_distinct', sql, buckets=buckets)) }}
+  {{ return(adapter.rewrite('split_distinct', sql, config.get('materialized'), buckets=buckets)) }}
 {%- endmacro %}
 
 {% macro split_topn(buckets=128) -%}
@@ -25,5 +26,5 @@
 {%- endmacro %}
 
 {% macro default__split_topn(sql, buckets) -%}
-  {{ return(adapter.rewrite('split_topn', sql, buckets=buckets)) }}
+  {{ return(adapter.rewrite('split_topn', sql, config.get('materialized'), buckets=buckets)) }}
 {%- endmacro %}

@@ -355,8 +355,8 @@ class Adapter(RewriteMethods):
         ),
         (
             model(enum_distinct=True, materialized="view"),
-            "Model m: config 'enum_distinct' works with materialized='table' and 'incremental', found 'view'. "
-            "Put the SELECT into {% call enum_distinct() %} … {% endcall %} instead.",
+            "Model m: config 'enum_distinct' works with materialized='table', 'incremental' and streaming models, found "
+            "'view'. Put the SELECT into {% call enum_distinct() %} … {% endcall %} instead.",
         ),
         (model(split_distinct=8, language="python"), "Model m: config 'split_distinct' is for SQL"),
     ],

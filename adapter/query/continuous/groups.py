@@ -76,7 +76,13 @@ class Groups(Partials):
         ttl = self.lives.ttl
         found = [StatePart(self.part, append, self._fold(), closes=None, forgets=ttl)]
         for members in self.stage.distinct_sets:
-            columns = [STEP, *self.lives.since, *self.keys, *self._values(members), *self._flags(members)]
+            columns = [
+                STEP,
+                *self.lives.since,
+                *self._set_keys(),
+                *self._values(members),
+                *self._flags(members),
+            ]
             append = f"select {', '.join(columns)} from {self._new(members)}"
             if self.signed:
                 append = self._counts(members)
@@ -129,9 +135,14 @@ class Groups(Partials):
         # When a key is forgotten is said by its rows.
         never = [f"cast(null as timestamp) as {EXPIRES_AT}"] if self.lives.ttl is not None else []
         by = [STEP, *self.lives.since, *self.keys]
+        of_set = [*self._set_keys(), *self._values(members)]
+        new = self._by_value(
+            members, self._new(members), [STEP, *self.lives.since, *of_set], self._flags(members)
+        )
+        here = f"\nwhere {' or '.join(self._flags(members)[: len(members.filters)])}"
         return (
             f"select {', '.join([*by, *never, *self._in_order(made)])}\n"
-            f"from {self._new(members)}\ngroup by {', '.join(by)}"
+            f"from {new}{here if self.stage.enumerated else ''}\ngroup by {', '.join(by)}"
         )
 
     # -- distinct values ---------------------------------------------------------------------------
@@ -142,7 +153,7 @@ class Groups(Partials):
 
     def _new_values(self, members: DistinctSet) -> str:
         """Those of them that the state doesn't have, or not for that FILTER."""
-        flags, identity = self._flags(members), [*self.lives.since, *self.keys, *self._values(members)]
+        flags, identity = self._flags(members), [*self.lives.since, *self._set_keys(), *self._values(members)]
         # A hash is quicker to look up than what it stands for, and brings few values too many.
         hashed = f"xxhash64({', '.join(identity)})"
         known = [f"bool_or({flag}) as {flag}" for flag in flags]
@@ -153,7 +164,7 @@ class Groups(Partials):
         if self.stage.grouping_sets is not None:
             batch = looked_up = f"select * from {self._batch(members)}"
         else:
-            batch, values = self._values_of_batch(members), [*self.keys, *self._values(members)]
+            batch, values = self._values_of_batch(members), [*self._set_keys(), *self._values(members)]
             looked_up = self.lives.with_since(
                 f"select {', '.join(values)} from {self.rows} where {self._not_null(members)}"
             )
@@ -220,7 +231,7 @@ class Groups(Partials):
         return f"select {', '.join([NO_STEP, *columns])} from (\n{rows}\n){gone}"
 
     def _fold_values(self, members: DistinctSet) -> str:
-        identity = [*self.lives.since, *self.keys, *self._values(members)]
+        identity = [*self.lives.since, *self._set_keys(), *self._values(members)]
         if self.signed:
             made = [f"sum({number}) as {number}" for number in self._numbers(members)]
             having = "\nhaving " + " or ".join(f"sum({number}) <> 0" for number in self._numbers(members))

@@ -25,6 +25,7 @@ from ..errors import QueryError
 from ..locality import Columns, Source, output_columns
 from ..plan import GroupStage, Growth, JoinStage, KeptStage, Key, KeyedStage, Plan, Stage, TopStage
 from ..row_level import aggregates, check_joins, refuse_streams_in_expressions
+from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams, column_of_stream
 from ..ties import break_ties
 from ..windows import quote
@@ -59,13 +60,13 @@ class Read(Source):
     info: Info = Info(STATIC)
 
 
-def continuous_plan(tree: exp.Query, known: Mapping[str, Known], ttl: int | None) -> Plan:
+def continuous_plan(tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewrites: Rewrites) -> Plan:
     """The plan of a tree without window functions, whose streams are marked. Changes the tree.
 
     Raises:
         QueryError: it holds something that can't be kept up to date.
     """
-    return _Planner(tree, known, ttl).plan()
+    return _Planner(tree, known, ttl, rewrites).plan()
 
 
 def _reads_stream(select: exp.Expr) -> bool:
@@ -73,7 +74,10 @@ def _reads_stream(select: exp.Expr) -> bool:
 
 
 class _Planner:
-    def __init__(self, tree: exp.Query, known: Mapping[str, Known], ttl: int | None) -> None:
+    def __init__(
+        self, tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewrites: Rewrites
+    ) -> None:
+        self.rewrites = rewrites
         tree = limits.write_as_ranks(tree, _reads_stream)
         self.batch = _in_batch(tree)
         self.streams = Streams(tree, known)
@@ -213,14 +217,18 @@ class _Planner:
                 raise QueryError(
                     f"{found}, and the stream's rows change; use aggregates that are kept as partial state."
                 ) from found
+            self.rewrites.rows_are_kept(select, str(found))
             self._keep(source, str(found), None)
             return self._visit_select(select)
         order = select.args.get("order")
         key = canonical(select)
         stage = self.stages.get(key)
         if not isinstance(stage, GroupStage):
+            name = self._new_name()
+            enumerated = self.rewrites.enumerated(select, name, builder, self.ttl)
+            self.rewrites.split(select, name, builder)
             stage = GroupStage(
-                name=self._new_name(),
+                name=name,
                 level=self._level(select),
                 streams=self._streams_under(select),
                 rows=self._rows_of(builder, select, signed),
@@ -231,6 +239,7 @@ class _Planner:
                 distinct_sets=builder.distinct_sets,
                 growth=None if signed else self._growth(select, builder.keys),
                 signed=signed,
+                enumerated=enumerated,
             )
             self.stages[key] = stage
         identity_of = identity_columns(stage)
@@ -284,6 +293,9 @@ class _Planner:
         return self._place_top(select, stage, sources)
 
     def _place_top(self, select: exp.Select, stage: TopStage, sources: Sequence[Source]) -> Info:
+        if self.rewrites.topn_buckets is not None:
+            self.rewrites.split_ranking(stage.name)
+            stage = replace(stage, top=replace(stage.top, buckets=self.rewrites.topn_buckets))
         stage = self._same_stage(f"{canonical(select)} {stage.top.rows}", stage)
         outputs = {**output_columns(select, sources), stage.rank.lower(): f"{stage.name}.{stage.rank}"}
         by_text = {canonical(item.unalias()): item.alias_or_name.lower() for item in select.expressions}

@@ -13,6 +13,7 @@ general
 
 from __future__ import annotations
 
+from ..kept import first_of
 from ..plan import TopStage
 from ..program import EXPIRES_AT, StatePart, Step
 from ..windows import quote
@@ -38,15 +39,10 @@ class Tops:
         self.row = quote(f"{stage.name}_row")
         self.keys = [quote(key.name) for key in stage.keys]
         self.made_keys = [f"q.`__by_{number}` as {key}" for number, key in enumerate(self.keys)]
-        within = f"partition by {', '.join(self.keys)} " if self.keys else ""
-        self.over = f"over ({within}order by {stage.top.order})"
-        self.place = f"{stage.top.function}() {self.over} as place"
 
     def first(self, rows: str) -> str:
         """Of some rows those that are in the ranking, with their place."""
-        return (
-            f"select * from (select *, {self.place} from (\n{rows}\n)) where place <= {self.stage.top.rows}"
-        )
+        return first_of(rows, self.stage.top, self.keys, self.row)
 
     def shown(self, rows: str) -> str:
         """The query's columns of ranked rows."""

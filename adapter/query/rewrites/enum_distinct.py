@@ -78,6 +78,10 @@ from .steps import Step, column, conjunction, expression, named, with_steps
 
 FUNCTIONS = frozenset({"count", "sum", "avg", "mean"})
 MOST_BITS = 1024
+NOTHING = (
+    "There is no COUNT(DISTINCT …) in this query, so there is no distinct set to put values into; leave the "
+    "rewrite out."
+)
 
 
 def enum_distinct(tree: exp.Query) -> exp.Query:
@@ -90,8 +94,7 @@ def enum_distinct(tree: exp.Query) -> exp.Query:
         tree,
         lambda select: has_distinct(select, FUNCTIONS),
         lambda select, names: _Rewrite(select, names).made(),
-        "There is no COUNT(DISTINCT …) in this query, so there is no distinct set to put values into; leave the "
-        "rewrite out.",
+        NOTHING,
     )
 
 
@@ -186,7 +189,7 @@ class _Rewrite:
     def _dimensions(self, select: exp.Select, names: Names) -> list[_Dimension]:
         found = []
         for key, where in self._limited(select):
-            values = enumerable.values(where, self._is(key))
+            values = enumerable.values(where, self._is(key.node))
             if values is not None and len(values.literals) > 1:
                 found.append(_Dimension(key, values, names.new(f"{key.name}_number")))
         return found
@@ -196,8 +199,8 @@ class _Rewrite:
         where = select.args.get("where")
         return [(key, where.this) for key in self.grouped.keys] if where else []
 
-    def _is(self, key: Key) -> enumerable.IsColumn:
-        wanted = self.grouped.canonical(key.node)
+    def _is(self, key: exp.Expr) -> enumerable.IsColumn:
+        wanted = self.grouped.canonical(key)
         return lambda node: self.grouped.canonical(node) == wanted
 
     def _check_size(self, select: exp.Select) -> None:
@@ -209,16 +212,9 @@ class _Rewrite:
             )
         if bits > 1:
             return
-        for key, where in self._limited(select):
-            if (test := enumerable.not_literal(where, self._is(key))) is not None:
-                raise QueryError(
-                    f"'{sql(test)}' lists values that are not literals, so their bits can't be given out; write the "
-                    "values themselves."
-                )
-        listed = ", ".join(sql(key.node) for key in self.grouped.keys) or "there is none"
-        raise QueryError(
-            f"WHERE leaves no group key ({listed}) a list of values, and no two FILTERs count the same: there is "
-            "nothing to give bits to. Add a filter such as channel IN ('A', 'B'), or leave enum_distinct out."
+        where = select.args.get("where")
+        raise enumerable.why_none(
+            [key.node for key in self.grouped.keys], where.this if where else None, self._is
         )
 
     # -- the steps ---------------------------------------------------------------------------------
@@ -228,23 +224,9 @@ class _Rewrite:
         return f"The rows, and the number of each {numbered}." if numbered else "The rows."
 
     def _rows(self) -> exp.Select:
-        return self.grouped.rows(*(named(self._number(d), d.number) for d in self.dimensions))
-
-    def _number(self, dimension: _Dimension) -> exp.Expr:
-        key = dimension.key.node
-        made = exp.Case()
-        if not dimension.values.are_strings:
-            # '1' and '01' are both equal to 1, and are two groups.
-            sentence = f"enum_distinct: {sql(key)} is a string, so write its values as strings."
-            is_string = exp.Like(
-                this=exp.func("typeof", key.copy()), expression=exp.Literal.string("string%")
-            )
-            made = made.when(is_string, exp.func("raise_error", exp.Literal.string(sentence)))
-        for number, literal in enumerate(dimension.values.literals):
-            null = isinstance(literal, exp.Null)
-            test = (exp.Is if null else exp.EQ)(this=key.copy(), expression=literal.copy())
-            made = made.when(test, exp.Literal.number(number))
-        return made
+        return self.grouped.rows(
+            *(named(enumerable.number_of(d.key.node, d.values), d.number) for d in self.dimensions)
+        )
 
     def _groups(self) -> exp.Select:
         places = [named(self._place(), self.place)] if len(self.cells) > 1 else []

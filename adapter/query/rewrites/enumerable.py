@@ -10,7 +10,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -19,6 +19,7 @@ from ..dialect import canonical, sql
 from ..errors import QueryError
 
 IsColumn = Callable[[exp.Expr], bool]
+IsKey = Callable[[exp.Expr], IsColumn]
 STRING = "string"
 
 
@@ -52,7 +53,37 @@ def values(where: exp.Expr, is_column: IsColumn) -> Values | None:
     return Values(distinct)
 
 
-def not_literal(where: exp.Expr, is_column: IsColumn) -> exp.Expr | None:
+def number_of(key: exp.Expr, found: Values) -> exp.Case:
+    """Which of a column's values a row has, counted from 0."""
+    made = exp.Case()
+    if not found.are_strings:
+        # '1' and '01' are both equal to 1, and are two groups.
+        sentence = f"enum_distinct: {sql(key)} is a string, so write its values as strings."
+        is_string = exp.Like(this=exp.func("typeof", key.copy()), expression=exp.Literal.string("string%"))
+        made = made.when(is_string, exp.func("raise_error", exp.Literal.string(sentence)))
+    for number, literal in enumerate(found.literals):
+        null = isinstance(literal, exp.Null)
+        test = (exp.Is if null else exp.EQ)(this=key.copy(), expression=literal.copy())
+        made = made.when(test, exp.Literal.number(number))
+    return made
+
+
+def why_none(keys: Sequence[exp.Expr], where: exp.Expr | None, is_key: IsKey) -> QueryError:
+    """Why no key of a query has a list of values."""
+    for key in keys:
+        if where is not None and (test := _not_literal(where, is_key(key))) is not None:
+            return QueryError(
+                f"'{sql(test)}' lists values that are not literals, so their bits can't be given out; write the "
+                "values themselves."
+            )
+    listed = ", ".join(map(sql, keys)) or "there is none"
+    return QueryError(
+        f"WHERE leaves no group key ({listed}) a list of values, and no two FILTERs count the same: there is "
+        "nothing to give bits to. Add a filter such as channel IN ('A', 'B'), or leave enum_distinct out."
+    )
+
+
+def _not_literal(where: exp.Expr, is_column: IsColumn) -> exp.Expr | None:
     """The first IN list of a column that holds something else than literals."""
     for test in where.find_all(exp.In):
         if is_column(test.this) and _listed(test) is None:

@@ -66,6 +66,7 @@ from .steps import Step, column, conjunction, expression, named, with_steps
 
 FUNCTIONS = frozenset({"count"})
 BUCKETS = 1024
+NOTHING = "There is no COUNT(DISTINCT …) in this query to split; leave the rewrite out."
 
 _ZERO, _EMPTY = "0", "array()"
 _OF_NOTHING: dict[str, str | None] = {
@@ -96,7 +97,7 @@ def split_distinct(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
         tree,
         lambda select: has_distinct(select, FUNCTIONS),
         lambda select, names: _Rewrite(select, names, buckets).made(),
-        "There is no COUNT(DISTINCT …) in this query to split; leave the rewrite out.",
+        NOTHING,
     )
 
 

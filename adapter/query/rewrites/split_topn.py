@@ -52,6 +52,10 @@ from .grouped import relations, unqualified
 from .steps import Step, column, expression, named, with_steps
 
 BUCKETS = 128
+NOTHING = (
+    "There is no filter on a ROW_NUMBER(), RANK() or DENSE_RANK() in this query; write SELECT * FROM (SELECT *, "
+    "ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn FROM …) WHERE rn <= N, or leave the rewrite out."
+)
 
 
 def split_topn(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
@@ -70,8 +74,7 @@ def split_topn(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
         tree,
         lambda select: _ranked(select) is not None,
         lambda select, names: _Rewrite(select, names, buckets).made(),
-        "There is no filter on a ROW_NUMBER(), RANK() or DENSE_RANK() in this query; write SELECT * FROM (SELECT *, "
-        "ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn FROM …) WHERE rn <= N, or leave the rewrite out.",
+        NOTHING,
     )
 
 

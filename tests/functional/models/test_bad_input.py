@@ -38,7 +38,7 @@ BAD = {
     ),
     "config_to_come": (
         streaming(GOOD, split_topn=128),
-        ["Model config_to_come: config 'split_topn' is not supported yet; leave it out"],
+        ["Model config_to_come: config split_topn: There is no filter on a ROW_NUMBER()"],
     ),
     "ttl_of_windows": (
         streaming(GOOD, state_ttl="1 day"),

@@ -1,0 +1,195 @@
+"""The rewrites in streams: what they change of a plan, what is said of them, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, stream_rewrites, window_arguments
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.intervals import DAY
+from dbt.adapters.spark_streaming.query.plan import AggregateStage, Enumerated, GroupStage, Plan, TopStage
+from dbt.adapters.spark_streaming.query.streams import Known
+
+KNOWN = {"raw.view": Known("ts"), "raw.page": Known("ts", ("page",))}
+VIEWS = "(select /*+ STREAM */ * from raw.view)"
+COUNTS = "count(*) as n, count(distinct visitor) as visitors"
+FEW = "channel in ('web', 'app')"
+
+
+def over(
+    kind: str, *lengths: str, select: str = COUNTS, keys: str = "city, channel", where: str = FEW
+) -> str:
+    window = expansion.expand("raw.view", window_arguments.make(kind, "ts", *lengths))
+    keys = f"{keys}, window_start, window_end"
+    return f"select {keys}, {select} from {window} where {where} group by {keys}"
+
+
+def grouped(select: str = COUNTS, where: str = FEW, of: str = VIEWS, by: str = "city, channel") -> str:
+    return f"select city, channel, {select} from {of} where {where} group by {by}"
+
+
+def planned(name: str, text: str, buckets: int | None = None, ttl: int | None = None) -> Plan:
+    return planner.plan(stream_rewrites.hinted(name, text, buckets), KNOWN, ttl)
+
+
+@pytest.mark.parametrize(
+    "text", [over("cumulate", "1 minute", "1 hour"), over("tumble", "1 hour"), grouped()]
+)
+def test_a_distinct_set_has_a_column_for_each_value(text: str) -> None:
+    plan = planned("enum_distinct", text)
+    (stage,) = plan.stages
+    assert isinstance(stage, AggregateStage | GroupStage)
+    assert stage.enumerated == Enumerated(("channel",), stage.enumerated.number, (("'web'",), ("'app'",)))
+    assert plan.rewrites == (
+        (
+            "enum_distinct",
+            "stage_1 keeps each visitor once for all 2 values of channel, with a column for each",
+        ),
+    )
+    (part,) = [p for level in generate.program(plan).levels for p in level.parts if "distinct" in p.name]
+    assert "channel" not in part.fold
+    assert "channel" in planner.plan(text, KNOWN).stages[0].rows
+
+
+def test_several_keys_are_combined() -> None:
+    where = "(channel = 'web' or channel is null) and level in (1, 2, 3) and city <> 'Ulm'"
+    (stage,) = planned(
+        "enum_distinct", over("tumble", "1 hour", keys="city, channel, level", where=where)
+    ).stages
+    assert isinstance(stage, AggregateStage) and stage.enumerated is not None
+    assert stage.enumerated.keys == ("channel", "level")
+    assert stage.enumerated.values == tuple((c, n) for c in ("'web'", "NULL") for n in "123")
+
+
+def test_filters_share_a_set_as_they_are() -> None:
+    text = (
+        "select count(distinct visitor) as v, count(distinct visitor) filter (where a > 1) as w from " + VIEWS
+    )
+    plan = planned("enum_distinct", text)
+    assert plan.rewrites == (
+        ("enum_distinct", "stage_1 keeps each visitor once, with a column for each FILTER"),
+    )
+    assert plan.stages == planner.plan(text, KNOWN).stages
+
+
+def test_a_stream_splits_its_distinct_values_as_it_is() -> None:
+    plan = planned("split_distinct", grouped(), 64)
+    assert plan.stages == planner.plan(grouped(), KNOWN).stages
+    assert [name for name, _ in plan.rewrites] == ["split_distinct"]
+
+
+def test_rankings_are_taken_in_buckets() -> None:
+    rank = "row_number() over (partition by city order by n desc) as rn"
+    ranked = f"select * from (select *, {rank} from ({grouped()})) where rn < 9"
+    plan = planned("split_topn", ranked, 16)
+    (top,) = [stage for stage in plan.stages if isinstance(stage, TopStage)]
+    assert top.top.buckets == 16
+    assert plan.rewrites == (
+        ("split_topn", f"{top.name} ranks the rows of 16 buckets, and the first of these"),
+    )
+    assert any(
+        "pmod(hash(`stage_2_row`), 16)" in s.sql
+        for level in generate.program(plan).levels
+        for s in level.ingest
+    )
+
+
+def test_rankings_over_windows_are_taken_in_buckets() -> None:
+    ranked = f"""select * from (select *, rank() over (partition by window_start, window_end order by n desc) as r
+        from ({over("tumble", "1 hour")})) where r <= 3"""
+    plan = planned("split_topn", ranked, 16)
+    assert "PMOD(HASH(n), 16)" in plan.output
+    assert plan.rewrites[0][1].startswith("the query over the windows ranks")
+
+
+def test_both_with_and_without_the_same_state() -> None:
+    """What is ranked in buckets is the same state."""
+    window = expansion.expand("raw.view", window_arguments.make("tumble", "ts", "1 hour"))
+    rank = "row_number() over (partition by window_end order by a) as rn"
+    ranked = f"select * from (select *, {rank} from {window}) where rn < 3"
+    split, plain = planned("split_topn", ranked, 16), planner.plan(ranked, KNOWN)
+    assert split.stages != plain.stages
+    assert generate.signature(split) == generate.signature(plain)
+
+
+def test_a_distinct_set_of_another_shape_is_another_state() -> None:
+    text = over("tumble", "1 hour")
+    split, plain = planned("enum_distinct", text), planner.plan(text, KNOWN)
+    assert generate.signature(split) != generate.signature(plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("enum_distinct", "select count(*) as n from t", "There is no COUNT(DISTINCT …)"),
+        ("split_distinct", "select count(*) as n from t", "There is no COUNT(DISTINCT …)"),
+        ("split_topn", grouped(), "There is no filter on a ROW_NUMBER()"),
+        (
+            "enum_distinct",
+            grouped(where="a > 1"),
+            "WHERE leaves no group key (city, channel) a list of values",
+        ),
+        ("enum_distinct", grouped(where="channel in ('a', b)"), "lists values that are not literals"),
+        (
+            "enum_distinct",
+            grouped(by="rollup (city, channel)"),
+            "GROUPING SETS, ROLLUP and CUBE have distinct sets",
+        ),
+        (
+            "enum_distinct",
+            over("session", "5 minutes", keys="channel"),
+            "The rows of this GROUP BY are kept as they are (a WHERE or JOIN between session()",
+        ),
+        (
+            "split_distinct",
+            grouped("count(distinct v) as v, percentile(a, 0.5) as p"),
+            "are kept as they are",
+        ),
+        (
+            "enum_distinct",
+            grouped(where=f"channel in ({', '.join(map(str, range(300)))})"),
+            "make 300 columns",
+        ),
+        (
+            "enum_distinct",
+            grouped(of="(select /*+ STREAM */ * from raw.page)"),
+            "The stream's rows come and go",
+        ),
+    ],
+)
+def test_what_is_refused(name: str, text: str, sentence: str) -> None:
+    with pytest.raises(QueryError) as found:
+        planned(name, text, None if name == "enum_distinct" else 8)
+    assert sentence in str(found.value)
+
+
+def test_sessions_have_no_columns_for_values() -> None:
+    window = expansion.expand(
+        "raw.view", window_arguments.make("session", "ts", "5 minutes", partition_by=["channel"])
+    )
+    text = f"""select channel, window_start, window_end, count(distinct visitor) as v from {window}
+        where {FEW} group by channel, window_start, window_end"""
+    with pytest.raises(QueryError, match="are kept as they are"):
+        planned("enum_distinct", text)
+    unfiltered = text.replace(f"where {FEW}", "")
+    with pytest.raises(QueryError, match="finds the bounds of a window from all its rows"):
+        planned("enum_distinct", unfiltered)
+
+
+def test_groups_that_are_forgotten_share_nothing() -> None:
+    with pytest.raises(QueryError, match="With state_ttl each group is forgotten for itself"):
+        planned("enum_distinct", grouped(), ttl=DAY)
+
+
+@pytest.mark.parametrize(
+    ("hint", "sentence"),
+    [
+        ("ENUM_DISTINCT(3)", "takes no arguments; write ENUM_DISTINCT."),
+        ("SPLIT_TOPN('many')", "takes a number of buckets; write SPLIT_TOPN(128)."),
+        ("SPLIT_DISTINCT(1)", "buckets is 1"),
+    ],
+)
+def test_hints_that_are_wrong(hint: str, sentence: str) -> None:
+    with pytest.raises(QueryError) as found:
+        planner.plan(grouped().replace("select city", f"select /*+ {hint} */ city", 1), KNOWN)
+    assert sentence in str(found.value)
