@@ -26,7 +26,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-EXPIRES_AT = "expires_at"
+EXPIRES_AT, STEP = "expires_at", "step"
+"""The columns of the state that say until when a row counts, and with which step it came."""
+CHANGE_TYPE, BATCH_ID = "_change_type", "_batch_id"
+"""The columns of a change feed that its table doesn't have."""
 
 
 def clock_column(name: str, time_zone: str | None) -> str:

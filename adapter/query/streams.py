@@ -10,6 +10,7 @@ from sqlglot import exp
 from . import marks
 from .dialect import from_clause
 from .plan import Stream
+from .program import BATCH_ID, CHANGE_TYPE
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,6 @@ class Streams:
         if columns is None:
             return self.known(stream.view).event_time
         return next(iter(columns)) if len(columns) == 1 else None
-
-
-CHANGE_TYPE, BATCH_ID = "_change_type", "_batch_id"
-"""The columns of a change feed that its table doesn't have."""
 
 
 def _free_stars(tree: exp.Query) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..query.program import BATCH_ID, CHANGE_TYPE
 from .iceberg import IcebergTable, load
 from .model import StreamModel
 from .position import PREFIX, Position, read_position
@@ -14,7 +15,6 @@ from .writing import literal, one_file, quoted, writer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CHANGE_TYPE, BATCH_ID = "_change_type", "_batch_id"
 REPLACED_PROPERTY = f"{PREFIX}rows-are-replaced"
 """The property of a model's table whose rows change."""
 KEY_PROPERTY = f"{PREFIX}key"

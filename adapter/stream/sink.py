@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .changes import CHANGE_TYPE, Changes
+from ..query.program import CHANGE_TYPE
+from .changes import Changes
 from .errors import StreamError
 from .iceberg import load
 from .model import StreamModel

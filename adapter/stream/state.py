@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
+from ..query.program import STEP
 from .clock import instant
 from .errors import StreamError
 from .iceberg import IcebergTable, added_rows, load
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from ..query.program import StatePart
 
-STEP = "step"
 VERSION = 1
 """Of the table's layout: what this code writes, and all it can read."""
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..query.program import Upsert
-from .changes import CHANGE_TYPE, REPLACED_PROPERTY
+from ..query.program import CHANGE_TYPE, Upsert
+from .changes import REPLACED_PROPERTY
 from .errors import StreamError
 from .model import StreamModel
 from .position import Position

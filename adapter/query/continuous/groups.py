@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from ..aggregate_stage import GROUPING_ID
 from ..partials import Partials
 from ..plan import DistinctSet, GroupStage, KeyedStage
-from ..program import EXPIRES_AT, StatePart, Step
+from ..program import EXPIRES_AT, STEP, StatePart, Step
 from ..windows import quote
-from .lives import NO_STEP, STEP, TIME, Lives, matching, new_in_step, of_keys, same
+from .lives import NO_STEP, TIME, Lives, matching, new_in_step, of_keys, same
 
 _ROWS, _THERE = "rows_there", "__there"
 

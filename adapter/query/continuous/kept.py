@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ..kept import row_column
 from ..plan import KeptStage
-from ..program import EXPIRES_AT, StatePart, Step
-from ..windows import quote
+from ..program import EXPIRES_AT, STEP, StatePart, Step
 from .carry import ROW_TIME
-from .lives import NO_STEP, STEP
+from .lives import ALIVE, NO_STEP, TIME, expiry
 
 
 class KeptRows:
@@ -20,13 +20,13 @@ class KeptRows:
     def __init__(self, stage: KeptStage, ttl: int | None) -> None:
         self.stage, self.name = stage, stage.name
         self.part = self.rows = f"{stage.name}_rows"
-        self.row = quote(f"{stage.name}_row")
+        self.row = row_column(stage.name)
         self.lasts = ttl if stage.lasts is None else stage.lasts
         self.timed = self.lasts is not None
 
     def rows_text(self) -> str:
         """The stage's rows, with the step they come in."""
-        times = [f"q.`{ROW_TIME}` as event_time", f"q.`{ROW_TIME}` as row_time"] if self.timed else []
+        times = [f"q.`{ROW_TIME}` as event_time", f"q.`{ROW_TIME}` as {TIME}"] if self.timed else []
         items = [f"clock.{STEP}", *times, f"struct(q.*) as {self.row}"]
         return f"select {', '.join(items)}\nfrom (\n{self.stage.rows}\n) as q cross join clock"
 
@@ -36,14 +36,12 @@ class KeptRows:
 
     def parts(self) -> list[StatePart]:
         """The rows."""
-        expiry = (
-            [f"timestamp_micros(unix_micros(row_time) + {self.lasts}) as {EXPIRES_AT}"] if self.timed else []
-        )
+        until = [expiry(TIME, self.lasts)] if self.timed else []
         columns = [*([EXPIRES_AT] if self.timed else []), self.row]
         return [
             StatePart(
                 self.part,
-                f"select {', '.join([STEP, *expiry, self.row])} from {self.rows}",
+                f"select {', '.join([STEP, *until, self.row])} from {self.rows}",
                 f"select {', '.join([NO_STEP, *columns])} from (\n{self._alive()}\n)",
                 closes=None,
                 merges=False,
@@ -52,9 +50,7 @@ class KeptRows:
         ]
 
     def _alive(self) -> str:
-        live = ""
-        if self.timed:
-            live = f" left semi join clock on clock.watermark_after is null or {EXPIRES_AT} > clock.watermark_after"
+        live = f" left semi join clock on {ALIVE}" if self.timed else ""
         return f"select state.* from state{live}\nwhere part = '{self.part}'"
 
     def emit(self, whole: bool) -> list[Step]:

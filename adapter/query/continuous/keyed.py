@@ -6,15 +6,16 @@ declared key, of which each row takes the place of the one before it.
 
 from __future__ import annotations
 
+from ..kept import row_column
 from ..plan import KeyedStage
-from ..program import StatePart, Step
-from ..streams import BATCH_ID, CHANGE_TYPE
+from ..program import BATCH_ID, CHANGE_TYPE, STEP, StatePart, Step
 from ..windows import quote
-from .lives import NO_STEP, STEP, matching, new_in_step, of_keys, same
+from .lives import NO_STEP, matching, new_in_step, of_keys, same
 
 THERE, ORDER = "there", "row_order"
 SIGN_OF_ROW, SIGNED = "sign_of_row", "_signed"
 """The column of a row's sign, and how the view of rows with one is called after its stage."""
+_CAME = f"{CHANGE_TYPE} in ('insert', 'update_after')"
 
 
 class Keyed:
@@ -24,7 +25,7 @@ class Keyed:
         self.stage, self.name = stage, stage.name
         self.part = f"{stage.name}_rows"
         self.changed, self.touched = f"{stage.name}_changed", f"{stage.name}_touched"
-        self.row = quote(f"{stage.name}_row")
+        self.row = row_column(stage.name)
         # Not under their own names: other stages may have keys of other types that are called the same.
         self.keys = [quote(f"{stage.name}_{column}") for column in stage.key]
 
@@ -33,7 +34,7 @@ class Keyed:
     def known(self) -> list[Step]:
         """The keys of the batch with their rows, and what that adds and takes away."""
         if self.stage.signed and self.stage.feed:
-            sign = f"if({CHANGE_TYPE} in ('insert', 'update_after'), 1, -1) as {SIGN_OF_ROW}"
+            sign = f"if({_CAME}, 1, -1) as {SIGN_OF_ROW}"
             rows = f"select * except ({CHANGE_TYPE}, {BATCH_ID}), {sign} from {self.stage.view}"
             return [Step(self.name + SIGNED, rows)]
         steps = [Step(self.changed, self._changed(), persist=True, initial=self._of_batch())]
@@ -50,7 +51,7 @@ class Keyed:
         """The last row of each key in the batch."""
         keys = [f"q.{quote(column)} as {key}" for column, key in zip(self.stage.key, self.keys, strict=True)]
         if self.stage.feed:
-            there = f"{CHANGE_TYPE} in ('insert', 'update_after')"
+            there = _CAME
             order = f"struct({BATCH_ID} as batch, {there} as there)"
             row, kept = f"struct(q.* except ({CHANGE_TYPE}, {BATCH_ID}))", "null"
         else:
@@ -59,7 +60,7 @@ class Keyed:
             order = f"struct({kept} as at, {row} as row)"
         last = f"max_by(struct({there} as {THERE}, {row} as row, {kept} as at), {order}) as last"
         made = [f"last.row as {self.row}", f"last.{THERE} as {THERE}"]
-        made += [f"last.at as {ORDER}"] if self._has_order else []
+        made += [f"last.at as {column}" for column in self._order]
         by = ", ".join(f"q.{quote(column)}" for column in self.stage.key)
         return (
             f"select clock.{STEP}, {', '.join([*self.keys, *made])}\nfrom (\n"
@@ -87,15 +88,16 @@ class Keyed:
 
     def _latest(self, rows: str) -> str:
         """The row that each key has."""
-        columns = [THERE, self.row, *([ORDER] if self._has_order else [])]
+        columns = [THERE, self.row, *self._order]
         last = f"max_by(struct({', '.join(columns)}), coalesce({STEP}, -1L)) as last"
         by = ", ".join(self.keys)
         shown = ", ".join(f"last.{column} as {column}" for column in columns)
         return f"select {by}, {shown} from (\nselect {by}, {last} from (\n{rows}\n) group by {by}\n) where last.{THERE}"
 
     @property
-    def _has_order(self) -> bool:
-        return self.stage.time is not None and not self.stage.feed
+    def _order(self) -> list[str]:
+        """The column that rows of a key follow each other by, where they have one."""
+        return [ORDER] if self.stage.time is not None and not self.stage.feed else []
 
     def ingest(self) -> list[Step]:
         """All is made before the rows of other stages are read."""
@@ -105,7 +107,7 @@ class Keyed:
         """The rows, or only those of the last steps where nothing looks back at them."""
         if self.stage.signed and self.stage.feed:
             return []
-        columns = [*self.keys, self.row, THERE, *([ORDER] if self._has_order else [])]
+        columns = [*self.keys, self.row, THERE, *self._order]
         fold = f"select {', '.join([NO_STEP, *columns])} from (\n{self._latest(self._state())}\n)"
         if not self.stage.stored:
             fold += "\nwhere false"
@@ -124,7 +126,7 @@ class Keyed:
 
     def known_and_new(self) -> str:
         """All rows of state together with those the batch is about to add."""
-        columns = ", ".join([STEP, *self.keys, self.row, THERE, *([ORDER] if self._has_order else [])])
+        columns = ", ".join([STEP, *self.keys, self.row, THERE, *self._order])
         return f"select {columns} from ({self._state()})\nunion all\nselect {columns} from {self.changed}"
 
     def of(self, rows: str, others: str, columns: list[str]) -> str:

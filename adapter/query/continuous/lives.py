@@ -9,11 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..program import EXPIRES_AT, Step
+from ..program import EXPIRES_AT, STEP, Step
 
-STEP, SINCE, TIME = "step", "since", "row_time"
+SINCE, TIME = "since", "row_time"
 NO_STEP = f"cast(null as bigint) as {STEP}"
 """What folded rows have: they came in no step that may be put out again."""
+
+ALIVE = f"clock.watermark_after is null or {EXPIRES_AT} > clock.watermark_after"
+"""Whether a row of state still counts after the step."""
+
+
+def expiry(time: str, after: int | None) -> str:
+    """A select item: until when a row counts, so many microseconds after a time."""
+    return f"{later(time, after)} as {EXPIRES_AT}"
+
+
+def later(time: str, micros: int | None) -> str:
+    """So many microseconds after a time."""
+    return f"timestamp_micros(unix_micros({time}) + {micros})"
+
+
+def comes_due(column: str, relation: str) -> str:
+    """Whether the time in a column is passed in this step, and wasn't before it or the row there."""
+    return (
+        f"{column} <= clock.watermark_after and ({relation}.{STEP} = clock.{STEP} "
+        f"or clock.watermark_before is null or {column} > clock.watermark_before)"
+    )
 
 
 def new_in_step(part: str, columns: Sequence[str]) -> str:
@@ -66,7 +87,7 @@ class Lives:
         """Select items: when a key is forgotten whose last row is of `time`."""
         if self.ttl is None:
             return []
-        return [f"timestamp_micros(unix_micros({time}) + {self.ttl}) as {EXPIRES_AT}"]
+        return [expiry(time, self.ttl)]
 
     def steps(self, keys_of_batch: str) -> list[Step]:
         """The lives that the keys of a batch are in."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ..kept import row_column
 from ..plan import JoinStage, Side
-from ..program import EXPIRES_AT, StatePart, Step
+from ..program import EXPIRES_AT, STEP, StatePart, Step
 from ..windows import quote
 from .carry import ROW_TIME
-from .lives import NO_STEP, STEP
+from .lives import ALIVE, NO_STEP, TIME, comes_due, expiry
 
 
 class Pairs:
@@ -22,7 +23,7 @@ class Pairs:
     def _text(self, side: Side) -> str:
         times = []
         if side.time is not None:
-            times = [f"{side.time} as event_time", f"{side.time} as row_time"]
+            times = [f"{side.time} as event_time", f"{side.time} as {TIME}"]
         row = f"struct(q.*) as {self._row(side)}"
         return f"select {', '.join([f'clock.{STEP}', *times, row])}\nfrom (\n{side.rows}\n) as q cross join clock"
 
@@ -33,7 +34,7 @@ class Pairs:
         return f"{self.name}_{side.alias}"
 
     def _row(self, side: Side) -> str:
-        return quote(f"{self._part(side)}_row")
+        return row_column(self._part(side))
 
     def ingest(self) -> list[Step]:
         """Nothing is made before the rows are kept."""
@@ -44,12 +45,12 @@ class Pairs:
         found = []
         for number, side in enumerate(self.stage.sides):
             columns = [self._row(side)]
-            expiry, live = [], ""
+            until, live = [], ""
             if side.time is not None:
-                expiry = [f"timestamp_micros(unix_micros(row_time) + {side.lasts}) as {EXPIRES_AT}"]
-                live = f" left semi join clock on clock.watermark_after is null or {EXPIRES_AT} > clock.watermark_after"
+                until = [expiry(TIME, side.lasts)]
+                live = f" left semi join clock on {ALIVE}"
                 columns.append(EXPIRES_AT)
-            append = f"select {', '.join([STEP, self._row(side), *expiry])} from {self._rows(side)}"
+            append = f"select {', '.join([STEP, self._row(side), *until])} from {self._rows(side)}"
             fold = (
                 f"select {', '.join([NO_STEP, *columns])} from state{live} where part = '{self._part(side)}'"
             )
@@ -103,10 +104,7 @@ class Pairs:
 
     def _unmatched(self) -> list[Step]:
         first, second = self.stage.sides
-        due = (
-            f"{EXPIRES_AT} <= clock.watermark_after and (state.{STEP} = clock.{STEP} "
-            f"or clock.watermark_before is null or {EXPIRES_AT} > clock.watermark_before)"
-        )
+        due = comes_due(EXPIRES_AT, "state")
         rows = f"select state.* from state left semi join clock on {due}\nwhere part = '{self._part(first)}'"
         alone = f"{self._part(first)}_unmatched"
         return [

@@ -13,14 +13,14 @@ general
 
 from __future__ import annotations
 
-from ..kept import first_of
+from ..kept import first_of, row_column
 from ..plan import TopStage
-from ..program import EXPIRES_AT, StatePart, Step
+from ..program import EXPIRES_AT, STEP, StatePart, Step
 from ..windows import quote
 from .carry import ROW_TIME
 from .groups import Groups
 from .keyed import Keyed
-from .lives import NO_STEP, STEP, TIME, Lives, matching, new_in_step, of_keys, same
+from .lives import NO_STEP, TIME, Lives, comes_due, expiry, later, matching, new_in_step, of_keys, same
 
 DUE = "due"
 
@@ -36,7 +36,7 @@ class Tops:
         self.stage, self.name = stage, stage.name
         self.part = f"{stage.name}_members"
         self.touched = f"{stage.name}_touched"
-        self.row = quote(f"{stage.name}_row")
+        self.row = row_column(stage.name)
         self.keys = [quote(key.name) for key in stage.keys]
         self.made_keys = [f"q.`__by_{number}` as {key}" for number, key in enumerate(self.keys)]
 
@@ -113,7 +113,7 @@ class RowTops(Tops):
         added = self.lives.expiry(TIME)
         if self.stage.final:
             # From then on no row that isn't late can come before it.
-            added.append(f"timestamp_micros(unix_micros({TIME}) + 1) as {DUE}")
+            added.append(f"{later(TIME, 1)} as {DUE}")
         return "".join(f", {text}" for text in added)
 
     def emit(self, whole: bool) -> list[Step]:
@@ -123,13 +123,12 @@ class RowTops(Tops):
             return [Step(self.name, self.shown(self.first(rows)))]
         touched = new_in_step(self.part, self.keys)
         if self.stage.final:
-            before = f"clock.watermark_before is null or {DUE} > clock.watermark_before"
-            due = f"{DUE} <= clock.watermark_after and (state.{STEP} = clock.{STEP} or {before})"
-            listed = ", ".join(self.keys) or "true as anything"
+            listed, due = ", ".join(self.keys) or "true as anything", comes_due(DUE, "state")
             touched = f"select distinct {listed} from state left semi join clock on {due}\nwhere part = '{self.part}'"
         rows = self.first(self.lives.latest(matching(self.part, self.keys, self.touched)))
         if self.stage.final:
-            rows = f"select ranked.* from (\n{rows}\n) as ranked left semi join clock on {due.replace('state.', 'ranked.')}"
+            due = comes_due(DUE, "ranked")
+            rows = f"select ranked.* from (\n{rows}\n) as ranked left semi join clock on {due}"
         return [Step(self.touched, touched, persist=True), Step(self.name, self.shown(rows))]
 
 
@@ -166,19 +165,20 @@ class GroupTops(Tops):
             ),
             Step(
                 self.candidates,
-                f"select {columns}{self._fresh('false')} from {self.known} as known\n"
+                f"select {columns}{self._with_fresh('false as fresh')} from {self.known} as known\n"
                 f"left anti join {self.groups.changed} as changed on {self._same_group('known')}\n"
-                f"union all\nselect {columns}{self._fresh('true')} from {self.new}",
+                f"union all\nselect {columns}{self._with_fresh('true as fresh')} from {self.new}",
                 persist=self.stage.strategy == "general",
             ),
         ]
-        fresh = self._fresh("fresh")
-        candidates = f"select {columns}{fresh} from {self.candidates}"
+        candidates = f"select {columns}{self._with_fresh('fresh')} from {self.candidates}"
         if self.stage.strategy == "general":
             steps += self._lookup(made)
             fallen = same("candidates", "fallen", self.keys)
             candidates += f" as candidates\nleft anti join {self.fallen} as fallen on {fallen}"
-            candidates += f"\nunion all\nselect {columns}{self._fresh('true')} from {self.lookup}"
+            candidates += (
+                f"\nunion all\nselect {columns}{self._with_fresh('true as fresh')} from {self.lookup}"
+            )
         now = self.first(candidates)
         is_same = f"{same('known', 'now', self.keys)} and {self._same_ids('known', 'now')}"
         keys = [f"coalesce(now.{key}, known.{key}) as {key}" for key in self.keys]
@@ -186,7 +186,7 @@ class GroupTops(Tops):
         items = [f"clock.{STEP}", *keys, row, f"now.{self.row} is not null as member"]
         differs = f"not (known.{self.row} <=> now.{self.row})"
         if self.ttl is not None:
-            items.append(f"timestamp_micros(unix_micros(clock.watermark_after) + {self.ttl}) as {EXPIRES_AT}")
+            items.append(expiry("clock.watermark_after", self.ttl))
             differs += " or now.fresh"
         steps.append(
             Step(
@@ -198,11 +198,9 @@ class GroupTops(Tops):
         )
         return steps
 
-    def _fresh(self, value: str) -> str:
-        """Whether a candidate's group lives on by what came in."""
-        if self.ttl is None:
-            return ""
-        return f", {value}" if value == "fresh" else f", {value} as fresh"
+    def _with_fresh(self, item: str) -> str:
+        """Whether a candidate's group lives on by what came in, where groups are forgotten."""
+        return "" if self.ttl is None else f", {item}"
 
     def _lookup(self, made: str) -> list[Step]:
         """The rankings that candidates don't fill, and all groups these are of."""
