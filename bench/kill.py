@@ -1,6 +1,9 @@
 """Kills a stream again and again at random moments, and compares its table with an undisturbed run's.
 
-python bench/kill.py --kills 30
+cumulate   windows that grow, with distinct counts
+ranking    a general ranking over a whole stream; its change feed is compared too
+
+    python bench/kill.py --kills 30 --query ranking
 """
 
 from __future__ import annotations
@@ -22,12 +25,14 @@ FILES, ROWS = 60, 200
 def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("--kills", type=int, default=30)
+    arguments.add_argument("--query", choices=("cumulate", "ranking"), default="cumulate")
     arguments.add_argument("--root", default="/tmp/dbt-spark-streaming-kill")
     arguments.add_argument("--seed", type=int, default=None)
     options = arguments.parse_args()
     seed = options.seed if options.seed is not None else random.randrange(1_000_000)
     print(f"seed {seed}")
     chance = random.Random(seed)
+    os.environ["VICTIM"] = options.query
     root = Path(options.root)
     shutil.rmtree(root, ignore_errors=True)
     make_events(root / "disturbed" / "events")

@@ -2,7 +2,10 @@
 
 The stream reads the files in ROOT/events, one per micro-batch, and folds and compacts its state far more
 often than it would by itself. POINT says after which of its acts in micro-batch BATCH the process is killed,
-by a signal that can't be caught. It prints `done` when it gets to the end.
+by a signal that can't be caught. It prints `done` when it gets to the end, and leaves the table's rows and
+changes in ROOT/rows.
+
+The query is a cumulate; with VICTIM=ranking in the environment a ranking over the whole stream.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
+from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream import state
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
@@ -24,6 +29,13 @@ from dbt.adapters.spark_streaming.stream.sink import AppendSink
 from . import programs
 from .harness import CUMULATE, EVENTS, SCHEMA, sorted_rows
 from .programs import MINUTE, SECOND
+
+RANKING = """select * from (
+  select *, row_number() over (partition by x % 5 order by s desc, k, x) as place from (
+    select k, x, count(*) as c, sum(v - 500) as s, count(distinct v % 9) as d
+    from (select /*+ STREAM */ * from events) group by k, x)
+) where place <= 4"""
+RANKED = "k string, x bigint, c bigint, s bigint, d bigint, place int"
 
 POINTS: dict[str, tuple[Any, str, str]] = {
     "before state": (state.StateTable, "append", "before"),
@@ -43,7 +55,8 @@ def main(root: Path, point: str | None = None, batch: int = 0) -> None:
     if point:
         kill_at(spark, point, batch)
     spark.sql(f"create namespace if not exists {SCHEMA}")
-    spark.sql(f"create table if not exists {SCHEMA}.killed ({CUMULATE}) using iceberg")
+    columns, program = query()
+    spark.sql(f"create table if not exists {SCHEMA}.killed ({columns}) using iceberg")
     model = StreamModel(
         name="killed",
         target=f"{SCHEMA}.killed",
@@ -53,15 +66,24 @@ def main(root: Path, point: str | None = None, batch: int = 0) -> None:
             StreamSource("events", str(root / "events"), "parquet", EVENTS, {"maxFilesPerTrigger": "1"}),
         ),
         watermark_delay=30 * SECOND,
+        changelog=program.upsert is not None,
     )
-    program = programs.cumulate(10 * MINUTE, 120 * MINUTE)
     (root / "started").touch()
     run_stream(spark, model, program)
     flush(spark, model, program)
     rows = sorted_rows(spark.table(model.target).collect())
+    if model.changelog:
+        rows += sorted_rows(spark.table(model.changes).collect())
     (root / "rows").write_text("\n".join(map(repr, rows)))
     print("done", flush=True)
     close_environments()
+
+
+def query() -> tuple[str, Program]:
+    """The columns of the table, and what is carried out."""
+    if os.environ.get("VICTIM") == "ranking":
+        return RANKED, generate.program(planner.plan(RANKING))
+    return CUMULATE, programs.cumulate(10 * MINUTE, 120 * MINUTE)
 
 
 def kill_at(spark: Any, point: str, batch: int) -> None:
