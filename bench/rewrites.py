@@ -1,4 +1,4 @@
-"""What each rewrite saves and what it costs in batch, with and without it on the same rows.
+"""What each rewrite saves and what it costs, with and without it on the same rows.
 
 In one run, in one JVM, on rows in Parquet files; results are computed and thrown away. Each query runs
 `--times` times, with and without the rewrite in turn; the quickest counts.
@@ -9,6 +9,8 @@ enum     COUNT(DISTINCT user) by city and channel, for 3, 10 and 60 channels, wi
 split    COUNT(DISTINCT user) by a key with a Zipf skew of 0 to 1.5, or one key with half of all rows; with one and
          with three distinct columns, in 16 to 1024 buckets
 topn     the 10 greatest rows of each key, with the same skews and buckets
+stream   the first query kept up to date from a stream, in `--pieces` micro-batches: time, rows and bytes of the
+         distinct set in the state
 
     python bench/rewrites.py --rows 5000000
 """
@@ -25,7 +27,9 @@ from typing import Any
 from backfill import Bench, timed
 
 from dbt.adapters.spark_streaming.environment import close_environments
-from dbt.adapters.spark_streaming.query import rewriting
+from dbt.adapters.spark_streaming.query import generate, planner, rewriting, stream_rewrites
+from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.runner import run_stream
 
 OVERLAPS = (0, 50, 95)
 VALUES = (3, 10, 60)
@@ -88,6 +92,24 @@ class Rewrites(Bench):
         )
         return result
 
+    def stream(self, name: str, table: str, text: str) -> dict[str, float]:
+        """What a query's distinct set is in the state at the end of a stream over a table's files."""
+        plan = planner.plan(text)
+        program = generate.program(plan)
+        schema = ", ".join(
+            f"{f.name} {f.dataType.simpleString()}" for f in self.spark.table(table).schema.fields
+        )
+        source = StreamSource(table, str(self.root / table), "parquet", schema, {"maxFilesPerTrigger": "1"})
+        target = f"lakehouse.bench.{name}"
+        model = StreamModel(name, target, f"{target}__state", self.environment.storage, (source,))
+        fields = self.spark.sql(generate.batch(plan)).schema.fields
+        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
+        self.spark.sql(f"create or replace table {target} ({columns}) using iceberg")
+        seconds, _ = timed(lambda: run_stream(self.spark, model, program).batches)
+        kept = self.spark.table(f"{model.state}.files").where("partition.part like '%distinct%'")
+        size = kept.selectExpr("sum(record_count) as rows", "sum(file_size_in_bytes) as bytes").first()
+        return {"seconds": seconds, "rows": size["rows"], "bytes": size["bytes"]}
+
     def keep(self, name: str, rows: Any) -> str:
         """Rows as Parquet files, and the view of that name."""
         path = str(self.root / name)
@@ -123,9 +145,11 @@ def by_channel(bench: Rewrites, rows: int) -> Iterator[dict[str, Any]]:
                 yield found
 
 
-def views(bench: Rewrites, rows: int, values: int, overlap: int) -> tuple[str, int, int]:
-    """Page views in which each user is seen twice under each of his channels; with the number of pairs of
-    user and channel, and of users."""
+def views(
+    bench: Rewrites, rows: int, values: int, overlap: int, files: int | None = None
+) -> tuple[str, int, int]:
+    """Page views in which each user is seen twice under each of his channels, in so many files; with the
+    number of pairs of user and channel, and of users."""
     share = overlap / 100
     users = max(1, int(rows / 2 / (share * values + 1 - share)))
     everywhere = int(users * share)
@@ -147,7 +171,33 @@ def views(bench: Rewrites, rows: int, values: int, overlap: int) -> tuple[str, i
         "mixed % 10000 as page",
     )
     # In no order, as rows come.
-    return bench.keep("views", made.orderBy("page")), sights, users
+    ordered = made.orderBy("page")
+    return bench.keep("views", ordered.repartition(files) if files else ordered), sights, users
+
+
+def in_stream(bench: Rewrites, rows: int) -> Iterator[dict[str, Any]]:
+    """What a stream keeps and takes."""
+    for values in VALUES:
+        channels = ", ".join(f"'channel {number}'" for number in range(values))
+        for overlap in OVERLAPS:
+            table, _, _ = views(bench, rows, values, overlap, bench.options.pieces)
+            text = (
+                f"select city, channel, count(*) as n, count(distinct user) as users from (select /*+ STREAM */ * from {table}) "
+                f"where channel in ({channels}) group by city, channel"
+            )
+            kept = {
+                "without": bench.stream(f"plain_{values}_{overlap}", table, text),
+                "with": bench.stream(
+                    f"enum_{values}_{overlap}", table, stream_rewrites.hinted("enum_distinct", text)
+                ),
+            }
+            ratios = {figure: kept["with"][figure] / kept["without"][figure] for figure in kept["with"]}
+            shown = "   ".join(
+                f"{figure} {kept['without'][figure]:,.0f} → {kept['with'][figure]:,.0f}: {ratio:.2f}"
+                for figure, ratio in ratios.items()
+            )
+            print(f"{'stream':15} values={values} overlap={overlap}   {shown}", flush=True)
+            yield {"rewrite": "stream", "values": values, "overlap": overlap, **kept}
 
 
 def by_skew(bench: Rewrites, rows: int) -> Iterator[dict[str, Any]]:
@@ -197,10 +247,11 @@ def sales(bench: Rewrites, rows: int, skew: str) -> Any:
 
 def main() -> None:
     """Run all and print a line for each comparison."""
-    parser = argparse.ArgumentParser(description="Rewrites in batch, with and without.")
+    parser = argparse.ArgumentParser(description="Rewrites, with and without.")
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--only", choices=["enum", "split", "topn"], action="append")
+    parser.add_argument("--only", choices=["enum", "split", "topn", "stream"], action="append")
+    parser.add_argument("--pieces", type=int, default=6)
     parser.add_argument("--memory", default="2g")
     parser.add_argument("--root", default="/tmp/dbt-spark-streaming-rewrites")
     parser.add_argument("--json", help="a file for all figures")
@@ -208,13 +259,14 @@ def main() -> None:
     shutil.rmtree(options.root, ignore_errors=True)
     bench = Rewrites(options)
     try:
-        for warm in by_channel, by_skew, by_rank:
+        for warm in by_channel, by_skew, by_rank, in_stream:
             next(warm(bench, options.rows // 20))
         print("--- warm", flush=True)
         print(f"{'':54} {'without':>9} {'with':>9} ratio   {'without':>11} {'with':>11} ratio")
-        wanted = options.only or ["enum", "split", "topn"]
+        wanted = options.only or ["enum", "split", "topn", "stream"]
         found = []
-        for name, work in ("enum", by_channel), ("split", by_skew), ("topn", by_rank):
+        works = (("enum", by_channel), ("split", by_skew), ("topn", by_rank), ("stream", in_stream))
+        for name, work in works:
             found += list(work(bench, options.rows)) if name in wanted else []
         if options.json:
             with open(options.json, "w") as file:
