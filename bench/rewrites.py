@@ -182,7 +182,8 @@ def in_stream(bench: Rewrites, rows: int) -> Iterator[dict[str, Any]]:
         for overlap in OVERLAPS:
             table, _, _ = views(bench, rows, values, overlap, bench.options.pieces)
             text = (
-                f"select city, channel, count(*) as n, count(distinct user) as users from (select /*+ STREAM */ * from {table}) "
+                "select city, channel, count(*) as n, count(distinct user) as users "
+                f"from (select /*+ STREAM */ * from {table}) "
                 f"where channel in ({channels}) group by city, channel"
             )
             kept = {
