@@ -15,6 +15,11 @@ pytest_plugins = ["dbt.tests.fixtures.project"]
 os.environ.setdefault("DBT_SEND_ANONYMOUS_USAGE_STATS", "false")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the oracle: it is one dbt run that takes as long as a third of all other tests."""
+    items.sort(key=lambda item: "tests/oracle/test_oracle.py" not in item.nodeid)
+
+
 @pytest.fixture(scope="session")
 def storage_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The storage root of the run: warehouse, catalog and state of all tests."""
@@ -35,6 +40,14 @@ def spark_target(storage_root: Path) -> dict[str, Any]:
             "spark.sql.codegen.cache.maxEntries": "300",
         },
     }
+
+
+@pytest.fixture(scope="class", autouse=True)
+def adapters_of_others_are_gone() -> None:
+    """A dbt that ran in this process before leaves its adapter, which dbt's own fixtures would take for theirs."""
+    from dbt.adapters.factory import reset_adapters
+
+    reset_adapters()
 
 
 @pytest.fixture(scope="class")

@@ -33,7 +33,7 @@ def profile_user() -> str:
     return getpass.getuser()
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def fixtures_in_postgres_words() -> Iterator[None]:
     """Say in Spark's words what dbt's fixtures say in Postgres'.
 

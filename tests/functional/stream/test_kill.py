@@ -43,9 +43,8 @@ def run(root: Path, *point: str) -> subprocess.CompletedProcess[str]:
 
 def test_killed_at_each_commit(spark: Any, root: Path) -> None:
     for point, batch in [
-        ("before state", 0),
-        ("after state", 2),
-        ("after table", 4),
+        ("after state", 1),
+        ("after table", 3),
         ("after fold", 5),
         ("after compaction", 6),
     ]:

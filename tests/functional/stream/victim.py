@@ -37,12 +37,11 @@ RANKING = """select * from (
 ) where place <= 4"""
 RANKED = "k string, x bigint, c bigint, s bigint, d bigint, place int"
 
-POINTS: dict[str, tuple[Any, str, str]] = {
-    "before state": (state.StateTable, "append", "before"),
-    "after state": (state.StateTable, "append", "after"),
-    "after table": (AppendSink, "put", "after"),
-    "after fold": (state.StateTable, "fold", "after"),
-    "after compaction": (state.StateTable, "compact", "after"),
+POINTS: dict[str, tuple[Any, str]] = {
+    "after state": (state.StateTable, "append"),
+    "after table": (AppendSink, "put"),
+    "after fold": (state.StateTable, "fold"),
+    "after compaction": (state.StateTable, "compact"),
 }
 
 
@@ -88,13 +87,11 @@ def query() -> tuple[str, Program]:
 
 def kill_at(spark: Any, point: str, batch: int) -> None:
     """Have this process, and with it the JVM, killed at a point."""
-    owner, name, when = POINTS[point]
+    owner, name = POINTS[point]
     act: Callable[..., Any] = getattr(owner, name)
     jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
 
     def killed(self: Any, session: Any, rows: Any, position: Any, *more: Any, **named: Any) -> Any:
-        if position.batch >= batch and when == "before":
-            die(jvm)
         result = act(self, session, rows, position, *more, **named)
         if position.batch >= batch:
             die(jvm)
