@@ -131,7 +131,8 @@ def judge(spark: SparkSession, model: StreamModel, step: Rows, kept: Kept) -> Ju
     watermark = clock_column("watermark_before", step.time_zone)
     is_late = f"coalesce(step.expires_at <= clock.{watermark}, false)" if step.expires else "false"
     # The watermark is joined in, not written in: each literal would make other code, to be compiled anew.
-    rows = spark.sql(f"select step.*, {is_late} as {_LATE}\nfrom (\n{step.sql}\n) as step cross join clock")
+    clock = " cross join clock" if step.expires else ""
+    rows = spark.sql(f"select step.*, {is_late} as {_LATE}\nfrom (\n{step.sql}\n) as step{clock}")
     _check_times(model, {field.name: field.dataType for field in rows.schema.fields})
     no_time = "event_time is null" if step.timed else "false"
     latest = "unix_micros(cast(max(event_time) as timestamp))" if step.timed else "cast(null as bigint)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,11 @@ class Sink(ABC):
         found = read_position(summary)
         if found is None:
             return None
-        return replace(found, rows_out=found.rows_out + int(summary.get("added-records", 0)))
+        return replace(found, rows_out=found.rows_out + self.own_rows(summary))
+
+    def own_rows(self, summary: Mapping[str, str]) -> int:
+        """The rows of the step that a commit is of, where the position in it doesn't count them."""
+        return int(summary.get("added-records", 0))
 
     def begin(self, spark: SparkSession) -> None:
         """Get ready for the first step of a run."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..query.program import CHANGE_TYPE, Upsert
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _INSERT, _BEFORE, _AFTER, _DELETE = "insert", "update_before", "update_after", "delete"
+_SMALL = 100_000
+"""A table of so many rows is written anew: a MERGE takes longer to be planned than that."""
 _FIRED, _CHANGED, _NEW = "fired_windows", "changed_rows", "new_rows"
 
 
@@ -38,6 +41,11 @@ class UpsertSink(Sink):
         if self._table is not None and self._table.property(REPLACED_PROPERTY) is None:
             name, value = literal(REPLACED_PROPERTY), literal("true")
             spark.sql(f"alter table {self.model.target} set tblproperties ({name} = {value})")
+
+    def own_rows(self, summary: Mapping[str, str]) -> int:
+        """See `Sink.own_rows`. A merge also writes rows again that stay what they are, so the position counts
+        those that changed."""
+        return 0
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
         """See `Sink.put`: rows inserted, updated and deleted."""
@@ -73,10 +81,11 @@ class UpsertSink(Sink):
             self._check_unique(spark)
         if self._changes is not None:
             self._changes.append(spark, _with_retractions(columns.names), position)
-        self._write(changed, recent, columns.names, position, few, set(counts))
+        total = sum(counts.values())
+        self._write(changed, recent, columns.names, _counting(position, total), few, set(counts))
         assert self._table is not None
         self._table.refresh()
-        return sum(counts.values())
+        return total
 
     def _replace(
         self, spark: SparkSession, query: str, names: list[str], position: Position, few: bool, kept: Kept
@@ -103,7 +112,7 @@ class UpsertSink(Sink):
             each = f"select {listed}, {kinds} from {_CHANGED} lateral view explode(sequence(1L, abs(times))) as time"
             self._changes.append(spark, each, position)
         made = spark.sql(one_file(f"select * from {_NEW}")) if few else rows
-        writer(made, self.model.target, position).overwrite(F.lit(True))
+        writer(made, self.model.target, _counting(position, changed)).overwrite(F.lit(True))
         assert self._table is not None
         self._table.refresh()
         return changed
@@ -165,25 +174,42 @@ class UpsertSink(Sink):
     ) -> None:
         from pyspark.sql import functions as F
 
+        assert self._table is not None
         spark, target = changed.sparkSession, self.model.target
+        columns = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in names)
+        rows = f"select {columns} from {_CHANGED} where {CHANGE_TYPE} <> '{_DELETE}'"
         if kinds == {_INSERT}:
-            columns = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in names)
-            rows = f"select {columns} from {_CHANGED}"
             writer(spark.sql(one_file(rows) if few else rows), target, position).append()
             return
-        same = [
+        if self._table.count("total-records") <= _SMALL:
+            same = " and ".join(
+                f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys
+            )
+            kept = (
+                f"select old.* from {target} as old left anti join {_CHANGED} as changed\n"
+                f"on {CHANGE_TYPE} <> '{_INSERT}'{f' and {same}' if same else ''}"
+            )
+            made = spark.sql(one_file(f"{kept}\nunion all\n{rows}"))
+            writer(made, target, position).overwrite(F.lit(True))
+            return
+        matching = [
             f"{target}.{quoted(name)} <=> if({CHANGE_TYPE} = '{_INSERT}', {quoted('new ' + name)}, {quoted('old ' + name)})"
             for name in self._keys
         ]
         values = {name: F.col(quoted("new " + name)) for name in names}
         # Not by SQL: Spark 4.1 finds no plan for a MERGE whose source is a view of a table.
         recently = recent if recent == "true" else f"{target}.{recent}"
-        merge = changed.mergeInto(target, F.expr(" and ".join([*same, recently])))
+        merge = changed.mergeInto(target, F.expr(" and ".join([*matching, recently])))
         merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{_DELETE}'")).delete()
         merge = merge.whenMatched().update(values)
         merge = merge.whenNotMatched().insert(values)
         with _carrying(spark, position):
             merge.merge()
+
+
+def _counting(position: Position, rows: int) -> Position:
+    """The position with so many more rows put out."""
+    return replace(position, rows_out=position.rows_out + rows)
 
 
 def _with_retractions(names: list[str]) -> str:

@@ -13,8 +13,10 @@ import pytest
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream import state as state_module
+from dbt.adapters.spark_streaming.stream import upsert as upsert_module
 from dbt.adapters.spark_streaming.stream.changes import Changes
 from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.progress import read_progress
 from dbt.adapters.spark_streaming.stream.state import StateTable
 from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
 from tests.functional.stream.harness import Stream, sorted_rows
@@ -34,7 +36,11 @@ def state(s: Stream, part: str) -> list[tuple[Any, ...]]:
     return sorted_rows(s.spark.table(s.model.state).where(f"part = '{part}'").drop("part").collect())
 
 
-def test_only_rows_that_changed_are_written(spark: Any, storage_root: Path) -> None:
+@pytest.mark.parametrize("small", [0, 100_000], ids=["merged", "written anew"])
+def test_only_rows_that_changed_are_written(
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    monkeypatch.setattr(upsert_module, "_SMALL", small)
     s = stream(spark, storage_root, GROUPS, OF_GROUPS)
     s.add((0, "a", 1), (1, "b", 1), (2, "c", 1))
     assert s.run().rows_out == 3
@@ -43,6 +49,9 @@ def test_only_rows_that_changed_are_written(spark: Any, storage_root: Path) -> N
     assert s.rows() == [("a", 1, 1), ("b", 2, 1), ("c", 1, 1)]
     s.add((4, None, 1))
     assert s.run().rows_out == 1
+    # Rows that a merge writes again as they are don't count, after a restart neither.
+    progress = read_progress(s.model)
+    assert progress is not None and progress["total"]["rows_out"] == 5
 
 
 def test_an_idle_key_is_forgotten_and_begins_anew(spark: Any, storage_root: Path) -> None:
@@ -182,6 +191,7 @@ def test_power_cuts(
     """Cut short at every act in turn, and folded often: nothing is lost or there twice."""
     monkeypatch.setattr(state_module, "_COMMITS", 2)
     monkeypatch.setattr(state_module, "_ROWS", 4)
+    monkeypatch.setattr(upsert_module, "_SMALL", 3)
     s = stream(spark, storage_root, text, columns, changelog=True)
     numbers = itertools.cycle([3, -7, 5, -2, 8, -1, 4, -9, 6])
     cuts = 0
