@@ -12,7 +12,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from . import feeds, streaming
 from .query import expansion, generate, window_arguments
-from .stream import runner
+from .stream import limits, runner
 
 if TYPE_CHECKING:
     from .environment import Environment
@@ -128,9 +128,21 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: streaming.StreamResponse("STREAM"))
     def run_stream(
-        self, model: Mapping[str, Any], sql: str, graph: Any = None, flush: bool = False
+        self,
+        model: Mapping[str, Any],
+        sql: str,
+        graph: Any = None,
+        flush: bool = False,
+        at_once: bool = False,
     ) -> streaming.StreamResponse:
         """Takes in what the streams of a model have, and says what came of it.
+
+        Args:
+            model: its node.
+            sql: its compiled text.
+            graph: dbt's.
+            flush: whether all windows are closed after that.
+            at_once: whether it is one micro-batch, whatever limits the sources have.
 
         Raises:
             DbtRuntimeError: the stream can't start or go on.
@@ -141,6 +153,8 @@ class StreamingMethods(metaclass=AdapterMeta):
             program = streaming.program(model, self._plan(model, sql, graph))
             project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
             described = streaming.model(model, self.environment, program, project_root, graph)
+            if at_once:
+                described = limits.at_once(described)
             self.connections.get_thread_connection().handle.prepare(sql)
             session = self.environment.session()
             result = runner.run_stream(session, described, program)

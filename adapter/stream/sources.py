@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..query.program import StreamInput
 from .errors import StreamError
+from .limits import without_limits
 from .model import StreamModel, StreamSource
 from .session import jvm
 from .writing import quoted
@@ -108,9 +109,9 @@ def _read_files(spark: SparkSession, model: StreamModel, source: StreamSource) -
 def _schema_of_files(spark: SparkSession, model: StreamModel, source: StreamSource) -> StructType:
     from pyspark.errors import AnalysisException
 
-    options = {key: value for key, value in source.options.items() if not key.lower().startswith("maxfiles")}
+    reader = spark.read.format(source.format).options(**without_limits(source.options))
     try:
-        return spark.read.format(source.format).options(**options).load(source.location).schema
+        return reader.load(source.location).schema
     except AnalysisException as problem:
         raise StreamError(
             f"Model {model.name}: the columns of its stream {source.relation} can't be found from the files "

@@ -43,7 +43,8 @@
     {%- do persist_constraints(target, model) -%}
   {%- endif -%}
 
-  {%- set response = adapter.run_stream(model, sql, graph, flush=var('flush', false)) -%}
+  {#- History that was asked for anew is one micro-batch; a first run keeps the limits that its sources have. -#}
+  {%- set response = adapter.run_stream(model, sql, graph, flush=var('flush', false), at_once=full_refresh) -%}
   {%- do store_result('main', response) -%}
 
   {%- set should_revoke = should_revoke(existing, full_refresh_mode=true) -%}
