@@ -216,6 +216,23 @@ class TestStreamOverATable:
             ),
         }
 
-    def test_its_first_rows_are_read(self, project: Any) -> None:
+    def test_its_first_rows_are_read_and_a_rebuilt_one_is_not(self, project: Any) -> None:
+        def hours() -> Any:
+            return project.run_sql("select sum(n) from {schema}.hours", fetch="one")[0]
+
+        def problem(*arguments: str) -> str:
+            results = run_dbt(["run", *arguments], expect_pass=False)
+            return str({result.node.name: result.message for result in results}["hours"])
+
         assert len(run_dbt(["run"])) == 2
-        assert project.run_sql("select sum(n) from {schema}.hours", fetch="one")[0] == 1
+        assert hours() == 1
+        again = problem()
+        assert "that it streams from was built anew" in again
+        assert "Build both anew, the table from scratch: `dbt run --full-refresh --select views+`." in again
+        assert "an incremental one that appends, or a streaming one, is not" in again
+        alone = problem("--full-refresh", "--select", "hours")
+        assert "begins with a snapshot that isn't an append but an overwrite" in alone
+        assert "`dbt run --full-refresh --select views+`" in alone
+        assert hours() == 1, "what was there is there"
+        run_dbt(["run", "--full-refresh", "--select", "views+"])
+        assert hours() == 1
