@@ -71,6 +71,12 @@ class IcebergTable:
         oldest = self._iceberg.util.SnapshotUtil.oldestAncestor(self._table)
         return EXPIRED if oldest.parentId() is not None else str(oldest.operation())
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether all that was ever written to the table is one snapshot without files."""
+        snapshot = self._table.currentSnapshot()
+        return snapshot is not None and snapshot.parentId() is None and not self.count("added-data-files")
+
     def count(self, what: str) -> int:
         """A count in the newest snapshot's summary; 0 if nothing was ever written."""
         snapshot = self._table.currentSnapshot()

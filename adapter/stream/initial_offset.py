@@ -1,4 +1,4 @@
-"""Where Iceberg's stream began, moved along with it.
+"""Where Iceberg's stream began: told where Iceberg finds no beginning, and moved along with the stream.
 
 Iceberg notes in the checkpoint from which snapshot a stream began (its *initial offset*), and `availableNow` walks
 from there to the newest one at each start, though the snapshots on the way were read long ago. With every run the walk
@@ -10,10 +10,18 @@ run it is set to the last snapshot that was read.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from .checkpoint import read_checkpoint, read_offsets
-from .model import StreamModel
-from .upstream import last_snapshot
+from .iceberg import load
+from .model import StreamModel, StreamSource
+from .upstream import FROM_TIMESTAMP, last_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NEVER = str(2**62)
 
 
 def move_along(model: StreamModel) -> None:
@@ -32,3 +40,15 @@ def move_along(model: StreamModel) -> None:
         # Hadoop's checksum of what was there before.
         model.storage.delete(f"{folder}/.0.crc")
         model.storage.write_text(f"{folder}/0", json.dumps(moved))
+
+
+def reading_options(spark: SparkSession, source: StreamSource) -> Mapping[str, str]:
+    """The options to read a table as a stream with.
+
+    A table to which one commit was made, of no rows, has nothing to begin with yet, which Iceberg fails of. It is
+    told to wait, and in the next run that this was all.
+    """
+    table = load(spark, source.location)
+    if table is None or not table.is_blank:
+        return source.options
+    return {**source.options, FROM_TIMESTAMP: _NEVER}

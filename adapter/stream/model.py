@@ -25,9 +25,14 @@ class StreamSource:
     """Spark's options for reading the format as a stream."""
 
     @property
+    def is_table(self) -> bool:
+        """Whether it is a table."""
+        return self.format == "iceberg"
+
+    @property
     def is_files(self) -> bool:
         """Whether it is a folder of files."""
-        return self.format != "iceberg"
+        return not self.is_table
 
     def holds(self, file: str) -> bool:
         """Whether a file lies in the folder, whichever way the two are written."""
@@ -37,6 +42,12 @@ class StreamSource:
 def feed_of(table: str) -> str:
     """The name of the table with a table's changes."""
     return f"{table}__changes"
+
+
+def make_anew(table: str) -> str:
+    """The command that has dbt make a table from scratch, and all that reads it."""
+    upstream = table.rpartition(".")[2].removesuffix(feed_of(""))
+    return f"`dbt run --full-refresh --select {upstream}+`"
 
 
 def _path(location: str) -> str:

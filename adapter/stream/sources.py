@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..query.program import StreamInput
 from .errors import StreamError
+from .initial_offset import reading_options
 from .limits import without_limits
 from .model import StreamModel, StreamSource
 from .session import jvm
@@ -80,7 +81,7 @@ def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -
             "exist."
         ) from problem
     try:
-        rows = spark.readStream.options(**source.options).table(source.location)
+        rows = spark.readStream.options(**reading_options(spark, source)).table(source.location)
         if not rows.isStreaming:
             raise StreamError(
                 f"Model {model.name}: {source.location} can't be read as a stream: it is a view. Streams are "

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from .checkpoint import read_checkpoint, read_offsets
 from .errors import StreamError
 from .iceberg import APPEND, EXPIRED, load
-from .model import StreamModel, StreamSource, feed_of
+from .model import StreamModel, StreamSource, make_anew
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,7 @@ def check_sources(spark: SparkSession, model: StreamModel) -> None:
     if len(offsets) != len(model.sources):
         return  # the checkpoint is of other sources, which the stream says when it starts
     for source, offset in zip(model.sources, offsets, strict=True):
-        snapshot = None if source.is_files else last_snapshot(offset)
+        snapshot = last_snapshot(offset) if source.is_table else None
         if snapshot is None:
             continue
         table = load(spark, source.location)
@@ -64,7 +64,7 @@ def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
         StreamError: one can't; and what to run.
     """
     for source in model.sources:
-        if not source.is_files:
+        if source.is_table:
             _check_beginning(spark, model, source)
 
 
@@ -78,14 +78,14 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
         raise StreamError(
             f"Model {model.name}: the first snapshots of the table {source.location} that it streams from have "
             "expired, so a stream from the table's beginning would lack the rows they added. Have the table made "
-            f"anew ({_make_anew(source.location)}), or begin the stream after a time, with the source's option "
+            f"anew ({make_anew(source.location)}), or begin the stream after a time, with the source's option "
             f"'{FROM_TIMESTAMP}' (in milliseconds since 1970)."
         )
     if beginning not in (APPEND, None) and SKIP_OVERWRITES not in options:
         raise StreamError(
             f"Model {model.name}: the table {source.location} that it streams from begins with a snapshot that isn't "
             f"an append but an {beginning}, as CREATE OR REPLACE TABLE … AS leaves it, and a stream takes in appended "
-            f"rows only. {_WHO_APPENDS} To begin with the table made from scratch: {_make_anew(source.location)}."
+            f"rows only. {_WHO_APPENDS} To begin with the table made from scratch: {make_anew(source.location)}."
         )
 
 
@@ -115,10 +115,10 @@ def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:
     if from_scratch:
         remedy = (
             f"Build this model anew too: {model.rebuild}; with all models that read the table in turn: "
-            f"{_make_anew(table)}."
+            f"{make_anew(table)}."
         )
     else:
-        remedy = f"Build both anew, the table from scratch: {_make_anew(table)}."
+        remedy = f"Build both anew, the table from scratch: {make_anew(table)}."
     return (
         f"Model {model.name}: the table {table} that it streams from was built anew (or rolled back, or the last snapshot "
         f"read of it has expired), so new rows can't be told from those that are in already. {remedy} {_WHO_APPENDS}"
@@ -129,9 +129,3 @@ _WHO_APPENDS = (
     "(A model that is materialized as a table is built anew by every `dbt run`; an incremental one that appends, or a "
     "streaming one, is not.)"
 )
-
-
-def _make_anew(table: str) -> str:
-    """The command that has dbt make a table from scratch, and all that reads it."""
-    upstream = table.rpartition(".")[2].removesuffix(feed_of(""))
-    return f"`dbt run --full-refresh --select {upstream}+`"
