@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..messages import MESSAGE, advice, message
 from ..query.program import StreamInput
 from .errors import StreamError
 from .initial_offset import reading_options
@@ -59,7 +60,8 @@ def _read(
     source = sources.get(stream.relation)
     if source is None:
         raise StreamError(f"Model {model.name}: there is no source for its stream {stream.relation}.")
-    rows = _read_files(spark, model, source) if source.is_files else _read_table(spark, model, source)
+    read = _read_table if source.is_table else _read_files if source.is_files else _read_kafka
+    rows = read(spark, model, source)
     if stream.event_time is not None:
         _check_event_time(model, stream, rows)
     if stream.columns is None:
@@ -119,6 +121,23 @@ def _schema_of_files(spark: SparkSession, model: StreamModel, source: StreamSour
             f"in {source.location} ({_first_line(problem)}). Say them as 'schema' in the source's "
             "config.meta.stream."
         ) from problem
+
+
+def _read_kafka(spark: SparkSession, model: StreamModel, source: StreamSource) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    begins = any(name.lower().startswith("starting") for name in source.options)
+    # Spark's own default is to begin with what comes next; a model's table has history, as with other sources.
+    options = source.options if begins else {**source.options, "startingOffsets": "earliest"}
+    try:
+        rows = spark.readStream.format("kafka").options(**options).load()
+    except AnalysisException as problem:
+        raise StreamError(
+            f"Model {model.name}: its stream {source.relation} can't be read from Kafka: {advice(_first_line(problem))}."
+        ) from problem
+    if source.schema is None:
+        return rows
+    return rows.selectExpr(message(source.schema)).select(f"{MESSAGE}.*")
 
 
 def _check_event_time(model: StreamModel, stream: StreamInput, rows: DataFrame) -> None:
