@@ -11,7 +11,7 @@
   {%- endif -%}
   {%- set existing = none if temporary else load_cached_relation(relation) -%}
   {#- A stream over this table begins with its first snapshot, and can't read one that replaces. -#}
-  {%- if existing is not none and should_full_refresh() -%}
+  {%- if existing is not none and existing.is_iceberg and should_full_refresh() -%}
     {%- do adapter.drop_relation(existing) -%}
     {%- set existing = none -%}
   {%- endif -%}
