@@ -9,10 +9,14 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from . import messages
+
 KEYS = ("format", "options", "path", "schema", "value_format", "unique_key")
 
 # A source in one of these is a table of its catalog, which dbt refers to as to any other.
 TABLE_FORMATS = ("iceberg", "delta")
+
+KAFKA = "kafka"
 
 FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 
@@ -32,7 +36,7 @@ class StreamSource:
     """The columns as DDL, ``a INT, b TIMESTAMP``; None where Spark finds them."""
     event_time: str | None = None
     value_format: str | None = None
-    """What Kafka's messages are: ``json`` or ``avro``, with `schema`."""
+    """How Kafka's messages are written: ``json``, with `schema`. None: they stay as they are."""
     unique_key: tuple[str, ...] = ()
 
     @property
@@ -78,14 +82,20 @@ class StreamSource:
             raise DbtRuntimeError(
                 f"Source {name}: the format {format} needs a 'path' under 'options': the folder of its files."
             )
+        schema, value_format = _schema(name, config.get("schema")), config.get("value_format")
+        if format.lower() == KAFKA:
+            if problem := messages.problem(texts, value_format, schema):
+                raise DbtRuntimeError(f"Source {name}: {problem}")
+        elif value_format is not None:
+            raise DbtRuntimeError(f"Source {name}: 'value_format' is for Kafka's messages; leave it out.")
         return cls(
             name=name,
             relation=relation,
             format=format.lower(),
             options=texts,
-            schema=_schema(name, config.get("schema")),
+            schema=schema,
             event_time=event_time,
-            value_format=config.get("value_format"),
+            value_format=value_format,
             unique_key=_names(config.get("unique_key")),
         )
 

@@ -12,7 +12,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from . import feeds, streaming
 from .query import expansion, generate, window_arguments
-from .stream import runner
+from .stream import limits, runner, upstream
 
 if TYPE_CHECKING:
     from .environment import Environment
@@ -102,18 +102,28 @@ class StreamingMethods(metaclass=AdapterMeta):
         return [columns[name.lower()] for name in order] if order else list(columns.values())
 
     @available.parse_none
-    def check_stream(self, model: Mapping[str, Any], sql: str, graph: Any = None) -> None:
+    def check_stream(self, model: Mapping[str, Any], sql: str, graph: Any = None, anew: bool = False) -> None:
         """Passes a streaming model whose configs and text are right. Touches nothing.
+
+        Args:
+            model: its node.
+            sql: its compiled text.
+            graph: dbt's.
+            anew: whether its stream begins with this run, so that its sources must have a beginning.
 
         Raises:
             CompilationError: one is not; what to write instead.
+            DbtRuntimeError: a source can't be read from its beginning.
         """
         with streaming.sentences():
             streaming.config(model)
             if self._is_empty_run():
                 return
             found = self._plan(model, sql, graph)
-            streaming.program(model, found)
+            program = streaming.program(model, found)
+            if anew:
+                described = streaming.model(model, self.environment, program)
+                upstream.check_beginnings(self.environment.session(), described)
             times = generate.times(found)
             if times is not None:
                 handle = self.connections.get_thread_connection().handle
@@ -128,9 +138,21 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: streaming.StreamResponse("STREAM"))
     def run_stream(
-        self, model: Mapping[str, Any], sql: str, graph: Any = None, flush: bool = False
+        self,
+        model: Mapping[str, Any],
+        sql: str,
+        graph: Any = None,
+        flush: bool = False,
+        at_once: bool = False,
     ) -> streaming.StreamResponse:
         """Takes in what the streams of a model have, and says what came of it.
+
+        Args:
+            model: its node.
+            sql: its compiled text.
+            graph: dbt's.
+            flush: whether all windows are closed after that.
+            at_once: whether it is one micro-batch, whatever limits the sources have.
 
         Raises:
             DbtRuntimeError: the stream can't start or go on.
@@ -141,6 +163,8 @@ class StreamingMethods(metaclass=AdapterMeta):
             program = streaming.program(model, self._plan(model, sql, graph))
             project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
             described = streaming.model(model, self.environment, program, project_root, graph)
+            if at_once:
+                described = limits.at_once(described)
             self.connections.get_thread_connection().handle.prepare(sql)
             session = self.environment.session()
             result = runner.run_stream(session, described, program)

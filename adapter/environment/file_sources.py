@@ -13,7 +13,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.errors import readable
 from dbt.adapters.spark_streaming.literals import literal
-from dbt.adapters.spark_streaming.stream_source import StreamSource, known_sources
+from dbt.adapters.spark_streaming.messages import MESSAGE, advice, message
+from dbt.adapters.spark_streaming.stream_source import KAFKA, StreamSource, known_sources
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -67,12 +68,19 @@ class DeclaredSources:
             schema_name = source.relation.rpartition(".")[0]
             try:
                 session.sql(f"create schema if not exists {schema_name}")
-                session.sql(f"drop table if exists {source.relation}")
-                session.sql(create_table(located))
+                if located.value_format is None:
+                    session.sql(f"drop table if exists {source.relation}")
+                    session.sql(create_table(located))
+                else:
+                    raw = replace(located, relation=f"{source.relation.removesuffix('`')}__messages`")
+                    session.sql(f"drop table if exists {raw.relation}")
+                    session.sql(create_table(raw))
+                    session.sql(create_view(located, raw.relation))
             except Exception as problem:
                 where = f" ({located.options['path']})" if "path" in located.options else ""
+                cause = advice(readable(problem)) if source.format == KAFKA else readable(problem)
                 raise DbtRuntimeError(
-                    f"Source {source.name} can't be read as {source.format}{where}: {readable(problem)}"
+                    f"Source {source.name} can't be read as {source.format}{where}: {cause}"
                 ) from problem
             self._made[source.relation] = located
 
@@ -90,7 +98,7 @@ def create_table(source: StreamSource) -> str:
     """The statement that makes a declared source readable."""
     options = {key: value for key, value in source.options.items() if key != "path"}
     statement = f"create table {source.relation}"
-    if source.schema and source.format != "kafka":
+    if source.schema and source.format != KAFKA:
         statement += f" ({source.schema})"
     statement += f" using {source.format}"
     if options:
@@ -99,6 +107,14 @@ def create_table(source: StreamSource) -> str:
     if "path" in source.options:
         statement += f" location {literal(source.options['path'])}"
     return statement
+
+
+def create_view(source: StreamSource, raw: str) -> str:
+    """The statement that makes what is in the messages of `raw` readable."""
+    return (
+        f"create or replace view {source.relation} as "
+        f"select {MESSAGE}.* from (select {message(str(source.schema))} from {raw})"
+    )
 
 
 def _exists(session: Any, path: str) -> bool:

@@ -28,6 +28,7 @@ logger = AdapterLogger("Spark")
 
 SUPPORTED = (17, 21)
 SPARK_VERSION = "4.1"
+PYTHON_OF_THE_ENVIRONMENT = os.environ.get("PYSPARK_PYTHON")
 LOG4J_CONFIG = Path(__file__).with_name("log4j2.properties")
 
 # As org.apache.spark.launcher.JavaModuleOptions has them, but for jdk.incubator.vector: a JRE from
@@ -346,6 +347,10 @@ def proxy_flags(environ: Mapping[str, str] | None = None) -> list[str]:
     return flags
 
 
-def use_this_python() -> None:
-    """Have Spark's Python workers run this interpreter, also where its environment isn't activated."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+def choose_python(settings: Mapping[str, str]) -> None:
+    """Have Spark's Python workers run the interpreter that the settings name, else this one.
+
+    Spark's launcher, which isn't asked here, is what usually looks at that setting.
+    """
+    chosen = settings.get("spark.pyspark.python") or PYTHON_OF_THE_ENVIRONMENT or sys.executable
+    os.environ["PYSPARK_PYTHON"] = chosen

@@ -18,10 +18,10 @@ from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSource
 from dbt.adapters.spark_streaming.environment.java import (
     Java,
     Jvm,
+    choose_python,
     find_java,
     spark_home,
     truststore_flags,
-    use_this_python,
     write_truststore,
 )
 from dbt.adapters.spark_streaming.environment.packages import (
@@ -88,13 +88,11 @@ class SessionEnvironment(Environment):
         paths = [str(path) for path in found]
         self._classes = ClassData(self._java, [*sorted(spark_home().glob("jars/*.jar")), *found], cache)
         conf.pop("spark.jars.packages", None)
-        classpath = _split(conf.pop("spark.driver.extraClassPath", ""), os.pathsep)
-        if self.credentials.is_local:
-            # On the class path they need not be copied for the executor, which is this JVM.
-            classpath = [*paths, *classpath]
-        else:
+        # On the class path they need not be copied for an executor that is this JVM. Others fetch them from here.
+        classpath = [*paths, *_split(conf.pop("spark.driver.extraClassPath", ""), os.pathsep)]
+        if not self.credentials.is_local:
             conf["spark.jars"] = ",".join([*paths, *_split(conf.get("spark.jars", ""), ",")])
-        use_this_python()
+        choose_python(conf)
         # pyspark prints each error of a statement as JSON with a stack trace; dbt reports it.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         self._jvm = Jvm(self._java, flags=self._flags(conf, cache), classpath=classpath, conf=conf)
@@ -215,11 +213,12 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(max(2, cores)),
-            # Streams' checkpoints without a checksum beside each file, which a killed process can
-            # leave in disagreement with it. (Tables can't do without: Iceberg asks a file system
-            # for its scheme, and the raw one doesn't say.)
-            "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
         }
+    if storage.is_local:
+        # Streams' checkpoints without a checksum beside each file, which a killed process can
+        # leave in disagreement with it. (Tables can't do without: Iceberg asks a file system
+        # for its scheme, and the raw one doesn't say.)
+        conf["spark.hadoop.fs.AbstractFileSystem.file.impl"] = "org.apache.hadoop.fs.local.RawLocalFs"
     conf |= catalog_settings(credentials, storage)
     conf |= credentials.server_side_parameters
     extensions = [ICEBERG_EXTENSIONS, *_split(conf.get("spark.sql.extensions", ""), ",")]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from .model import make_anew
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -88,10 +90,12 @@ def _known(model: StreamModel, text: str) -> str | None:
     changed = _NOT_APPENDED.search(text)
     if changed:
         kind = changed["kind"].lower()
+        tables = " or ".join(make_anew(source.location) for source in model.sources if source.is_table)
         return (
             f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and "
-            f"a stream takes in appended rows only. Rebuild the model with {model.rebuild}, or pass over "
-            f"such changes with the source's option 'streaming-skip-{kind}-snapshots'."
+            "a stream takes in appended rows only, from the table's first snapshot on. Have the table made from scratch "
+            f"and this model with it ({tables}), or pass over such changes with the source's option "
+            f"'streaming-skip-{kind}-snapshots'."
         )
     if _SNAPSHOT_GONE.search(text):
         return (

@@ -21,6 +21,8 @@ _KEPT = 3
 
 _ADDED = re.compile(r"\badded-records=(\d+)")
 
+APPEND, EXPIRED = "append", "expired"
+
 # A file above the greatest size is left alone, so that a large state isn't written again.
 _COMPACTION = {
     "target-file-size-bytes": str(32 << 20),
@@ -34,9 +36,8 @@ class IcebergTable:
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self.name = name
-        self._table: Any = jvm(spark).org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-            spark._jsparkSession, name
-        )
+        self._iceberg = jvm(spark).org.apache.iceberg
+        self._table: Any = self._iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
 
     def refresh(self) -> None:
         """See what was committed since."""
@@ -60,6 +61,21 @@ class IcebergTable:
             parent = found.parentId()
             found = None if parent is None else self._table.snapshot(parent)
         return False
+
+    @property
+    def beginning(self) -> str | None:
+        """What made the oldest snapshot that led to the newest: `APPEND`, or another operation of Iceberg's;
+        `EXPIRED` where there was one before it; None if nothing was ever written."""
+        if self.snapshot_id is None:
+            return None
+        oldest = self._iceberg.util.SnapshotUtil.oldestAncestor(self._table)
+        return EXPIRED if oldest.parentId() is not None else str(oldest.operation())
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether all that was ever written to the table is one snapshot without files."""
+        snapshot = self._table.currentSnapshot()
+        return snapshot is not None and snapshot.parentId() is None and not self.count("added-data-files")
 
     def count(self, what: str) -> int:
         """A count in the newest snapshot's summary; 0 if nothing was ever written."""

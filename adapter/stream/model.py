@@ -16,18 +16,24 @@ class StreamSource:
     relation: str
     """As `StreamInput.relation` names it."""
     location: str
-    """A table's name or a folder."""
+    """A table's name or a folder; empty for Kafka."""
     format: str = "iceberg"
-    """``iceberg`` for a table; ``parquet``, ``json``, ``csv``, ``orc`` or ``text`` for a folder."""
+    """``iceberg`` for a table; ``kafka``; ``parquet``, ``json``, ``csv``, ``orc`` or ``text`` for a folder."""
     schema: str | None = None
-    """Columns and types of a folder's files, as in CREATE TABLE. None: found from its files."""
+    """Columns and types, as in CREATE TABLE, of a folder's files (None: found from them) or of what is in Kafka's
+    messages (None: they stay as they are)."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Spark's options for reading the format as a stream."""
 
     @property
+    def is_table(self) -> bool:
+        """Whether it is a table."""
+        return self.format == "iceberg"
+
+    @property
     def is_files(self) -> bool:
         """Whether it is a folder of files."""
-        return self.format != "iceberg"
+        return self.format not in ("iceberg", "kafka")
 
     def holds(self, file: str) -> bool:
         """Whether a file lies in the folder, whichever way the two are written."""
@@ -37,6 +43,12 @@ class StreamSource:
 def feed_of(table: str) -> str:
     """The name of the table with a table's changes."""
     return f"{table}__changes"
+
+
+def make_anew(table: str) -> str:
+    """The command that has dbt make a table from scratch, and all that reads it."""
+    upstream = table.rpartition(".")[2].removesuffix(feed_of(""))
+    return f"`dbt run --full-refresh --select {upstream}+`"
 
 
 def _path(location: str) -> str:

@@ -11,6 +11,7 @@ from ..query.program import Program
 from .batches import Batches
 from .checkpoint import read_checkpoint
 from .errors import StreamError, explain
+from .initial_offset import move_along
 from .lock import locked
 from .microbatch import Work
 from .model import StreamModel
@@ -135,6 +136,7 @@ class RunningStream:
             session = working_session(spark)
             self._batches = _resume(session, model, program)
             check_sources(session, model)
+            move_along(model)
             writer = (
                 read_streams(session, model, program.inputs)
                 .writeStream.queryName(model.key)

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..messages import MESSAGE, advice, message
 from ..query.program import StreamInput
 from .errors import StreamError
+from .initial_offset import reading_options
+from .limits import without_limits
 from .model import StreamModel, StreamSource
 from .session import jvm
 from .writing import quoted
@@ -57,7 +60,8 @@ def _read(
     source = sources.get(stream.relation)
     if source is None:
         raise StreamError(f"Model {model.name}: there is no source for its stream {stream.relation}.")
-    rows = _read_files(spark, model, source) if source.is_files else _read_table(spark, model, source)
+    read = _read_table if source.is_table else _read_files if source.is_files else _read_kafka
+    rows = read(spark, model, source)
     if stream.event_time is not None:
         _check_event_time(model, stream, rows)
     if stream.columns is None:
@@ -79,7 +83,7 @@ def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -
             "exist."
         ) from problem
     try:
-        rows = spark.readStream.options(**source.options).table(source.location)
+        rows = spark.readStream.options(**reading_options(spark, source)).table(source.location)
         if not rows.isStreaming:
             raise StreamError(
                 f"Model {model.name}: {source.location} can't be read as a stream: it is a view. Streams are "
@@ -108,15 +112,32 @@ def _read_files(spark: SparkSession, model: StreamModel, source: StreamSource) -
 def _schema_of_files(spark: SparkSession, model: StreamModel, source: StreamSource) -> StructType:
     from pyspark.errors import AnalysisException
 
-    options = {key: value for key, value in source.options.items() if not key.lower().startswith("maxfiles")}
+    reader = spark.read.format(source.format).options(**without_limits(source.options))
     try:
-        return spark.read.format(source.format).options(**options).load(source.location).schema
+        return reader.load(source.location).schema
     except AnalysisException as problem:
         raise StreamError(
             f"Model {model.name}: the columns of its stream {source.relation} can't be found from the files "
             f"in {source.location} ({_first_line(problem)}). Say them as 'schema' in the source's "
             "config.meta.stream."
         ) from problem
+
+
+def _read_kafka(spark: SparkSession, model: StreamModel, source: StreamSource) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    begins = any(name.lower().startswith("starting") for name in source.options)
+    # Spark's own default is to begin with what comes next; a model's table has history, as with other sources.
+    options = source.options if begins else {**source.options, "startingOffsets": "earliest"}
+    try:
+        rows = spark.readStream.format("kafka").options(**options).load()
+    except AnalysisException as problem:
+        raise StreamError(
+            f"Model {model.name}: its stream {source.relation} can't be read from Kafka: {advice(_first_line(problem))}."
+        ) from problem
+    if source.schema is None:
+        return rows
+    return rows.selectExpr(message(source.schema)).select(f"{MESSAGE}.*")
 
 
 def _check_event_time(model: StreamModel, stream: StreamInput, rows: DataFrame) -> None:

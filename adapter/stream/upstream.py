@@ -1,9 +1,13 @@
-"""Are the tables that a stream reads still those it has read? One that was built anew starts from zero.
+"""Are the tables that a stream reads what it can go on with, or begin with? Told before anything is written.
 
 A checkpoint names the last snapshot that was read of each table. Rows that came since are those of the
 snapshots after it. Where the table has come about in another way, it has none: `dbt run --full-refresh`
 of a model upstream, or a table model that every run replaces. Iceberg notices that only when the table
 has rows again, and in the words of its own classes.
+
+A stream that begins reads what every snapshot of a table added, from the first one on. Where the first ones
+have expired Iceberg leaves out their rows and says nothing; where the first one replaced another table's it
+can't be read at all.
 """
 
 from __future__ import annotations
@@ -13,36 +17,76 @@ from typing import TYPE_CHECKING
 
 from .checkpoint import read_checkpoint, read_offsets
 from .errors import StreamError
-from .iceberg import load
-from .model import StreamModel, feed_of
+from .iceberg import APPEND, EXPIRED, load
+from .model import StreamModel, StreamSource, make_anew
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SKIP_OVERWRITES = "streaming-skip-overwrite-snapshots"
+FROM_TIMESTAMP = "stream-from-timestamp"
+
 
 def check_sources(spark: SparkSession, model: StreamModel) -> None:
-    """Return if each table goes on where the model stopped reading it.
+    """Return if each table goes on where the model stopped reading it, or can be read from its beginning.
 
     Args:
         spark: any session.
         model: the model.
 
     Raises:
-        StreamError: one was built anew since, and what to run.
+        StreamError: one was built anew since, or has no beginning to read; and what to run.
     """
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None:
+        check_beginnings(spark, model)
         return
     offsets = read_offsets(model.storage, model.checkpoint, checkpoint.planned)
     if len(offsets) != len(model.sources):
         return  # the checkpoint is of other sources, which the stream says when it starts
     for source, offset in zip(model.sources, offsets, strict=True):
-        snapshot = None if source.is_files else last_snapshot(offset)
+        snapshot = last_snapshot(offset) if source.is_table else None
         if snapshot is None:
             continue
         table = load(spark, source.location)
         if table is not None and not table.follows(snapshot):
-            raise StreamError(replaced(model, source.location))
+            raise StreamError(replaced(model, source.location, table.beginning in (APPEND, None)))
+
+
+def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
+    """Return if each table can be read from its beginning, by a model that begins or begins anew.
+
+    Args:
+        spark: any session.
+        model: the model.
+
+    Raises:
+        StreamError: one can't; and what to run.
+    """
+    for source in model.sources:
+        if source.is_table:
+            _check_beginning(spark, model, source)
+
+
+def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSource) -> None:
+    table = load(spark, source.location)
+    options = {name.lower() for name in source.options}
+    if table is None or FROM_TIMESTAMP in options:
+        return
+    beginning = table.beginning
+    if beginning == EXPIRED:
+        raise StreamError(
+            f"Model {model.name}: the first snapshots of the table {source.location} that it streams from have "
+            "expired, so a stream from the table's beginning would lack the rows they added. Have the table made "
+            f"anew ({make_anew(source.location)}), or begin the stream after a time, with the source's option "
+            f"'{FROM_TIMESTAMP}' (in milliseconds since 1970)."
+        )
+    if beginning not in (APPEND, None) and SKIP_OVERWRITES not in options:
+        raise StreamError(
+            f"Model {model.name}: the table {source.location} that it streams from begins with a snapshot that isn't "
+            f"an append but an {beginning}, as CREATE OR REPLACE TABLE … AS leaves it, and a stream takes in appended "
+            f"rows only. {_WHO_APPENDS} To begin with the table made from scratch: {make_anew(source.location)}."
+        )
 
 
 def last_snapshot(offset: str) -> int | None:
@@ -60,13 +104,28 @@ def last_snapshot(offset: str) -> int | None:
     return snapshot if isinstance(snapshot, int) and snapshot >= 0 else None
 
 
-def replaced(model: StreamModel, table: str) -> str:
-    """What to do about a table that was built anew."""
-    upstream = table.rpartition(".")[2].removesuffix(feed_of(""))
+def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:
+    """What to do about a table that was built anew.
+
+    Args:
+        model: who reads it.
+        table: its name.
+        from_scratch: whether a stream can begin with it as it is now.
+    """
+    if from_scratch:
+        remedy = (
+            f"Build this model anew too: {model.rebuild}; with all models that read the table in turn: "
+            f"{make_anew(table)}."
+        )
+    else:
+        remedy = f"Build both anew, the table from scratch: {make_anew(table)}."
     return (
         f"Model {model.name}: the table {table} that it streams from was built anew (or rolled back, or the last snapshot "
-        f"read of it has expired), so new rows can't be told from those that are in already. Build this model anew too: "
-        f"{model.rebuild}; with all models that read the table in turn: `dbt run --full-refresh --select "
-        f"{upstream}+`. (A model that is materialized as a table is built anew by every `dbt run`; an "
-        "incremental or a streaming one is not.)"
+        f"read of it has expired), so new rows can't be told from those that are in already. {remedy} {_WHO_APPENDS}"
     )
+
+
+_WHO_APPENDS = (
+    "(A model that is materialized as a table is built anew by every `dbt run`; an incremental one that appends, or a "
+    "streaming one, is not.)"
+)

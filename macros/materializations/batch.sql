@@ -9,9 +9,14 @@
     {%- set compiled_code = adapter.rewrite_by_config(compiled_code, model if model is defined else none) -%}
     {%- set compiled_code = adapter.batch_text(compiled_code) -%}
   {%- endif -%}
+  {%- set existing = none if temporary else load_cached_relation(relation) -%}
+  {#- A stream over this table begins with its first snapshot, and can't read one that replaces. -#}
+  {%- if existing is not none and existing.is_iceberg and should_full_refresh() -%}
+    {%- do adapter.drop_relation(existing) -%}
+    {%- set existing = none -%}
+  {%- endif -%}
   {%- set statement = spark__create_table_as(temporary, relation, compiled_code, language) -%}
-  {%- if language == 'sql' and load_cached_relation(relation) is none -%}
-    {#- A stream over this table begins with its first snapshot, and can't read one that replaces. -#}
+  {%- if language == 'sql' and existing is none -%}
     {%- set statement = statement | replace('create or replace table', 'create table', 1) -%}
   {%- endif -%}
   {{ return(statement) }}

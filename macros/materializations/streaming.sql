@@ -29,12 +29,14 @@
   {%- set existing = load_cached_relation(this) -%}
   {%- set full_refresh = should_full_refresh() -%}
 
-  {%- do adapter.check_stream(model, sql, graph) -%}
+  {%- set anew = existing is none or full_refresh or not existing.is_table -%}
+
+  {%- do adapter.check_stream(model, sql, graph, anew) -%}
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
 
-  {%- if existing is none or full_refresh or not existing.is_table -%}
+  {%- if anew -%}
     {%- do adapter.reset_stream(model) -%}
     {%- if existing is not none and not existing.is_table -%}
       {%- do adapter.drop_relation(existing) -%}
@@ -43,7 +45,8 @@
     {%- do persist_constraints(target, model) -%}
   {%- endif -%}
 
-  {%- set response = adapter.run_stream(model, sql, graph, flush=var('flush', false)) -%}
+  {#- History that was asked for anew is one micro-batch; a first run keeps the limits that its sources have. -#}
+  {%- set response = adapter.run_stream(model, sql, graph, flush=var('flush', false), at_once=full_refresh) -%}
   {%- do store_result('main', response) -%}
 
   {%- set should_revoke = should_revoke(existing, full_refresh_mode=true) -%}

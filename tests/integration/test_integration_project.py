@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from dbt.cli.main import dbtRunner
 
+from tests.integration.project import SCHEMA, copy_project
 from tests.spark_rows import rows_of
 
-ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = "shop"
 STREAMED = ("orders", "orders_per_shop", "revenue_since_midnight")
 
 
@@ -25,16 +22,7 @@ class Project:
 
     def __init__(self, folder: Path, target: Mapping[str, Any]) -> None:
         self.folder = folder
-        ignored = shutil.ignore_patterns("target", "dbt_packages", "logs", ".spark")
-        shutil.copytree(ROOT / "integration_tests", folder, ignore=ignored)
-        self._write("packages.yml", {"packages": [{"local": str(ROOT)}]})
-        self._write(
-            "profiles.yml",
-            {"shop": {"target": "dev", "outputs": {"dev": {**target, "schema": SCHEMA}}}},
-        )
-
-    def _write(self, name: str, content: dict[str, Any]) -> None:
-        (self.folder / name).write_text(yaml.safe_dump(content))
+        copy_project(folder, {"dev": target})
 
     def dbt(self, *arguments: str) -> dict[str, str]:
         """Run a command; the status of each node."""

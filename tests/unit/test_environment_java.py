@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,18 @@ def test_a_proxy_is_handed_on() -> None:
         "-Dhttp.nonProxyHosts=localhost|*.corp",
     ]
     assert java.proxy_flags({"NO_PROXY": "localhost"}) == []
+
+
+def test_the_settings_name_the_python_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "of an earlier session")
+    monkeypatch.setattr(java, "PYTHON_OF_THE_ENVIRONMENT", None)
+
+    def chosen(settings: dict[str, str]) -> str:
+        java.choose_python(settings)
+        return os.environ["PYSPARK_PYTHON"]
+
+    assert chosen({}) == sys.executable
+    assert chosen({"spark.pyspark.python": "/opt/python"}) == "/opt/python"
+    assert chosen({}) == sys.executable
+    monkeypatch.setattr(java, "PYTHON_OF_THE_ENVIRONMENT", "/usr/bin/python3")
+    assert chosen({}) == "/usr/bin/python3"

@@ -76,3 +76,9 @@ def test_as_many_shuffle_partitions_as_cores(master: str, partitions: str) -> No
 
 def test_a_cluster_keeps_sparks_own_shuffle_partitions() -> None:
     assert "spark.sql.shuffle.partitions" not in settings_of(master="yarn")
+
+
+@pytest.mark.parametrize(("root", "raw"), [("/shared/spark", True), ("s3a://b/x", False)])
+def test_checkpoints_on_a_file_system_have_no_checksums_beside_them(root: str, raw: bool) -> None:
+    conf = settings_of(root, master="spark://host:7077", catalog_options={"type": "rest"})
+    assert ("spark.hadoop.fs.AbstractFileSystem.file.impl" in conf) is raw

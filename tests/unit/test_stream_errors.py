@@ -13,7 +13,7 @@ MODEL = StreamModel(
     "db.curves",
     "db.curves__state",
     Storage("/root", lambda: None),
-    (StreamSource("raw.events", "/data/events", "parquet"),),
+    (StreamSource("raw.events", "/data/events", "parquet"), StreamSource("db.pages", "lake.db.pages")),
 )
 
 
@@ -52,7 +52,7 @@ def test_a_source_whose_rows_were_changed(kind: str) -> None:
     found = sentence(f"java.lang.IllegalStateException: Cannot process {kind} snapshot: 17, to ignore …")
     assert f"an Iceberg {kind} snapshot" in found
     assert f"'streaming-skip-{kind}-snapshots'" in found
-    assert "`dbt run --full-refresh --select curves`" in found
+    assert "made from scratch and this model with it (`dbt run --full-refresh --select pages+`)" in found
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.environment.file_sources import at_project, create_table
+from dbt.adapters.spark_streaming.environment.file_sources import at_project, create_table, create_view
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.stream_source import StreamSource, stream_source
 
 
 def source(config: Any, event_time: str | None = None) -> StreamSource:
     return StreamSource.from_config("raw.bid", "`spark_catalog`.`raw`.`bid`", config, event_time)
+
+
+BIDS = {"format": "kafka", "options": {"kafka.bootstrap.servers": "x:9092", "subscribe": "bids"}}
 
 
 @pytest.mark.parametrize(
@@ -46,11 +49,34 @@ def test_ddl_stays_as_it_is() -> None:
         ({"format": "csv"}, "Source raw.bid: the format csv needs a 'path' under 'options'"),
         ({"format": "csv", "options": "x"}, "Source raw.bid: 'options' must be a mapping"),
         ({"format": "kafka", "schema": [{"type": "INT"}]}, "Source raw.bid: 'schema' must be text like"),
+        (
+            {"format": "kafka", "options": {"subscribe": "bids"}},
+            "Source raw.bid: the format kafka needs 'kafka.bootstrap.servers' and one of 'subscribe'",
+        ),
+        ({**BIDS, "schema": "a INT"}, "Source raw.bid: 'schema' says what is in a message, but not how"),
+        ({**BIDS, "value_format": "json"}, "Source raw.bid: 'value_format: json' needs a 'schema'"),
+        (
+            {**BIDS, "value_format": "avro"},
+            "Source raw.bid: 'value_format' is 'avro'; write 'json', or leave",
+        ),
+        (
+            {"format": "csv", "path": "x", "value_format": "json"},
+            "Source raw.bid: 'value_format' is for Kafka's messages",
+        ),
     ],
 )
 def test_what_means_nothing_is_refused(config: Any, sentence: str) -> None:
     with pytest.raises(DbtRuntimeError, match=re.escape(sentence)):
         source(config)
+
+
+def test_messages_are_taken_apart_in_batch_too() -> None:
+    made = source({**BIDS, "value_format": "json", "schema": "a INT"})
+    assert create_table(made).startswith("create table `spark_catalog`.`raw`.`bid` using kafka options (")
+    assert create_view(made, "raw.messages") == (
+        "create or replace view `spark_catalog`.`raw`.`bid` as select message.* from (select from_json(cast(value as "
+        "string), 'a INT') as message from raw.messages)"
+    )
 
 
 def test_options_are_sparks() -> None:

@@ -9,6 +9,9 @@ import pytest
 from dbt.tests.util import run_dbt, write_file
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.spark_streaming.environment.file_sources import create_view
+from dbt.adapters.spark_streaming.stream_source import StreamSource
+
 SOURCES = """
 sources:
   - name: raw
@@ -31,6 +34,14 @@ sources:
         config:
           meta:
             stream: {format: parquet, path: data/gone}
+      - name: topic
+        config:
+          meta:
+            stream:
+              format: kafka
+              options: {kafka.bootstrap.servers: "127.0.0.1:1", subscribe: bids}
+              value_format: json
+              schema: {id: int, ts: timestamp}
 """
 
 
@@ -53,6 +64,7 @@ class TestFileSources:
             "of_view.sql": "{{ config(materialized='table') }}\nselect max(price) m from {{ ref('bids') }}",
             "shops.sql": "{{ config(materialized='table') }}\nselect * from {{ source('raw', 'shop') }} order by id",
             "gone.sql": "select * from {{ source('raw', 'gone') }}",
+            "topic.sql": "{{ config(materialized='streaming_table') }} select * from {{ stream(source('raw', 'topic')) }}",
             "python_total.py": (
                 "def model(dbt, session):\n"
                 "    dbt.config(materialized='table')\n"
@@ -116,6 +128,29 @@ class TestFileSources:
         finally:
             (folder / "x.parquet").unlink()
             folder.rmdir()
+
+    def test_kafka_needs_sparks_connector(self, project: Any) -> None:
+        results = run_dbt(["run", "--select", "topic"], expect_pass=False)
+        assert (
+            "Spark's connector for Kafka is missing. Name it under 'packages' in the profile: org.apache"
+            in (results.results[0].message)
+        )
+
+    def test_messages_are_taken_apart(self, spark: Any) -> None:
+        said = {"format": "kafka", "value_format": "json", "schema": "id INT, ts TIMESTAMP"}
+        options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "bids"}
+        topic = StreamSource.from_config("raw.t", "spark_catalog.default.taken", {**said, "options": options})
+        values = """ values ('{"id": 1, "ts": "2024-01-01T00:00:00Z"}'), ('{"id": 2}'), ('{id'), (null) as t(value)"""
+        spark.sql(f"select cast(value as binary) as value from {values}").createOrReplaceTempView("sent")
+        spark.sql("create table spark_catalog.default.sent using parquet as select * from sent")
+        spark.sql(create_view(topic, "spark_catalog.default.sent"))
+        found = spark.sql("select id, date(ts) as day from spark_catalog.default.taken").collect()
+        assert sorted(((row[0], str(row[1])) for row in found), key=repr) == [
+            (1, "2024-01-01"),
+            (2, "None"),
+            (None, "None"),
+            (None, "None"),
+        ]
 
     def test_a_changed_declaration_counts(self, project: Any) -> None:
         run_dbt(["run", "--select", "total"])

@@ -100,9 +100,10 @@ class TestCumulateModel:
         assert rows(project, "table_of_it") == rows(project, "view_of_it")
         assert ("p1", 10, 2, 2, 6) in rows(project, "table_of_it")
 
-        # A full refresh takes the pieces again, in the same order.
-        run_dbt(["run", "--select", "curve", "--full-refresh", "--vars", "{flush: true}"])
-        assert rows(project, "curve") == flushed
+        # So does a full refresh: all pieces at once, though the source says one file per micro-batch.
+        (result,) = run_dbt(["run", "--select", "curve", "--full-refresh", "--vars", "{flush: true}"])
+        assert result.adapter_response["rows_in"] == 7
+        assert rows(project, "curve") == rows(project, "table_of_it")
 
     def test_docs_and_state_are_tables_to_look_at(self, project: Any) -> None:
         run_dbt(["run", "--select", "curve"])
@@ -215,6 +216,23 @@ class TestStreamOverATable:
             ),
         }
 
-    def test_its_first_rows_are_read(self, project: Any) -> None:
+    def test_its_first_rows_are_read_and_a_rebuilt_one_is_not(self, project: Any) -> None:
+        def hours() -> Any:
+            return project.run_sql("select sum(n) from {schema}.hours", fetch="one")[0]
+
+        def problem(*arguments: str) -> str:
+            results = run_dbt(["run", *arguments], expect_pass=False)
+            return str({result.node.name: result.message for result in results}["hours"])
+
         assert len(run_dbt(["run"])) == 2
-        assert project.run_sql("select sum(n) from {schema}.hours", fetch="one")[0] == 1
+        assert hours() == 1
+        again = problem()
+        assert "that it streams from was built anew" in again
+        assert "Build both anew, the table from scratch: `dbt run --full-refresh --select views+`." in again
+        assert "an incremental one that appends, or a streaming one, is not" in again
+        alone = problem("--full-refresh", "--select", "hours")
+        assert "begins with a snapshot that isn't an append but an overwrite" in alone
+        assert "`dbt run --full-refresh --select views+`" in alone
+        assert hours() == 1, "what was there is there"
+        run_dbt(["run", "--full-refresh", "--select", "views+"])
+        assert hours() == 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.model import StreamSource
 
 from . import programs
 from .harness import EVENTS, TUMBLE, Stream
@@ -55,3 +56,44 @@ def test_a_compaction_is_no_new_table(counts: Stream) -> None:
     )
     counts.add((3000, "a", 1))
     assert counts.run().rows_in == 1
+
+
+def expire_all_but_last(stream: Stream) -> None:
+    catalog = stream.spark.conf.get("spark.sql.defaultCatalog")
+    stream.spark.sql(
+        f"call {catalog}.system.expire_snapshots(table => '{stream.events}', older_than => now(), retain_last => 1)"
+    )
+
+
+def test_a_beginning_that_has_expired(spark: Any, storage_root: Path) -> None:
+    stream = Stream(spark, storage_root, programs.tumble(SECOND), TUMBLE)
+    stream.add((0, "a", 1), (1000, "a", 1))
+    stream.add((2000, "a", 1))
+    expire_all_but_last(stream)
+    with pytest.raises(StreamError) as raised:
+        stream.run()
+    assert f"the first snapshots of the table {stream.events} that it streams from have expired" in (
+        raised.value.msg
+    )
+    assert not stream.model.storage.exists(stream.model.checkpoint)
+    stream.reads(StreamSource("events", stream.events, options={"stream-from-timestamp": "0"}))
+    assert stream.run().rows_in == 1
+
+
+def test_snapshots_that_were_read_may_expire(counts: Stream) -> None:
+    counts.add((2000, "a", 1))
+    counts.run()
+    counts.add((3000, "a", 1))
+    counts.run()
+    expire_all_but_last(counts)
+    assert counts.run().rows_in == 0
+    counts.add((4000, "a", 1))
+    assert counts.run().rows_in == 1
+
+
+def test_a_table_without_rows_yet(spark: Any, storage_root: Path) -> None:
+    stream = Stream(spark, storage_root, programs.tumble(SECOND), TUMBLE)
+    spark.sql(f"insert into {stream.events} select * from {stream.events}")
+    assert stream.run().rows_in == 0
+    stream.add((0, "a", 1))
+    assert stream.run().rows_in == 1
