@@ -14,7 +14,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from . import feeds, stream_config
 from .environment import Environment
 from .environment.file_sources import at_project
-from .query import generate, planner
+from .query import generate, intervals, mini_batch, planner
 from .query.continuous import growth
 from .query.emission import FINAL
 from .query.errors import QueryError
@@ -23,6 +23,7 @@ from .query.program import Program, StreamInput
 from .query.streams import Known
 from .stream.errors import StreamError
 from .stream.model import StreamModel, StreamSource, feed_of
+from .stream.row_limits import limited
 from .stream.runner import StreamResult
 from .stream_source import stream_source
 
@@ -98,6 +99,7 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
     """
     settings = config(node)
     with named(node):
+        interval(settings, found)
         made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
         if not settings.unique_key:
             return made
@@ -107,6 +109,24 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
                 "they are put out; leave it out."
             )
         return replace(made, upsert=replace(made.upsert, key=settings.unique_key, certain=False))
+
+
+def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str | None:
+    """From one micro-batch to the next, where a stream keeps going; None: nothing says.
+
+    Raises:
+        QueryError: the config and the query's hint say different things.
+    """
+    latency = found.mini_batch.latency if found.mini_batch else None
+    if latency is None:
+        return settings.trigger
+    hinted = intervals.format(latency)
+    if settings.trigger is not None and intervals.parse(settings.trigger) != latency:
+        raise QueryError(
+            f"config 'trigger' is '{settings.trigger}' and the query's hint MINI_BATCH says '{hinted}'; both are the "
+            "time from one micro-batch to the next, so leave one of them out."
+        )
+    return hinted
 
 
 def _check_continuous(found: Plan, settings: stream_config.StreamConfig) -> None:
@@ -238,7 +258,7 @@ def model(
         target=target,
         state=f"{target}__state",
         storage=environment.storage,
-        sources=tuple(_source(stream, environment, project_root) for stream in made.inputs) if made else (),
+        sources=_sources(made, environment, project_root) if made else (),
         watermark_delay=settings.watermark,
         changelog=settings.changelog
         or (made is not None and made.upsert is not None and feeds.is_read_downstream(node, graph)),
@@ -262,15 +282,28 @@ def tables(sql: str, environment: Environment) -> Mapping[str, str]:
     }
 
 
-def _source(stream: StreamInput, environment: Environment, project_root: str) -> StreamSource:
+def _sources(made: Program, environment: Environment, project_root: str) -> tuple[StreamSource, ...]:
+    rows = made.mini_batch.rows if made.mini_batch else None
+    # The streams of a micro-batch are read at once, and share its rows.
+    share = None if rows is None else max(1, rows // len(made.inputs))
+    return tuple(_source(stream, environment, project_root, share) for stream in made.inputs)
+
+
+def _source(
+    stream: StreamInput, environment: Environment, project_root: str, rows: int | None
+) -> StreamSource:
     relation = stream.relation
     declared = stream_source(relation)
     if declared is None or declared.is_table:
         options = declared.options if declared else {}
+        if rows is not None:
+            options = limited(declared.format if declared else "iceberg", options, rows)
         table = _in_catalog(relation.replace("`", ""), environment)
         return StreamSource(relation, feed_of(table) if stream.feed else table, options=options)
     located = at_project(declared, project_root)
     options = {key: value for key, value in located.options.items() if key != "path"}
+    if rows is not None:
+        options = limited(located.format, options, rows)
     return StreamSource(relation, located.options.get("path", ""), located.format, located.schema, options)
 
 
@@ -313,6 +346,7 @@ def response(result: StreamResult) -> StreamResponse:
 def batch_text(sql: str) -> str:
     """A text for batch: planned as for a stream where it has state, so that the rows are the same
     (ties of a ranking too), and a window costs its slices; else as it is."""
+    mini_batch.check(sql)
     if not planner.reads_streams(sql):
         return sql
     try:

@@ -79,6 +79,8 @@ def print_plan(node: Mapping[str, Any], known: Mapping[str, Known]) -> None:
     console = Console()
     console.print(f"[bold]{node['name']}[/bold]  {node['config']['materialized']}  → {node['relation_name']}")
     console.print(_streams(plan, settings))
+    if sentence := _mini_batch(plan, settings):
+        console.print(sentence, markup=False)
     if plan.static:
         console.print(f"Read afresh at each micro-batch: {', '.join(plan.static)}")
     for stage in plan.stages:
@@ -111,6 +113,16 @@ def _streams(plan: Plan, settings: StreamConfig) -> Table:
         columns = "all" if stream.columns is None else "those the query names"
         table.add_row(stream.relation, columns, stream.event_time or "computed", watermark)
     return table
+
+
+def _mini_batch(plan: Plan, settings: StreamConfig) -> str:
+    """How long and how large micro-batches are, where something says so."""
+    limits = []
+    if (interval := streaming.interval(settings, plan)) is not None:
+        limits.append(f"one every {interval} while the stream keeps going")
+    if plan.mini_batch is not None and plan.mini_batch.rows is not None:
+        limits.append(f"of at most {plan.mini_batch.rows:,} rows, as far as the sources can tell")
+    return f"Micro-batches: {'; '.join(limits)}." if limits else ""
 
 
 def _stage(stage: Stage) -> RenderableType:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from .program import MiniBatch
 from .ranks import Top
 from .windows import Window
 
@@ -277,6 +278,8 @@ class Plan:
     """Without windows: the stage that `output` works row by row on."""
     batch: str | None = None
     """The query in batch, where that isn't put together from the stages."""
+    mini_batch: MiniBatch | None = None
+    """What a micro-batch is at most, where the text says so."""
 
     @property
     def windowed(self) -> tuple[AggregateStage | RowsStage, ...]:

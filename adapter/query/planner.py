@@ -12,11 +12,11 @@ result     rows of windows that have closed, out of a stage
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from . import ctes, identity, marks, ranks, windows
+from . import ctes, identity, marks, mini_batch, ranks, windows
 from .aggregate_stage import (
     GROUPING_ID,
     WINDOW_END,
@@ -65,7 +65,13 @@ def plan(text: str, known: Mapping[str, Known] | None = None, ttl: int | None = 
     Raises:
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
     """
-    tree = ranks.without_qualify(ctes.inline(parse(text)))
+    tree = parse(text)
+    hint = mini_batch.take(tree)
+    return replace(_planned(tree, known or {}, ttl), mini_batch=hint)
+
+
+def _planned(tree: exp.Query, known: Mapping[str, Known], ttl: int | None) -> Plan:
+    tree = ranks.without_qualify(ctes.inline(tree))
     marks.mark_streams(tree)
     if not any(marks.is_stream(table) for table in tree.find_all(exp.Table)):
         raise QueryError(
@@ -73,8 +79,8 @@ def plan(text: str, known: Mapping[str, Known] | None = None, ttl: int | None = 
             "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
         )
     if next(marks.windows_under(tree), None) is None:
-        return continuous_plan(tree, known or {}, ttl)
-    _refuse_changes(tree, known or {})
+        return continuous_plan(tree, known, ttl)
+    _refuse_changes(tree, known)
     return _Planner(tree).plan()
 
 

@@ -171,6 +171,15 @@ class Upsert:
 
 
 @dataclass(frozen=True)
+class MiniBatch:
+    """What a micro-batch is at most."""
+
+    latency: int | None = None
+    """Microseconds from one micro-batch to the next."""
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
 class Program:
     """All that a streaming model does in one micro-batch."""
 
@@ -188,5 +197,7 @@ class Program:
     ``watermark_after`` are that much behind ``now_before`` and ``now_after``."""
     time_zones: tuple[str, ...] = ()
     """The zones that ``clock`` has columns for."""
+    mini_batch: MiniBatch | None = None
+    """What a micro-batch is at most; None: the sources and the trigger say."""
     signature: dict[str, object] = field(default_factory=dict)
     """What the state depends on, as plain JSON. Kept with the state and compared on the next run."""

@@ -49,6 +49,7 @@ def program(plan: Plan, ttl: int | None, signature: dict[str, object]) -> Progra
         output=plan.output,
         boundaries=None,
         upsert=upsert,
+        mini_batch=plan.mini_batch,
         signature=signature,
     )
 
