@@ -14,6 +14,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from . import feeds, stream_config
 from .environment import Environment
 from .environment.file_sources import at_project
+from .lookup_source import LookupSource, lookup_source
 from .query import generate, intervals, mini_batch, planner
 from .query.continuous import growth
 from .query.emission import FINAL
@@ -53,6 +54,8 @@ class StreamResponse(AdapterResponse):
     late_rows: int = 0
     null_time_rows: int = 0
     rows_out: int = 0
+    lookup_requests: int = 0
+    lookup_keys: int = 0
     watermark: str | None = None
 
 
@@ -196,10 +199,10 @@ def known(graph: Any, upstream: Sequence[Mapping[str, Any]] = ()) -> dict[str, K
         for node in (graph or {}).get(group, {}).values():
             relation, time = node.get("relation_name"), (node.get("config") or {}).get("event_time")
             if relation:
-                stream = ((node.get("config") or {}).get("meta") or {}).get("stream") or {}
-                key = stream.get("unique_key") if group == "sources" else None
+                meta = ((node.get("config") or {}).get("meta") or {}) if group == "sources" else {}
+                key = (meta.get("stream") or {}).get("unique_key")
                 columns = (key,) if isinstance(key, str) else tuple(key or ())
-                found[relation] = Known(event_time=time, key=columns)
+                found[relation] = Known(event_time=time, key=columns, lookup="lookup" in meta)
     for node in upstream:
         replaces = program(node, plan(node, node["compiled_code"], found)).upsert
         if replaces is not None and replaces.key is not None:
@@ -259,6 +262,7 @@ def model(
         state=f"{target}__state",
         storage=environment.storage,
         sources=_sources(made, environment, project_root) if made else (),
+        lookups=_lookups(made) if made else (),
         watermark_delay=settings.watermark,
         changelog=settings.changelog
         or (made is not None and made.upsert is not None and feeds.is_read_downstream(node, graph)),
@@ -280,6 +284,12 @@ def tables(sql: str, environment: Environment) -> Mapping[str, str]:
         for relation, declared in named.items()
         if declared is None or declared.is_table
     }
+
+
+def _lookups(made: Program) -> tuple[LookupSource, ...]:
+    every = [*made.lookups, *(each for level in made.levels for each in level.lookups)]
+    found = {each.relation: lookup_source(each.relation) for each in every}
+    return tuple(source for source in found.values() if source is not None)
 
 
 def _sources(made: Program, environment: Environment, project_root: str) -> tuple[StreamSource, ...]:
@@ -316,6 +326,8 @@ def added(first: StreamResult, then: StreamResult) -> StreamResult:
         late_rows=first.late_rows + then.late_rows,
         null_time_rows=first.null_time_rows + then.null_time_rows,
         watermark=then.watermark,
+        lookup_requests=first.lookup_requests + then.lookup_requests,
+        lookup_keys=first.lookup_keys + then.lookup_keys,
     )
 
 
@@ -330,6 +342,8 @@ def response(result: StreamResult) -> StreamResponse:
         if count
     ]
     message = f"{result.rows_in} rows in, {result.rows_out} out, {result.batches} batches"
+    if result.lookup_requests:
+        message += f", {result.lookup_requests} lookups of {result.lookup_keys} keys"
     return StreamResponse(
         _message=f"STREAM ({message}{', dropped ' + ' and '.join(dropped) if dropped else ''})",
         code="STREAM",
@@ -339,6 +353,8 @@ def response(result: StreamResult) -> StreamResponse:
         late_rows=result.late_rows,
         null_time_rows=result.null_time_rows,
         rows_out=result.rows_out,
+        lookup_requests=result.lookup_requests,
+        lookup_keys=result.lookup_keys,
         watermark=watermark,
     )
 

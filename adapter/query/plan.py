@@ -255,6 +255,20 @@ Stage: TypeAlias = AggregateStage | RowsStage | GroupStage | TopStage | KeyedSta
 
 
 @dataclass(frozen=True)
+class LookupTable:
+    """A table outside that joins ask for the keys of a micro-batch."""
+
+    relation: str
+    """As the compiled text names it."""
+    view: str
+    """What its answer is under."""
+    key: tuple[str, ...]
+    """The columns that it is asked by."""
+    columns: tuple[str, ...] | None
+    """Columns the query may use; None: all."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """A model's query: streams, the stages that keep state, and the SQL over their results."""
 
@@ -278,6 +292,7 @@ class Plan:
     """Without windows: the stage that `output` works row by row on."""
     batch: str | None = None
     """The query in batch, where that isn't put together from the stages."""
+    lookups: tuple[LookupTable, ...] = ()
     mini_batch: MiniBatch | None = None
     """What a micro-batch is at most, where the text says so."""
 

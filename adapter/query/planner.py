@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from . import ctes, identity, marks, mini_batch, ranks, windows
+from . import ctes, identity, lookups, marks, mini_batch, ranks, windows
 from .aggregate_stage import (
     GROUPING_ID,
     WINDOW_END,
@@ -67,12 +67,14 @@ def plan(text: str, known: Mapping[str, Known] | None = None, ttl: int | None = 
     """
     tree = parse(text)
     hint = mini_batch.take(tree)
-    return replace(_planned(tree, known or {}, ttl), mini_batch=hint)
+    tree = ranks.without_qualify(ctes.inline(tree))
+    marks.mark_streams(tree)
+    outside = lookups.place(tree, [relation for relation, what in (known or {}).items() if what.lookup])
+    found = replace(_planned(tree, known or {}, ttl), mini_batch=hint)
+    return lookups.with_tables(found, outside) if outside else found
 
 
 def _planned(tree: exp.Query, known: Mapping[str, Known], ttl: int | None) -> Plan:
-    tree = ranks.without_qualify(ctes.inline(tree))
-    marks.mark_streams(tree)
     if not any(marks.is_stream(table) for table in tree.find_all(exp.Table)):
         raise QueryError(
             "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "

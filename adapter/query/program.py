@@ -121,6 +121,22 @@ class StatePart:
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """A table outside that is asked for the keys of a step; its answer is what a join reads."""
+
+    view: str
+    """What the answer is under."""
+    relation: str
+    """The table as the model's SQL names it."""
+    key: tuple[str, ...]
+    """The columns it is asked by."""
+    columns: tuple[str, ...] | None
+    """The only columns that are needed, in lower case (other names may be among them); None: all."""
+    keys: str
+    """The distinct keys, as ``key_1``, ``key_2`` …"""
+
+
+@dataclass(frozen=True)
 class Level:
     """State that is written in one commit, and the rows that come out of it."""
 
@@ -132,6 +148,8 @@ class Level:
     """Made after the commit, from ``state`` and ``clock``."""
     known: tuple[Step, ...] = ()
     """Made before `rows`, which read them, from ``state`` and ``clock``."""
+    lookups: tuple[Lookup, ...] = ()
+    """Made after `known` and before `rows`, which read them."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +208,8 @@ class Program:
     """The rows that go to the model's table, in the order of its columns."""
     boundaries: tuple[Boundaries, ...] | None
     """A batch in which none of these is crossed puts out nothing. None: every batch may."""
+    lookups: tuple[Lookup, ...] = ()
+    """Made before `output`, which reads them."""
     upsert: Upsert | None = None
     """None: rows are only ever added."""
     kept_for: int = 0
