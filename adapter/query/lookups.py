@@ -132,6 +132,8 @@ def _out_of_its_select(table: exp.Table) -> exp.Table:
         if not clauses <= {"expressions", "from", "from_", "kind"} or len(plain) != len(select.expressions):
             return table
         around = select.parent
+        if around.args.get("alias") is not None and around.args["alias"].args.get("columns"):
+            return table
         moved = table.copy()
         moved.set("alias", around.args.get("alias") or table.args.get("alias"))
         moved.set("joins", around.args.get("joins"))

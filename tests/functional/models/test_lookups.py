@@ -52,6 +52,8 @@ class TestLookups:
             + NAMED.format(rows=STREAM).replace("select", "select /*+ MINI_BATCH(2) */", 1),
             "by_title.sql": "{{ config(materialized='streaming_table', constant_domains=['title']) }}\n"
             f"select title, sum(amount) as total from ({NAMED.format(rows=STREAM)}) group by title",
+            "in_pieces.sql": streaming + "select /*+ MINI_BATCH(1) */ * from {{ stream(ref('named')) }}",
+            "at_once.sql": streaming + "select * from {{ stream(ref('named')) }}",
             "as_table.sql": "{{ config(materialized='table') }}\n" + NAMED.format(rows=STREAM),
             "as_view.sql": "{{ config(materialized='view') }}\n" + NAMED.format(rows=STREAM),
         }
@@ -76,7 +78,12 @@ class TestLookups:
         # Folders are cut between files, of which there are three; two keys, each asked for once.
         assert (said["batches"], said["lookup_requests"], said["lookup_keys"]) == (3, 1, 2)
         assert "3 batches, 1 lookups of 2 keys" in said["_message"]
-        assert results["by_title"].adapter_response["batches"] == 1
+        batches = {
+            name: results[name].adapter_response["batches"] for name in ("by_title", "at_once", "in_pieces")
+        }
+        # Three commits of an Iceberg table, which is read up to the file that reaches the limit.
+        assert batches["by_title"] == batches["at_once"] == 1 and batches["in_pieces"] >= 3
+        assert rows(f"select * from {schema}.in_pieces") == named
 
         profiles = ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
         shown = CliRunner().invoke(main, [*profiles, "status", "--select", "named", "--json"])
