@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _PAUSE, _LONGEST = 0.5, 30.0
 """Seconds before a request is tried again for the first time; they double."""
 
+wait, now = time.sleep, time.monotonic
+
 Key = tuple[Any, ...]
 
 
@@ -159,7 +161,7 @@ class _Asked:
                         f"({without_secrets(self.source.options['url'])}) doesn't answer: {cause(problem)} It was tried "
                         f"{times}. Nothing of this micro-batch is lost; the next run takes it in."
                     ) from problem
-            time.sleep(pause)
+            wait(pause)
             pause = min(2 * pause, _LONGEST)
         raise AssertionError("unreachable")
 
@@ -167,13 +169,13 @@ class _Asked:
 
     def missing(self, keys: Sequence[Key]) -> list[Key]:
         """Those of keys that have to be asked for. What is too old is forgotten."""
-        now = time.monotonic()
-        self._cache = {key: entry for key, entry in self._cache.items() if entry[0] > now}
+        at = now()
+        self._cache = {key: entry for key, entry in self._cache.items() if entry[0] > at}
         return [key for key in keys if key not in self._cache]
 
     def remember(self, keys: Sequence[Key], rows: DataFrame) -> None:
         """Keeps what the table has for keys, which may be nothing."""
-        until = time.monotonic() + (self.source.cache_ttl or 0) / 1e6
+        until = now() + (self.source.cache_ttl or 0) / 1e6
         found: dict[Key, list[tuple[Any, ...]]] = {key: [] for key in keys}
         names = [quoted(field.name) for field in self.table.schema.fields]
         by_name = {field.name.lower(): quoted(field.name) for field in self.table.schema.fields}

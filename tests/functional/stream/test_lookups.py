@@ -81,7 +81,7 @@ def shop(spark: Any, log: Path) -> Database:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses before a request is tried again, which take no time here."""
     found: list[float] = []
-    monkeypatch.setattr(lookups.time, "sleep", found.append)
+    monkeypatch.setattr(lookups, "wait", found.append)
     return found
 
 
@@ -135,16 +135,16 @@ def test_a_micro_batch_asks_for_its_distinct_keys_in_chunks(
 
 def test_keys_of_all_types_are_bound_as_what_they_are(spark: Any, storage_root: Path, shop: Database) -> None:
     shop.run(
-        "create table rates (at timestamp, day date, code varchar(9), price decimal(9, 2), open boolean, n bigint, "
+        "create table rates (moment timestamp, dated date, code varchar(9), cost decimal(9, 2), ready boolean, n bigint, "
         "rate double)",
         "insert into rates values "
         "(timestamp('1970-01-01 00:00:01.5'), date('1970-01-01'), 'o''\\x?', 1.50, true, 10000000000, 0.5), "
         "(timestamp('1970-01-01 00:00:01.5'), date('1970-01-01'), 'o''\\x?', 1.50, false, 10000000000, 0.7)",
     )
-    text = f"""select e.k, r.rate, r.at, r.price from {EVENTS} as e join crm.rates as r
-        on r.at = e.ts and r.day = cast(e.ts as date) and r.code = concat(e.k, "'\\\\x?")
-        and r.price = e.v / 2 and r.open = (e.v > 0) and r.n = e.x"""
-    columns = "k string, rate double, at timestamp, price decimal(9, 2)"
+    text = f"""select e.k, r.rate, r.moment, r.cost from {EVENTS} as e join crm.rates as r
+        on r.moment = e.ts and r.dated = cast(e.ts as date) and r.code = concat(e.k, "'\\\\x?")
+        and r.cost = e.v / 2 and r.ready = (e.v > 0) and r.n = e.x"""
+    columns = "k string, rate double, moment timestamp, cost decimal(9, 2)"
     for said in ({}, {"cache_ttl": "1 hour"}):
         model = stream(spark, storage_root, shop, text, columns, "rates", **said)
         model.add((1500, "o", 3, 10_000_000_000), (1500, "o", 4, 10_000_000_000), (1500, "p", 3, 1))
@@ -154,22 +154,19 @@ def test_keys_of_all_types_are_bound_as_what_they_are(spark: Any, storage_root: 
 
 
 def test_a_cache_asks_once_for_what_is_there_and_for_what_is_not(
-    spark: Any, storage_root: Path, shop: Database
+    spark: Any, storage_root: Path, shop: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hinted = NAMED.replace("select e.k", "select /*+ MINI_BATCH(1) */ e.k")
+    clock = itertools.count(step=10)  # looked at when keys come, and when they were asked for
+    monkeypatch.setattr(lookups, "now", lambda: next(clock))
     columns = "k string, name string, region string"
-    for ttl, asked in (
-        ("1 hour", [["1"], ["9"], ["2"]]),
-        ("1 microsecond", [["1"], ["9"], ["1"], ["9"], ["2"]]),
-    ):
-        model = stream(spark, storage_root, shop, hinted, columns, cache_ttl=ttl)
-        # What `streaming.model` makes of the hint: here each row is a file.
-        model.reads(StreamSource("events", model.events, options={"streaming-max-rows-per-micro-batch": "1"}))
-        for row in ((0, "a", 1), (0, "b", 9), (0, "c", 1), (0, "d", 9), (0, "e", 2)):
-            model.add(row)
-        assert model.run().batches == 5
-        assert shop.asked() == asked
-        assert [row[1] for row in model.rows()] == ["Ada", None, "Ada", None, "Bob"]
+    model = stream(spark, storage_root, shop, NAMED, columns, cache_ttl="45 seconds")
+    # What the hint MINI_BATCH(1) makes of the source: here each row is a file.
+    model.reads(StreamSource("events", model.events, options={"streaming-max-rows-per-micro-batch": "1"}))
+    for row in ((0, "a", 1), (0, "b", 9), (0, "c", 1), (0, "d", 9), (0, "e", 1)):
+        model.add(row)
+    assert model.run().batches == 5
+    assert shop.asked() == [["1"], ["9"], ["1"]]
+    assert [row[1] for row in model.rows()] == ["Ada", None, "Ada", None, "Ada"]
 
 
 BY_REGION = f"""select w.window_start, w.window_end, c.region, count(*) as n
@@ -214,7 +211,7 @@ def test_a_request_that_fails_between_two_others(
         return ask(table, connection, *arguments)
 
     monkeypatch.setattr(lookups.Table, "ask", unsteady)
-    monkeypatch.setattr(lookups.time, "sleep", lambda _: None)
+    monkeypatch.setattr(lookups, "wait", lambda _: None)
     result = model.run()
     assert (result.lookup_requests, result.lookup_keys) == (4, 3)
     assert sorted(shop.asked()) == [["1"], ["2"], ["3"]]
@@ -261,7 +258,7 @@ def other_shop(spark: Any, log: Path) -> Iterator[Database]:
         ),
         (
             "t.id = e.v",
-            "the column id of the lookup table crm.things is a VARCHAR(9), and the join compares it with a BIGINT; cast "
+            "the column id of the lookup table crm.things is a STRING, and the join compares it with a BIGINT; cast "
             "what stands on the stream's side",
         ),
         ("t.picture = cast(e.k as binary)", "the column picture of the lookup table crm.things is a BINARY"),
