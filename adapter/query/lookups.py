@@ -26,10 +26,12 @@ from sqlglot import exp
 from . import marks
 from .dialect import DIALECT, from_clause, parse, sql
 from .errors import QueryError
-from .plan import JoinStage, KeyedStage, LookupTable, Plan
+from .plan import GroupStage, JoinStage, KeyedStage, LookupTable, Plan
 from .program import Lookup
 from .rewrites.refusals import is_random
 from .row_level import is_aggregate
+
+_VIEW = "lookup"
 
 
 @dataclass(frozen=True)
@@ -251,6 +253,12 @@ def _put_view(table: exp.Table, view: str) -> None:
     table.set("this", exp.to_identifier(view))
     table.set("db", None)
     table.set("catalog", None)
+    table.meta[_VIEW] = True
+
+
+def are_under(node: exp.Expr) -> bool:
+    """Whether lookup tables are read under a node."""
+    return any(table.meta.get(_VIEW) for table in node.find_all(exp.Table))
 
 
 # -- after the planner -----------------------------------------------------------------------------
@@ -366,6 +374,14 @@ def with_tables(plan: Plan, tables: tuple[LookupTable, ...]) -> Plan:
         QueryError: one stands where its keys aren't known in time.
     """
     for stage in plan.stages:
+        if isinstance(stage, GroupStage) and stage.signed:
+            for table in tables:
+                if table.view in stage.rows:
+                    raise QueryError(
+                        f"{table.relation}, a lookup table, is joined below a GROUP BY over rows that change: it would be "
+                        "asked again for a row that is taken away, and may say something else by then. Join it above the "
+                        "GROUP BY."
+                    )
         texts = [*stage.joined, stage.unmatched or ""] if isinstance(stage, JoinStage) else []
         for table in tables:
             if any(table.view in text for text in texts):

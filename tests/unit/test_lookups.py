@@ -23,6 +23,7 @@ KNOWN = {
     "raw.pay": Known("ts"),
     "crm.customers": Known(lookup=True),
     "crm.prices": Known(lookup=True),
+    "raw.accounts": Known("ts", ("id",), changes=True),
 }
 ORDERS, PAY = "(select /*+ STREAM */ * from raw.orders) as o", "(select /*+ STREAM */ * from raw.pay) as p"
 HOURS = expansion.expand("raw.orders", window_arguments.make("cumulate", "ts", "1 hour", "1 day"))
@@ -157,6 +158,14 @@ def test_it_is_asked_where_its_rows_are(text: str, in_level: bool, source: str) 
     assert not (made.lookups if in_level else level.lookups)
 
 
+def test_a_ranking_over_an_answer_is_made_above_the_groups() -> None:
+    text = f"""with g as (select customer, count(*) as n from {ORDERS} group by 1),
+        named as (select g.customer, g.n, c.name from g join crm.customers c on c.id = g.customer)
+        select * from (select *, row_number() over (order by n desc) as place from named) where place <= 3"""
+    made = program(text)
+    assert "stage_1" in only(made.lookups).keys and not made.levels[0].lookups
+
+
 def test_only_the_columns_that_are_named_are_asked_for() -> None:
     def columns(items: str) -> tuple[str, ...] | None:
         text = f"select {items} from {ORDERS} join crm.customers as c on c.id = o.customer"
@@ -229,6 +238,11 @@ def test_as_a_table_it_is_read_whole() -> None:
             f"select o.id from {ORDERS} join {PAY} on p.id = o.id and p.ts between o.ts and o.ts + interval '1' day "
             "join crm.customers c on c.id = o.customer",
             "joined beside a join of streams; put the join of the streams into a WITH",
+        ),
+        (
+            "select c.region, count(*) as n from (select /*+ STREAM */ * from raw.accounts) as a "
+            "join crm.customers c on c.id = a.customer group by 1",
+            "crm.customers, a lookup table, is joined below a GROUP BY over rows that change",
         ),
         (
             f"select o.id from {ORDERS} join crm.customers c on c.id = o.x join crm.prices p on p.k = c.k "
