@@ -6,6 +6,7 @@ and has no way to bind values: what comes in a stream would be part of a stateme
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -97,6 +98,19 @@ class Table:
         self._options = self._java.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(made)
         self._dialect = self._java.org.apache.spark.sql.jdbc.JdbcDialects.get(options["url"])
         frame = spark.read.format("jdbc").options(**{**defaults, **options}).load()
+        self._timestamp = self._java.java.sql.Timestamp
+        self._made: Mapping[str, Callable[[Any], Any]] = {
+            "timestamp": self._instant,
+            "timestamp_ntz": self._timestamp.valueOf,
+            "date": self._java.java.sql.Date.valueOf,
+        }
+        """Kinds of values that aren't the same in Java."""
+        lang = self._java.java.lang
+        self._of_two = lang.Class.forName("java.util.function.BiConsumer")
+        place_and_value = lang.invoke.MethodType.fromMethodDescriptorString("(ILjava/lang/Object;)V", None)
+        self._set_object = lang.invoke.MethodHandles.publicLookup().findVirtual(
+            lang.Class.forName("java.sql.PreparedStatement"), "setObject", place_and_value
+        )
         self.names = frame.columns
         """All columns of the table."""
         if wanted is not None:
@@ -149,28 +163,28 @@ class Table:
         with _closing(connection.prepareStatement(text)) as statement:
             statement.setQueryTimeout(self._options.queryTimeout())
             statement.setFetchSize(self._options.fetchSize())
-            place = 0
-            for values in keys:
-                for field, value in zip(of_key, values, strict=True):
-                    place += 1
-                    self._bind(statement, place, kind(field.dataType), value)
+            self._bind(statement, [kind(field.dataType) for field in of_key], keys)
             with _closing(statement.executeQuery()) as answer:
                 utils = self._java.org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
                 rows = utils.resultSetToRows(answer, self._schema, self._dialect)
                 return self._java.scala.jdk.javaapi.CollectionConverters.asJavaCollection(rows.toList())
 
-    def _bind(self, statement: Any, place: int, of: str | None, value: Any) -> None:
-        sql = self._java.java.sql
-        if of == "timestamp":
-            instant = sql.Timestamp(value // 1000)
-            instant.setNanos(value % 1_000_000 * 1000)
-            statement.setTimestamp(place, instant)
-        elif of == "timestamp_ntz":
-            statement.setTimestamp(place, sql.Timestamp.valueOf(value))
-        elif of == "date":
-            statement.setDate(place, sql.Date.valueOf(value))
-        else:
-            statement.setObject(place, value)
+    def _bind(self, statement: Any, kinds: Sequence[str | None], keys: Sequence[tuple[Any, ...]]) -> None:
+        """Binds the values of keys, in the JVM: a call of it from here per value takes longer than the request."""
+        values = dict(enumerate((value for key in keys for value in key), 1))
+        placed = self._java.net.razorvine.pickle.Unpickler().loads(pickle.dumps(values, protocol=4))
+        for place, value in values.items():
+            made = self._made.get(kinds[(place - 1) % len(kinds)] or "")
+            if made is not None:
+                placed.put(place, made(value))
+        invoke = self._java.java.lang.invoke
+        bound = self._set_object.bindTo(statement)
+        placed.forEach(invoke.MethodHandleProxies.asInterfaceInstance(self._of_two, bound))
+
+    def _instant(self, micros: int) -> Any:
+        instant = self._timestamp(micros // 1000)
+        instant.setNanos(micros % 1_000_000 * 1000)
+        return instant
 
 
 def bound_as(column: str, type_: DataType) -> str:

@@ -145,8 +145,14 @@ def test_keys_of_all_types_are_bound_as_what_they_are(spark: Any, storage_root: 
         on r.moment = e.ts and r.dated = cast(e.ts as date) and r.code = concat(e.k, "'\\\\x?")
         and r.cost = e.v / 2 and r.ready = (e.v > 0) and r.n = e.x"""
     columns = "k string, rate double, moment timestamp, cost decimal(9, 2)"
-    for said in ({}, {"cache_ttl": "1 hour"}):
-        model = stream(spark, storage_root, shop, text, columns, "rates", **said)
+    without_zone = text.replace("= e.ts and", "= cast(e.ts as timestamp_ntz) and")
+    assert without_zone != text
+    for asking, said in (
+        (text, {}),
+        (text, {"cache_ttl": "1 hour"}),
+        (without_zone, {"options": {"preferTimestampNTZ": True}}),
+    ):
+        model = stream(spark, storage_root, shop, asking, columns, "rates", **said)
         model.add((1500, "o", 3, 10_000_000_000), (1500, "o", 4, 10_000_000_000), (1500, "p", 3, 1))
         model.run()
         ((k, rate, at, price),) = model.rows()
