@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from dbt.adapters.contracts.relation import HasQuoting, RelationConfig, RelationType
 from dbt.adapters.spark.relation import SparkRelation
+from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.spark_streaming import lookup_source
+from dbt.adapters.spark_streaming.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.stream_source import StreamSource, register
 
 Self = TypeVar("Self", bound="SparkStreamingRelation")
@@ -25,12 +28,18 @@ class SparkStreamingRelation(SparkRelation):
     def create_from(
         cls: type[Self], quoting: HasQuoting, relation_config: RelationConfig, **kwargs: Any
     ) -> Self:
-        """As dbt, and remember what a source says of itself under ``meta.stream``.
+        """As dbt, and remember what a source says of itself under ``meta.stream`` or ``meta.lookup``.
 
         Raises:
             DbtRuntimeError: it says something that means nothing.
         """
         relation = super().create_from(quoting, relation_config, **kwargs)
+        if (lookup := lookup_declaration(relation_config, relation)) is not None:
+            relation = relation.replace(declared=True)
+            lookup = replace(lookup, relation=relation.render())
+            lookup_source.register(lookup)
+            register(lookup.as_table)
+            return relation
         source = declaration(relation_config, relation)
         if source is None:
             return relation
@@ -57,14 +66,32 @@ class SparkStreamingRelation(SparkRelation):
 
 def declaration(config: Any, relation: SparkRelation) -> StreamSource | None:
     """What a node of the manifest says under ``config.meta.stream`` (or the older ``meta.stream``)."""
-    source_name = getattr(config, "source_name", None)
-    if source_name is None:
-        return None
-    settings = getattr(config, "config", None)
-    metas = (getattr(settings, "meta", None), getattr(config, "meta", None))
-    stream = next((meta["stream"] for meta in metas if meta and "stream" in meta), None)
+    stream = _said(config, "stream")
     if stream is None:
         return None
-    return StreamSource.from_config(
-        f"{source_name}.{config.name}", relation.render(), stream, getattr(settings, "event_time", None)
-    )
+    event_time = getattr(getattr(config, "config", None), "event_time", None)
+    return StreamSource.from_config(_name(config), relation.render(), stream, event_time)
+
+
+def lookup_declaration(config: Any, relation: SparkRelation) -> LookupSource | None:
+    """What a node of the manifest says under ``config.meta.lookup``."""
+    lookup = _said(config, "lookup")
+    if lookup is None:
+        return None
+    if _said(config, "stream") is not None:
+        raise DbtRuntimeError(
+            f"Source {_name(config)} says both 'stream' and 'lookup'; it is read as a stream, or asked for keys."
+        )
+    return LookupSource.from_config(_name(config), relation.render(), lookup, str(relation.identifier))
+
+
+def _name(config: Any) -> str:
+    return f"{config.source_name}.{config.name}"
+
+
+def _said(config: Any, key: str) -> Any:
+    """What a source has under a key of its ``meta``; None: nothing, or it is no source."""
+    if getattr(config, "source_name", None) is None:
+        return None
+    metas = (getattr(getattr(config, "config", None), "meta", None), getattr(config, "meta", None))
+    return next((meta[key] for meta in metas if meta and key in meta), None)

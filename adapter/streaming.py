@@ -14,7 +14,8 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from . import feeds, stream_config
 from .environment import Environment
 from .environment.file_sources import at_project
-from .query import generate, planner, rewriting
+from .lookup_source import LookupSource, lookup_source
+from .query import generate, intervals, mini_batch, planner, rewriting
 from .query.continuous import growth
 from .query.emission import FINAL
 from .query.errors import QueryError
@@ -22,6 +23,7 @@ from .query.plan import Plan
 from .query.program import Program, StreamInput
 from .query.streams import Known
 from .stream.errors import StreamError
+from .stream.limits import limited
 from .stream.model import StreamModel, StreamSource, feed_of
 from .stream.runner import StreamResult
 from .stream_source import stream_source
@@ -52,6 +54,8 @@ class StreamResponse(AdapterResponse):
     late_rows: int = 0
     null_time_rows: int = 0
     rows_out: int = 0
+    lookup_requests: int = 0
+    lookup_keys: int = 0
     watermark: str | None = None
 
 
@@ -100,6 +104,7 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
     """
     settings = config(node)
     with named(node):
+        interval(settings, found)
         made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
         if not settings.unique_key:
             return made
@@ -109,6 +114,24 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
                 "they are put out; leave it out."
             )
         return replace(made, upsert=replace(made.upsert, key=settings.unique_key, certain=False))
+
+
+def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str | None:
+    """From one micro-batch to the next, where a stream keeps going; None: nothing says.
+
+    Raises:
+        QueryError: the config and the query's hint say different things.
+    """
+    latency = found.mini_batch.latency if found.mini_batch else None
+    if latency is None:
+        return settings.trigger
+    hinted = intervals.format(latency)
+    if settings.trigger is not None and intervals.parse(settings.trigger) != latency:
+        raise QueryError(
+            f"config 'trigger' is '{settings.trigger}' and the query's hint MINI_BATCH says '{hinted}'; both are the "
+            "time from one micro-batch to the next, so leave one of them out."
+        )
+    return hinted
 
 
 def _check_continuous(found: Plan, settings: stream_config.StreamConfig) -> None:
@@ -178,10 +201,10 @@ def known(graph: Any, upstream: Sequence[Mapping[str, Any]] = ()) -> dict[str, K
         for node in (graph or {}).get(group, {}).values():
             relation, time = node.get("relation_name"), (node.get("config") or {}).get("event_time")
             if relation:
-                stream = ((node.get("config") or {}).get("meta") or {}).get("stream") or {}
-                key = stream.get("unique_key") if group == "sources" else None
+                meta = ((node.get("config") or {}).get("meta") or {}) if group == "sources" else {}
+                key = (meta.get("stream") or {}).get("unique_key")
                 columns = (key,) if isinstance(key, str) else tuple(key or ())
-                found[relation] = Known(event_time=time, key=columns)
+                found[relation] = Known(event_time=time, key=columns, lookup="lookup" in meta)
     for node in upstream:
         replaces = program(node, plan(node, node["compiled_code"], found)).upsert
         if replaces is not None and replaces.key is not None:
@@ -240,7 +263,8 @@ def model(
         target=target,
         state=f"{target}__state",
         storage=environment.storage,
-        sources=tuple(_source(stream, environment, project_root) for stream in made.inputs) if made else (),
+        sources=_sources(made, environment, project_root) if made else (),
+        lookups=_lookups(made) if made else (),
         watermark_delay=settings.watermark,
         changelog=settings.changelog
         or (made is not None and made.upsert is not None and feeds.is_read_downstream(node, graph)),
@@ -264,15 +288,34 @@ def tables(sql: str, environment: Environment) -> Mapping[str, str]:
     }
 
 
-def _source(stream: StreamInput, environment: Environment, project_root: str) -> StreamSource:
+def _lookups(made: Program) -> tuple[LookupSource, ...]:
+    every = [*made.lookups, *(each for level in made.levels for each in level.lookups)]
+    found = {each.relation: lookup_source(each.relation) for each in every}
+    return tuple(source for source in found.values() if source is not None)
+
+
+def _sources(made: Program, environment: Environment, project_root: str) -> tuple[StreamSource, ...]:
+    rows = made.mini_batch.rows if made.mini_batch else None
+    # The streams of a micro-batch are read at once, and share its rows.
+    share = None if rows is None else max(1, rows // len(made.inputs))
+    return tuple(_source(stream, environment, project_root, share) for stream in made.inputs)
+
+
+def _source(
+    stream: StreamInput, environment: Environment, project_root: str, rows: int | None
+) -> StreamSource:
     relation = stream.relation
     declared = stream_source(relation)
     if declared is None or declared.is_table:
         options = declared.options if declared else {}
+        if rows is not None:
+            options = limited(declared.format if declared else "iceberg", options, rows)
         table = _in_catalog(relation.replace("`", ""), environment)
         return StreamSource(relation, feed_of(table) if stream.feed else table, options=options)
     located = at_project(declared, project_root)
     options = {key: value for key, value in located.options.items() if key != "path"}
+    if rows is not None:
+        options = limited(located.format, options, rows)
     return StreamSource(relation, located.options.get("path", ""), located.format, located.schema, options)
 
 
@@ -285,6 +328,8 @@ def added(first: StreamResult, then: StreamResult) -> StreamResult:
         late_rows=first.late_rows + then.late_rows,
         null_time_rows=first.null_time_rows + then.null_time_rows,
         watermark=then.watermark,
+        lookup_requests=first.lookup_requests + then.lookup_requests,
+        lookup_keys=first.lookup_keys + then.lookup_keys,
     )
 
 
@@ -299,6 +344,8 @@ def response(result: StreamResult) -> StreamResponse:
         if count
     ]
     message = f"{result.rows_in} rows in, {result.rows_out} out, {result.batches} batches"
+    if result.lookup_requests:
+        message += f", {result.lookup_requests} lookups of {result.lookup_keys} keys"
     return StreamResponse(
         _message=f"STREAM ({message}{', dropped ' + ' and '.join(dropped) if dropped else ''})",
         code="STREAM",
@@ -308,6 +355,8 @@ def response(result: StreamResult) -> StreamResponse:
         late_rows=result.late_rows,
         null_time_rows=result.null_time_rows,
         rows_out=result.rows_out,
+        lookup_requests=result.lookup_requests,
+        lookup_keys=result.lookup_keys,
         watermark=watermark,
     )
 
@@ -315,6 +364,7 @@ def response(result: StreamResult) -> StreamResponse:
 def batch_text(sql: str) -> str:
     """A text for batch: planned as for a stream where it has state, so that the rows are the same
     (ties of a ranking too), and a window costs its slices; else as it is."""
+    mini_batch.check(sql)
     if not planner.reads_streams(sql):
         return sql
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,13 +22,14 @@ from ..query.plan import (
     JoinStage,
     KeptStage,
     KeyedStage,
+    LookupTable,
     Metric,
     Plan,
     RowsStage,
     Stage,
     TopStage,
 )
-from ..query.program import Program, Upsert
+from ..query.program import Lookup, Program, Upsert
 from ..query.ranks import Top
 from ..query.streams import Known
 from ..query.windows import Window
@@ -79,6 +80,10 @@ def print_plan(node: Mapping[str, Any], known: Mapping[str, Known]) -> None:
     console = Console()
     console.print(f"[bold]{node['name']}[/bold]  {node['config']['materialized']}  → {node['relation_name']}")
     console.print(_streams(plan, settings))
+    if sentence := _mini_batch(plan, settings):
+        console.print(sentence, markup=False)
+    for lookup in plan.lookups:
+        console.print(_lookup(lookup), markup=False)
     if plan.static:
         console.print(f"Read afresh at each micro-batch: {', '.join(plan.static)}")
     for stage in plan.stages:
@@ -113,6 +118,25 @@ def _streams(plan: Plan, settings: StreamConfig) -> Table:
         columns = "all" if stream.columns is None else "those the query names"
         table.add_row(stream.relation, columns, stream.event_time or "computed", watermark)
     return table
+
+
+def _mini_batch(plan: Plan, settings: StreamConfig) -> str:
+    """How long and how large micro-batches are, where something says so."""
+    limits = []
+    if (interval := streaming.interval(settings, plan)) is not None:
+        limits.append(f"one every {interval} while the stream keeps going")
+    if plan.mini_batch is not None and plan.mini_batch.rows is not None:
+        limits.append(f"of at most {plan.mini_batch.rows:,} rows, as far as the sources can tell")
+    return f"Micro-batches: {'; '.join(limits)}." if limits else ""
+
+
+def _lookup(lookup: LookupTable) -> str:
+    """Which table is asked for what, in a sentence."""
+    key = ", ".join(lookup.key)
+    return (
+        f"Looked up at each micro-batch: {lookup.relation}, for its distinct {key}; the rows that come back are "
+        f"{lookup.view} in the SQL below."
+    )
 
 
 def _stage(stage: Stage) -> RenderableType:
@@ -216,6 +240,7 @@ def _key(upsert: Upsert) -> str:
 
 def _texts(program: Program) -> Iterator[tuple[str, str]]:
     for level in program.levels:
+        yield from _keys(level.lookups)
         for rows in level.rows:
             yield f"{rows.name}: rows in", rows.sql
         for step in level.ingest:
@@ -224,7 +249,13 @@ def _texts(program: Program) -> Iterator[tuple[str, str]]:
             yield f"state += {part.name}", part.append
         for step in level.emit:
             yield f"{step.name}: results", step.sql
+    yield from _keys(program.lookups)
     yield "rows out", program.output
+
+
+def _keys(lookups: Sequence[Lookup]) -> Iterator[tuple[str, str]]:
+    for lookup in lookups:
+        yield f"{lookup.view}: keys that {lookup.relation} is asked for", lookup.keys
 
 
 def _pretty(text: str) -> str:

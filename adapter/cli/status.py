@@ -36,6 +36,7 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
     if not found:
         Console().print("The project has no streaming models.")
         return
+    with_lookups = any((entry["progress"] or {}).get("lookups") for entry in found)
     table = Table(
         "model",
         "batches",
@@ -45,6 +46,7 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
         "watermark",
         "state",
         "last batch",
+        *(["lookups"] if with_lookups else []),
         box=SIMPLE_HEAD,
     )
     for number, column in enumerate(table.columns):
@@ -53,7 +55,7 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
     for entry in found:
         progress = entry["progress"]
         if progress is None:
-            table.add_row(entry["model"], "has not run", *[""] * 6)
+            table.add_row(entry["model"], "has not run", *[""] * (len(table.columns) - 2))
             continue
         total, last, state = progress["total"], progress["last"], progress["state"] or {}
         dropped = [
@@ -75,11 +77,19 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
             watermark,
             f"{state['rows']:,} rows\n{_bytes(state['bytes'])}" if state else "none",
             f"{last['rows_in']:,} rows\n{sum(last['seconds'].values()):.1f} s",
+            *([_lookups(progress.get("lookups"))] if with_lookups else []),
         )
     console = Console()
     if not console.is_terminal:  # a file or a pipe has no width to fit in
         console = Console(width=200)
     console.print(table)
+
+
+def _lookups(lookups: dict[str, Any] | None) -> str:
+    if not lookups:
+        return ""
+    total = lookups["total"]
+    return f"{total['requests']:,} requests\n{total['keys']:,} keys"
 
 
 def _seconds(value: float | None) -> str:

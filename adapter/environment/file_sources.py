@@ -16,6 +16,7 @@ from dbt.adapters.spark_streaming.literals import literal
 from dbt.adapters.spark_streaming.messages import MESSAGE, advice, message
 from dbt.adapters.spark_streaming.stream_source import KAFKA, StreamSource, known_sources
 
+_NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
 
@@ -78,6 +79,12 @@ class DeclaredSources:
                     session.sql(create_view(located, raw.relation))
             except Exception as problem:
                 where = f" ({located.options['path']})" if "path" in located.options else ""
+                if source.format == "jdbc" and _NO_DRIVER.search(str(problem)):
+                    raise DbtRuntimeError(
+                        f"Source {source.name} can't be read, for there is no JDBC driver for its 'url'. Name the driver's "
+                        "Maven coordinates under 'packages' in the profile, as in org.postgresql:postgresql:42.7.7, "
+                        "and its class as 'driver' beside the 'url' if it isn't found by that alone."
+                    ) from problem
                 cause = advice(readable(problem)) if source.format == KAFKA else readable(problem)
                 raise DbtRuntimeError(
                     f"Source {source.name} can't be read as {source.format}{where}: {cause}"

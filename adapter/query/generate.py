@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+from . import lookups
 from .continuous import generate as continuous
 from .dialect import parse, sql
 from .emission import FINAL, Emission
@@ -53,6 +54,7 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
         everything += pieces
         levels.append(
             Level(
+                lookups=lookups.of_level(plan, number),
                 known=tuple(step for piece in pieces for step in piece.known()),
                 rows=tuple(
                     Rows(
@@ -76,9 +78,11 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time) for s in plan.streams),
         levels=tuple(levels),
         output=plan.output,
+        lookups=lookups.of_output(plan),
         boundaries=_boundaries(everything),
         upsert=replacing(plan, everything, emission) if replaces else None,
         kept_for=emission.last,
+        mini_batch=plan.mini_batch,
         time_zones=tuple(sorted({s.window.time_zone for s in plan.windowed if s.window.time_zone})),
         signature=signature(plan),
     )
@@ -90,11 +94,19 @@ def _boundaries(pieces: Sequence[SlicedStage | KeptRows]) -> tuple[Boundaries, .
     return tuple(listed) if listed and None not in found else None
 
 
+def _tables(plan: Plan) -> list[Step]:
+    """What the texts read besides state, whole."""
+    read = {stream.view: stream.relation for stream in plan.streams}
+    read |= {table.view: table.relation for table in plan.lookups}
+    return [Step(view, f"select * from {relation}") for view, relation in read.items()]
+
+
 def batch(plan: Plan) -> str:
     """One SELECT with the same rows, over the streams as tables."""
     if plan.batch is not None:
-        return plan.batch
-    steps = [Step(stream.view, f"select * from {stream.relation}") for stream in plan.streams]
+        outside = ", ".join(f"{each.view} as (select * from {each.relation})" for each in plan.lookups)
+        return f"with {outside}\n{plan.batch}" if outside else plan.batch
+    steps = _tables(plan)
     for stage in plan.windowed:
         pieces = _pieces(stage)
         rows = pieces.rows_text(stage.rows, clock=False)
@@ -110,7 +122,7 @@ def batch(plan: Plan) -> str:
 def times(plan: Plan) -> str | None:
     """A SELECT with the event time of each stage over the streams, to look at its type; None without
     stages. (Times of stacked windows are made by us.)"""
-    steps = [Step(stream.view, f"select * from {stream.relation}") for stream in plan.streams]
+    steps = _tables(plan)
     stages = [stage for stage in plan.windowed if stage.level == 0]
     names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
     columns = ", ".join(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from .program import MiniBatch
 from .ranks import Top
 from .windows import Window
 
@@ -267,6 +268,20 @@ Stage: TypeAlias = AggregateStage | RowsStage | GroupStage | TopStage | KeyedSta
 
 
 @dataclass(frozen=True)
+class LookupTable:
+    """A table outside that joins ask for the keys of a micro-batch."""
+
+    relation: str
+    """As the compiled text names it."""
+    view: str
+    """What its answer is under."""
+    key: tuple[str, ...]
+    """The columns that it is asked by."""
+    columns: tuple[str, ...] | None
+    """Columns the query may use; None: all."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """A model's query: streams, the stages that keep state, and the SQL over their results."""
 
@@ -292,6 +307,9 @@ class Plan:
     """The query in batch, where that isn't put together from the stages."""
     rewrites: tuple[tuple[str, str], ...] = ()
     """The rewrites that the query asks for, and what they do."""
+    lookups: tuple[LookupTable, ...] = ()
+    mini_batch: MiniBatch | None = None
+    """What a micro-batch is at most, where the text says so."""
 
     @property
     def windowed(self) -> tuple[AggregateStage | RowsStage, ...]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from . import ctes, identity, marks, ranks, windows
+from . import ctes, identity, lookups, marks, mini_batch, ranks, windows
 from .aggregate_stage import (
     GROUPING_ID,
     WINDOW_END,
@@ -67,18 +67,25 @@ def plan(text: str, known: Mapping[str, Known] | None = None, ttl: int | None = 
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
     """
     tree = parse(text)
+    hint = mini_batch.take(tree)
     rewrites = Rewrites(tree)
     tree = ranks.without_qualify(ctes.inline(tree))
     marks.mark_streams(tree)
+    outside = lookups.place(tree, [relation for relation, what in (known or {}).items() if what.lookup])
+    found = replace(_planned(tree, known or {}, ttl, rewrites), mini_batch=hint)
+    return lookups.with_tables(found, outside) if outside else found
+
+
+def _planned(tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewrites: Rewrites) -> Plan:
     if not any(marks.is_stream(table) for table in tree.find_all(exp.Table)):
         raise QueryError(
             "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
             "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
         )
     if next(marks.windows_under(tree), None) is None:
-        found = continuous_plan(tree, known or {}, ttl, rewrites)
+        found = continuous_plan(tree, known, ttl, rewrites)
     else:
-        _refuse_changes(tree, known or {})
+        _refuse_changes(tree, known)
         found = _Planner(tree, rewrites).plan()
     rewrites.check()
     return replace(found, rewrites=tuple(rewrites.done))

@@ -124,6 +124,22 @@ class StatePart:
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """A table outside that is asked for the keys of a step; its answer is what a join reads."""
+
+    view: str
+    """What the answer is under."""
+    relation: str
+    """The table as the model's SQL names it."""
+    key: tuple[str, ...]
+    """The columns it is asked by."""
+    columns: tuple[str, ...] | None
+    """The only columns that are needed, in lower case (other names may be among them); None: all."""
+    keys: str
+    """The distinct keys, as ``key_1``, ``key_2`` …"""
+
+
+@dataclass(frozen=True)
 class Level:
     """State that is written in one commit, and the rows that come out of it."""
 
@@ -135,6 +151,8 @@ class Level:
     """Made after the commit, from ``state`` and ``clock``."""
     known: tuple[Step, ...] = ()
     """Made before `rows`, which read them, from ``state`` and ``clock``."""
+    lookups: tuple[Lookup, ...] = ()
+    """Made after `known` and before `rows`, which read them."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +192,15 @@ class Upsert:
 
 
 @dataclass(frozen=True)
+class MiniBatch:
+    """What a micro-batch is at most."""
+
+    latency: int | None = None
+    """Microseconds from one micro-batch to the next."""
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
 class Program:
     """All that a streaming model does in one micro-batch."""
 
@@ -184,6 +211,8 @@ class Program:
     """The rows that go to the model's table, in the order of its columns."""
     boundaries: tuple[Boundaries, ...] | None
     """A batch in which none of these is crossed puts out nothing. None: every batch may."""
+    lookups: tuple[Lookup, ...] = ()
+    """Made before `output`, which reads them."""
     upsert: Upsert | None = None
     """None: rows are only ever added."""
     kept_for: int = 0
@@ -191,5 +220,7 @@ class Program:
     ``watermark_after`` are that much behind ``now_before`` and ``now_after``."""
     time_zones: tuple[str, ...] = ()
     """The zones that ``clock`` has columns for."""
+    mini_batch: MiniBatch | None = None
+    """What a micro-batch is at most; None: the sources and the trigger say."""
     signature: dict[str, object] = field(default_factory=dict)
     """What the state depends on, as plain JSON. Kept with the state and compared on the next run."""

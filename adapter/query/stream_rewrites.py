@@ -99,7 +99,8 @@ class Rewrites:
         for select in tree.find_all(exp.Select):
             hint = select.args.get("hint")
             for each in list(hint.expressions) if hint else ():
-                if (name := each.name.lower()) in _FITS:
+                # A hint that sqlglot can't read is a text.
+                if isinstance(each, exp.Expr) and (name := each.name.lower()) in _FITS:
                     self.asked[name] = select.meta[name] = _buckets(name, each)
                     each.pop()
             if hint and not hint.expressions:

@@ -23,6 +23,8 @@ class Known:
     """A row replaces the one before it that has the same values here; none: rows only ever come."""
     changes: bool = False
     """Whether it is read through its change feed."""
+    lookup: bool = False
+    """Whether it is a table outside, which joins ask for keys."""
 
     @property
     def replaces(self) -> bool:

@@ -27,6 +27,8 @@ class Taken:
     rows_out: int = 0
     late_rows: int = 0
     null_time_rows: int = 0
+    lookup_requests: int = 0
+    lookup_keys: int = 0
 
 
 class Batches:
@@ -130,5 +132,7 @@ class Batches:
         self.taken.rows_out += figures.rows_out
         self.taken.late_rows += figures.late_rows
         self.taken.null_time_rows += figures.null_time_rows
+        self.taken.lookup_requests += figures.lookup_requests
+        self.taken.lookup_keys += figures.lookup_keys
         state = self._work.state.size() if stateful else None
         write_progress(self._work.model, report(self.position, figures, state))

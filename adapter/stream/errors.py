@@ -128,6 +128,12 @@ _WRAPPERS = {
 }
 
 
+def cause(problem: BaseException) -> str:
+    """What went wrong, as a sentence of whoever says so."""
+    text = _first_cause("\n".join(_message(link) for link in _chain(problem))).strip()
+    return text if text.endswith((".", "!")) else f"{text}."
+
+
 def _first_cause(text: str) -> str:
     """The most telling line of a chain of messages: the innermost that isn't a wrapper's."""
     best = ""

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..query.program import Level, Program, StatePart, Step, clock_column
+from ..query.program import Level, Lookup, Program, StatePart, Step, clock_column
 from .clock import shown
+from .lookups import Lookups
 from .model import StreamModel
 from .position import Position
 from .progress import Figures
@@ -48,6 +49,7 @@ class Work:
     program: Program
     state: StateTable
     sink: Sink
+    lookups: Lookups
 
 
 class MicroBatch:
@@ -79,6 +81,9 @@ class MicroBatch:
         with self.figures.timed("read"):
             self._show_clock()
             self._show_streams(batch, level)
+            self._show_known(level)
+        self._look_up(level.lookups)
+        with self.figures.timed("read"):
             judged = self._judge(level)
             counts = [counted(self._kept, stream) for stream in self._work.program.inputs]
             watermark = watermark.advance(self._newest(counts, judged), _now())
@@ -110,6 +115,9 @@ class MicroBatch:
         for number, level in enumerate(program.levels):
             if number > self.position.level:
                 with self.figures.timed("read"):
+                    self._show_known(level)
+                self._look_up(level.lookups)
+                with self.figures.timed("read"):
                     judged = self._judge(level)
                 self.position = replace(self.position, level=number)
                 self._add_level(level, judged)
@@ -117,6 +125,7 @@ class MicroBatch:
                 self._work.state.show(self._spark)
                 for step in level.emit:
                     self._show(step)
+        self._look_up(program.lookups)
         with self.figures.timed("emission"):
             self._append(few=self._work.state.rows <= _FEW_ROWS)
 
@@ -131,12 +140,22 @@ class MicroBatch:
         self._show_clock()
         streams = self._work.program.inputs
         rows_of = split(batch, streams)
-        meters = [Meter(rows_of[stream.view], stream) for stream in streams]
-        for stream, meter in zip(streams, meters, strict=True):
-            show(meter.rows, stream.view)
+        lookups = self._work.program.lookups
+        meters = []
+        for stream in streams:
+            if lookups:
+                # Read for their keys too.
+                rows = counting(rows_of[stream.view], stream)
+                self._kept.keep(rows)
+            else:
+                meters.append(Meter(rows_of[stream.view], stream))
+                rows = meters[-1].rows
+            show(rows, stream.view)
+        self._look_up(lookups)
         with self.figures.timed("emission"):
             self._append(few=False)
-        watermark = watermark.advance(self._newest([meter.read() for meter in meters], []), _now())
+        counts = [counted(self._kept, each) for each in streams] if lookups else [m.read() for m in meters]
+        watermark = watermark.advance(self._newest(counts, []), _now())
         self.position = replace(
             self.position,
             after=watermark.value,
@@ -201,18 +220,33 @@ class MicroBatch:
         rows_of = split(batch, streams)
         for stream in streams:
             rows = counting(rows_of[stream.view], stream)
-            if sum(stream.view in step.streams for step in level.rows) != 1:
+            if level.lookups or sum(stream.view in step.streams for step in level.rows) != 1:
                 # Read once for all; and for the count alone where nobody reads it.
                 self._kept.keep(rows)
             show(rows, stream.view)
 
-    def _judge(self, level: Level) -> list[Judged]:
+    def _show_known(self, level: Level) -> None:
         if level.known:
             state = self._work.state
             if state.exists:
                 state.show(self._spark)
             for step in level.known:
                 self._show(step, not state.exists or state.rows == 0)
+
+    def _look_up(self, lookups: Sequence[Lookup]) -> None:
+        """Asks tables outside for the keys of this step."""
+        figures = self.figures
+        requests, keys = figures.lookup_requests, figures.lookup_keys
+        for lookup in lookups:
+            with figures.timed("lookup"):
+                show(self._work.lookups.answer(self._spark, lookup, self._kept, figures), lookup.view)
+        self.position = replace(
+            self.position,
+            lookup_requests=self.position.lookup_requests + figures.lookup_requests - requests,
+            lookup_keys=self.position.lookup_keys + figures.lookup_keys - keys,
+        )
+
+    def _judge(self, level: Level) -> list[Judged]:
         return [judge(self._spark, self._work.model, step, self._kept) for step in level.rows]
 
     def _newest(self, counts: Sequence[Counted], judged: Sequence[Judged]) -> dict[str, int | None]:
@@ -282,6 +316,8 @@ class MicroBatch:
                     show(self._spark.sql(step.sql), step.name)
                 for step in level.known:
                     show(self._spark.sql(_text(step, True)), step.name)
+                for lookup in level.lookups:
+                    show(self._work.lookups.none(self._spark, lookup), lookup.view)
                 for rows in level.rows:
                     show(self._spark.sql(rows.sql), rows.name)
             for step in level.ingest:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..environment.storage import Storage
+from ..lookup_source import LookupSource
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class StreamModel:
     """Where checkpoint, lock and progress are kept."""
     sources: tuple[StreamSource, ...]
     """One for each `StreamInput`."""
+    lookups: tuple[LookupSource, ...] = ()
+    """The tables outside that its joins ask for keys."""
     changelog: bool = False
     """Whether its changes are kept in `changes`."""
     watermark_delay: int = 0

@@ -66,6 +66,10 @@ class Position:
     null_time_rows: int = 0
     rows_out: int = 0
     """In the state's summary: up to the step before, for the step's own rows come later."""
+    lookup_requests: int = 0
+    """To tables outside; also up to the step before, where they are joined above the state."""
+    lookup_keys: int = 0
+    """That these were asked for."""
     signature: str = ""
     """A digest of what the state depends on."""
     growth: Mapping[str, Growth] = field(default_factory=dict)
@@ -94,6 +98,8 @@ class Position:
             "late-rows": str(self.late_rows),
             "null-time-rows": str(self.null_time_rows),
             "rows-out": str(self.rows_out),
+            "lookup-requests": str(self.lookup_requests) if self.lookup_requests else None,
+            "lookup-keys": str(self.lookup_keys) if self.lookup_keys else None,
             "signature": self.signature,
             "growth": json.dumps({part: astuple(growth) for part, growth in self.growth.items()}),
         }
@@ -124,6 +130,8 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         late_rows=int(text("late-rows") or 0),
         null_time_rows=int(text("null-time-rows") or 0),
         rows_out=int(text("rows-out") or 0),
+        lookup_requests=int(text("lookup-requests") or 0),
+        lookup_keys=int(text("lookup-keys") or 0),
         signature=text("signature"),
         growth={part: Growth(*numbers) for part, numbers in json.loads(text("growth") or "{}").items()},
     )

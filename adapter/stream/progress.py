@@ -21,11 +21,17 @@ class Figures:
     late_rows: int = 0
     null_time_rows: int = 0
     rows_out: int = 0
+    lookup_requests: int = 0
+    """To tables outside, those that failed included."""
+    lookup_keys: int = 0
+    """That these were asked for."""
+    lookup_cached: int = 0
+    """That needn't be asked for."""
     commits: int = 0
     jobs: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
-    """By phase: ``read`` (rows into memory), ``state`` (what they add to the state), ``commit_state``,
-    ``emission`` (the rows of closed windows and their commit), ``fold``."""
+    """By phase: ``read`` (rows into memory), ``lookup`` (tables outside), ``state`` (what they add to the
+    state), ``commit_state``, ``emission`` (the rows of closed windows and their commit), ``fold``."""
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -74,7 +80,19 @@ def report(
             "jobs": figures.jobs,
             "seconds": {phase: round(taken, 3) for phase, taken in figures.seconds.items()},
         },
+        "lookups": _lookups(position, figures) if position.lookup_requests else None,
         "state": None if state is None else dict(state),
+    }
+
+
+def _lookups(position: Position, figures: Figures) -> dict[str, object]:
+    return {
+        "total": {"requests": position.lookup_requests, "keys": position.lookup_keys},
+        "last": {
+            "requests": figures.lookup_requests,
+            "keys": figures.lookup_keys,
+            "cached": figures.lookup_cached,
+        },
     }
 
 

@@ -13,6 +13,7 @@ from .checkpoint import read_checkpoint
 from .errors import StreamError, explain
 from .initial_offset import move_along
 from .lock import locked
+from .lookups import Lookups
 from .microbatch import Work
 from .model import StreamModel
 from .position import Position
@@ -43,6 +44,10 @@ class StreamResult:
     """Dropped, for they have no event time."""
     watermark: int | None
     """In microseconds since 1970 (UTC); None if there is none yet."""
+    lookup_requests: int = 0
+    """To tables outside."""
+    lookup_keys: int = 0
+    """That these were asked for."""
 
 
 def run_stream(spark: SparkSession, model: StreamModel, program: Program) -> StreamResult:
@@ -218,9 +223,13 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     position = found.state if stateful else found.target
     if position is not None and found.target is not None:
         # The state was written before the rows of its step were out.
-        position = replace(position, rows_out=max(position.rows_out, found.target.rows_out))
+        later = {
+            name: max(getattr(position, name), getattr(found.target, name))
+            for name in ("rows_out", "lookup_requests", "lookup_keys")
+        }
+        position = replace(position, **later)
     sink.begin(session)
-    batches = Batches(session, Work(model, program, state, sink), position, query_id)
+    batches = Batches(session, Work(model, program, state, sink, Lookups(model)), position, query_id)
     if stateful and unfinished(found):
         batches.finish(session)
     return batches
@@ -235,6 +244,8 @@ def _result(batches: Batches) -> StreamResult:
         late_rows=taken.late_rows,
         null_time_rows=taken.null_time_rows,
         watermark=batches.position.after,
+        lookup_requests=taken.lookup_requests,
+        lookup_keys=taken.lookup_keys,
     )
 
 

@@ -22,6 +22,7 @@ KNOWN = {
     "raw.orders": Known("ordered_at"),
     "raw.payments": Known("paid_at"),
     "raw.customers": Known("changed_at", ("customer_id",)),
+    "crm.customers": Known(lookup=True),
     "example.routes": Known(None, ("origin", "dest"), changes=True),
 }
 """What the guides say of the relations in them."""

@@ -197,3 +197,12 @@ def test_as_json() -> None:
     assert found["settings"]["emission"]["first"] == -300_000_000
     assert found["plan"]["unique"] == ["stage_1.channel", "window_end"]
     assert found["program"]["upsert"]["key"] == ["channel", "window_end"]
+
+
+def test_mini_batches(explained: Any) -> None:
+    found = explained(f"select /*+ MINI_BATCH('5 seconds', 10000) */ * from {BIDS}")
+    assert (
+        "Micro-batches: one every 5 seconds while the stream keeps going; of at most 10,000 rows, as far as the "
+        "sources can tell." in found
+    )
+    assert "Micro-batches" not in explained(f"select * from {BIDS}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from .. import identity
+from .. import identity, lookups
 from ..plan import GroupStage, JoinStage, KeptStage, KeyedStage, Plan, TopStage
 from ..program import Level, Program, Rows, StreamInput, Upsert
 from ..windows import quote
@@ -36,6 +36,7 @@ def program(plan: Plan, ttl: int | None, signature: dict[str, object]) -> Progra
         here = [piece for piece in pieces if piece.stage.level == number]
         levels.append(
             Level(
+                lookups=lookups.of_level(plan, number),
                 known=tuple(step for piece in here if isinstance(piece, Keyed) for step in piece.known()),
                 rows=tuple(rows for piece in here for rows in _rows(piece)),
                 ingest=tuple(step for piece in here for step in piece.ingest()),
@@ -47,8 +48,10 @@ def program(plan: Plan, ttl: int | None, signature: dict[str, object]) -> Progra
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),
         levels=tuple(levels),
         output=plan.output,
+        lookups=lookups.of_output(plan),
         boundaries=None,
         upsert=upsert,
+        mini_batch=plan.mini_batch,
         signature=signature,
     )
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from .. import identity, marks, ranks
+from .. import identity, lookups, marks, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
 from ..dialect import DIALECT, canonical, from_clause, function_name, sql
 from ..errors import QueryError
@@ -367,7 +367,7 @@ class _Planner:
             return None
         if isinstance(group, GroupStage) and group.signed and group.distinct_sets:
             return None  # its values are counted when it is read, which is after the commit
-        if len(sources) != 1 or group.name in self.fused:
+        if len(sources) != 1 or group.name in self.fused or lookups.are_under(select):
             return None
         outputs = output_columns(select, sources)
         carried = {what: column for column, what in reversed(list(outputs.items()))}

@@ -33,9 +33,7 @@ def check_repeatable(select: exp.Select) -> None:
         QueryError: one does not.
     """
     for call in select.find_all(exp.Func):
-        if isinstance(call, exp.Connector | exp.Cast | exp.Case):
-            continue
-        if function_name(call) in _RANDOM:
+        if is_random(call):
             raise QueryError(
                 f"'{sql(call)}' gives another value each time it is computed, so a rewritten query could give other "
                 "rows; store what it gives in a table below."
@@ -45,6 +43,11 @@ def check_repeatable(select: exp.Select) -> None:
             f"'{sql(sample).strip()}' takes other rows each time it is read, so a rewritten query could give other "
             "rows; store the sample in a table below."
         )
+
+
+def is_random(call: exp.Func) -> bool:
+    """Whether a call gives another value each time it is computed."""
+    return not isinstance(call, exp.Connector | exp.Cast | exp.Case) and function_name(call) in _RANDOM
 
 
 def check_read_twice(select: exp.Select) -> None:

@@ -1,0 +1,142 @@
+"""What `sources.yml` says of a source that is a table outside: a JDBC database that joins ask for their keys."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from .query import intervals
+from .query.errors import QueryError
+from .stream_source import StreamSource
+
+KEYS = ("url", "dbtable", "driver", "options", "cache_ttl", "chunk_size", "retries")
+
+_OWN_OPTIONS = ("url", "dbtable", "driver", "query")
+
+
+@dataclass(frozen=True)
+class LookupSource:
+    """A source as a lookup join reads it."""
+
+    name: str
+    """``source.table``, for messages."""
+    relation: str
+    """How SQL refers to it."""
+    options: Mapping[str, str] = field(repr=False)
+    """Spark's options of JDBC, ``url`` and ``dbtable`` among them. They may hold secrets."""
+    cache_ttl: int | None = None
+    """Microseconds for which a key that was asked for isn't asked for again; None: none."""
+    chunk_size: int = 500
+    """How many keys are asked for in one request."""
+    retries: int = 3
+    """How often a request that fails is tried again."""
+
+    @property
+    def as_table(self) -> StreamSource:
+        """The same as whatever else may read it sees it: a JDBC table of the session's catalog."""
+        return StreamSource(self.name, self.relation, "jdbc", self.options)
+
+    @classmethod
+    def from_config(cls, name: str, relation: str, config: Any, table: str) -> LookupSource:
+        """Read the ``lookup`` mapping of a source's ``meta``.
+
+        Args:
+            name: ``source.table``, for messages.
+            relation: how SQL refers to it.
+            config: the mapping.
+            table: what the source's table is called, where the mapping doesn't say.
+
+        Raises:
+            DbtRuntimeError: a key or a value that means nothing, named with the source.
+        """
+        if not isinstance(config, Mapping):
+            raise DbtRuntimeError(f"Source {name}: 'lookup' must be a mapping with a 'url', not {config!r}.")
+        for key in config:
+            if key not in KEYS:
+                raise DbtRuntimeError(
+                    f"Source {name}: '{key}' is not a key of 'lookup'. Known keys are: {', '.join(sorted(KEYS))}."
+                )
+        url = config.get("url")
+        if not isinstance(url, str) or not url.startswith("jdbc:"):
+            # Not shown: it may hold a password.
+            raise DbtRuntimeError(
+                f"Source {name}: 'lookup' needs a 'url' that starts with jdbc:, as in jdbc:postgresql://host/database."
+            )
+        texts = {"url": url, "dbtable": _text(name, config, "dbtable", table)}
+        if config.get("driver") is not None:
+            texts["driver"] = _text(name, config, "driver", "")
+        return cls(
+            name,
+            relation,
+            {**_options(name, config.get("options") or {}), **texts},
+            cache_ttl=_length(name, config.get("cache_ttl")),
+            chunk_size=_number(name, config, "chunk_size", cls.chunk_size, 1),
+            retries=_number(name, config, "retries", cls.retries, 0),
+        )
+
+
+def _options(name: str, options: Any) -> dict[str, str]:
+    if not isinstance(options, Mapping):
+        raise DbtRuntimeError(f"Source {name}: 'options' of 'lookup' must be a mapping of names to values.")
+    for key in options:
+        if str(key).lower() in _OWN_OPTIONS:
+            instead = "'dbtable', which may be (select …) as t" if key == "query" else f"'{key}'"
+            raise DbtRuntimeError(
+                f"Source {name}: '{key}' doesn't belong under 'options' of 'lookup'; write {instead} beside it."
+            )
+    return {
+        str(key): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in options.items()
+    }
+
+
+def _text(name: str, config: Mapping[str, Any], key: str, default: str) -> str:
+    value = default if config.get(key) is None else config[key]
+    if not isinstance(value, str) or not value.strip():
+        raise DbtRuntimeError(f"Source {name}: '{key}' of 'lookup' must be text, not {value!r}.")
+    return value
+
+
+def _number(name: str, config: Mapping[str, Any], key: str, default: int, least: int) -> int:
+    value = default if config.get(key) is None else config[key]
+    if isinstance(value, str) and value.isdigit():
+        value = int(value)  # as env_var gives it
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise DbtRuntimeError(
+            f"Source {name}: '{key}' of 'lookup' is {value!r}; write a whole number of at least {least}."
+        )
+    return value
+
+
+def _length(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    try:
+        length = intervals.parse(value, f"Source {name}: 'cache_ttl' of 'lookup'")
+    except QueryError as problem:
+        raise DbtRuntimeError(str(problem)) from problem
+    if length <= 0:
+        raise DbtRuntimeError(
+            f"Source {name}: 'cache_ttl' of 'lookup' is '{value}', which must be longer than nothing; leave it out to "
+            "ask for every key of each micro-batch."
+        )
+    return length
+
+
+_known: dict[str, LookupSource] = {}
+_lock = threading.Lock()
+
+
+def register(source: LookupSource) -> None:
+    """Make a source known to this process."""
+    with _lock:
+        _known[source.relation] = source
+
+
+def lookup_source(relation: str) -> LookupSource | None:
+    """The source that SQL refers to as `relation`; None if it is none that says it is a lookup table."""
+    return _known.get(relation)

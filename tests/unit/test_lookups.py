@@ -1,0 +1,374 @@
+"""Which keys a lookup join asks for, where it is refused, and what `sources.yml` may say of its table."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming.cli import explain
+from dbt.adapters.spark_streaming.lookup_source import LookupSource, lookup_source
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.program import Lookup, Program
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
+from dbt.adapters.spark_streaming.stream_source import stream_source
+
+KNOWN = {
+    "raw.orders": Known("ts"),
+    "raw.pay": Known("ts"),
+    "crm.customers": Known(lookup=True),
+    "crm.prices": Known(lookup=True),
+    "raw.accounts": Known("ts", ("id",), changes=True),
+}
+ORDERS, PAY = "(select /*+ STREAM */ * from raw.orders) as o", "(select /*+ STREAM */ * from raw.pay) as p"
+HOURS = expansion.expand("raw.orders", window_arguments.make("cumulate", "ts", "1 hour", "1 day"))
+READ = "(SELECT /*+ STREAM */ * FROM stream_orders AS orders) AS o"
+BY_ID = "lookup_customers_by_id"
+
+
+def program(text: str) -> Program:
+    return generate.program(planner.plan(text, KNOWN))
+
+
+def only(lookups: tuple[Lookup, ...]) -> Lookup:
+    (lookup,) = lookups
+    return lookup
+
+
+# -- the keys --------------------------------------------------------------------------------------
+
+
+def test_a_row_is_joined_with_the_answer_for_the_distinct_keys_of_its_micro_batch() -> None:
+    made = program(f"select o.id, c.name from {ORDERS} left join crm.customers as c on o.customer = c.id")
+    assert made.output == f"SELECT o.id, c.name FROM {READ} LEFT JOIN {BY_ID} AS c ON o.customer = c.id"
+    asked = only(made.lookups)
+    assert (asked.view, asked.relation, asked.key) == (BY_ID, "crm.customers", ("id",))
+    assert asked.keys == f"SELECT DISTINCT o.customer AS key_1 FROM {READ} WHERE NOT o.customer IS NULL"
+
+
+def test_it_is_no_table_that_is_read_afresh() -> None:
+    assert planner.plan(f"select o.id from {ORDERS} join crm.customers c on o.c = c.id", KNOWN).static == ()
+
+
+@pytest.mark.parametrize(
+    ("condition", "keys", "where"),
+    [
+        ("c.id = o.customer and c.shop = o.shop", ("id", "shop"), ""),
+        ("(c.id = o.customer) and o.paid and c.active", ("id",), " AND o.paid"),
+        ("c.id = o.customer and c.id = o.payer", ("id",), ""),
+        ("c.id = cast(substr(o.customer, 2) as int)", ("id",), ""),
+        ("c.id = o.customer and c.kind = 'x' and o.amount > c.least", ("id",), ""),
+    ],
+)
+def test_equalities_are_keys_and_what_the_stream_alone_decides_is_not_asked_for(
+    condition: str, keys: tuple[str, ...], where: str
+) -> None:
+    asked = only(program(f"select o.id from {ORDERS} join crm.customers as c on {condition}").lookups)
+    assert asked.key == keys
+    assert asked.keys.endswith(f"IS NULL{where}")
+
+
+def test_using_and_a_where_over_the_stream() -> None:
+    text = f"select o.id from {ORDERS} join crm.customers c using (id) where o.amount > 5 and c.name <> ''"
+    assert only(program(text).lookups).keys == (
+        f"SELECT DISTINCT id AS key_1 FROM {READ} WHERE NOT id IS NULL AND o.amount > 5"
+    )
+
+
+def test_a_cte_that_only_passes_it_on_is_seen_through() -> None:
+    text = f"with c as (select * from crm.customers) select o.id from {ORDERS} join c on c.id = o.customer"
+    assert only(program(text).lookups).view == BY_ID
+
+
+def test_keys_out_of_another_answer_are_asked_for_after_it() -> None:
+    text = (
+        f"select o.id, p.price from {ORDERS} join crm.customers c on c.id = o.customer "
+        "left join crm.prices p on p.tariff = c.tariff"
+    )
+    first, then = program(text).lookups
+    assert (first.relation, then.relation) == ("crm.customers", "crm.prices")
+    assert BY_ID in then.keys
+
+
+def test_keys_out_of_its_own_answer_are_asked_for_after_it() -> None:
+    text = f"""select o.id, b.name from {ORDERS}
+        join crm.customers c on c.id = o.customer join crm.customers b on b.id = c.parent"""
+    first, then = program(text).lookups
+    assert (first.view, then.view) == (BY_ID, f"{BY_ID}_2")
+    assert f"JOIN {BY_ID} AS c ON c.id = o.customer" in then.keys
+
+
+def test_two_joins_by_the_same_key_are_asked_together_and_by_another_apart() -> None:
+    text = f"""select o.id, a.name, b.name, m.name from {ORDERS}
+        left join crm.customers a on a.id = o.buyer
+        left join crm.customers b on b.id = o.seller
+        left join crm.customers m on m.mail = o.mail"""
+    by_id, by_mail = sorted(program(text).lookups, key=lambda each: each.view)
+    assert "o.buyer AS key_1" in by_id.keys and "UNION" in by_id.keys and "o.seller AS key_1" in by_id.keys
+    assert by_mail.view == "lookup_customers_by_mail"
+
+
+@pytest.mark.parametrize(
+    ("text", "in_level", "source"),
+    [
+        # Below the aggregate: once per row, not once for each of its windows.
+        (
+            f"select window_start, window_end, c.region, count(*) as n from {HOURS} as w "
+            "join crm.customers c on c.id = w.customer group by 1, 2, 3",
+            True,
+            "stream_orders",
+        ),
+        (
+            f"select c.region, count(*) as n from {ORDERS} join crm.customers c on c.id = o.customer group by 1",
+            True,
+            "stream_orders",
+        ),
+        # Above it: for the windows that closed, the groups that changed.
+        (
+            f"with n as (select window_start, window_end, customer, count(*) as n from {HOURS} group by 1, 2, 3) "
+            "select n.*, c.name from n left join crm.customers c on n.customer = c.id",
+            False,
+            "stage_1",
+        ),
+        (
+            f"with n as (select customer, count(*) as n from {ORDERS} group by 1) "
+            "select n.*, c.name from n left join crm.customers c on n.customer = c.id",
+            False,
+            "stage_1",
+        ),
+        # Rows that are kept until their windows close.
+        (
+            f"select window_start, window_end, c.region, percentile(w.x, 0.5) as m from {HOURS} as w "
+            "join crm.customers c on c.id = w.customer group by 1, 2, 3",
+            False,
+            "stage_1",
+        ),
+    ],
+)
+def test_it_is_asked_where_its_rows_are(text: str, in_level: bool, source: str) -> None:
+    made = program(text)
+    (level,) = made.levels
+    asked = only(level.lookups if in_level else made.lookups)
+    assert source in asked.keys and "explode" not in asked.keys.lower()
+    assert not (made.lookups if in_level else level.lookups)
+
+
+def test_a_ranking_over_an_answer_is_made_above_the_groups() -> None:
+    text = f"""with g as (select customer, count(*) as n from {ORDERS} group by 1),
+        named as (select g.customer, g.n, c.name from g join crm.customers c on c.id = g.customer)
+        select * from (select *, row_number() over (order by n desc) as place from named) where place <= 3"""
+    made = program(text)
+    assert "stage_1" in only(made.lookups).keys and not made.levels[0].lookups
+
+
+def test_only_the_columns_that_are_named_are_asked_for() -> None:
+    def columns(items: str) -> tuple[str, ...] | None:
+        text = f"select {items} from {ORDERS} join crm.customers as c on c.id = o.customer"
+        return only(program(text).lookups).columns
+
+    found = columns("o.*, c.name")
+    assert found is not None and {"id", "name"} <= set(found) and "city" not in found
+    assert columns("*") is columns("c.*") is None
+
+
+def test_as_a_table_it_is_read_whole() -> None:
+    text = (
+        f"select c.region, count(*) as n from {ORDERS} join crm.customers c on c.id = o.customer group by 1"
+    )
+    plan = planner.plan(text, KNOWN)
+    assert f"with {BY_ID} as (select * from crm.customers)" in generate.batch(plan)
+    assert streaming.batch_text(text).count("crm.customers") == 1
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("select * from (select /*+ STREAM */ * from crm.customers)", "which can't be read as a stream"),
+        (
+            f"select * from crm.customers c join {ORDERS} on c.id = o.customer",
+            "in the FROM before the stream",
+        ),
+        (
+            f"select * from {ORDERS} where o.id in (select id from crm.customers)",
+            "in the FROM before the stream",
+        ),
+        (
+            f"select * from {ORDERS} right join crm.customers c on c.id = o.x",
+            "so a RIGHT JOIN with it can't be told",
+        ),
+        (
+            f"select * from {ORDERS} full outer join crm.customers c on c.id = o.x",
+            "so a FULL OUTER JOIN with it",
+        ),
+        (f"select * from {ORDERS} cross join crm.customers c", "so a join without ON can't be told"),
+        (f"select * from {ORDERS}, crm.customers c where c.id = o.x", "so a join without ON can't be told"),
+        (f"select * from {ORDERS} natural join crm.customers c", "so a NATURAL JOIN with it can't be told"),
+        (
+            f"select * from {ORDERS} join crm.customers c on c.id > o.x",
+            "compares no column of it for equality",
+        ),
+        (
+            f"select * from {ORDERS} join crm.customers c on c.id <=> o.x",
+            "compares no column of it for equality",
+        ),
+        (f"select * from {ORDERS} join crm.customers c on lower(c.id) = o.x", "compares no column of it for"),
+        (
+            f"select * from {ORDERS} join crm.customers c on c.id = o.x or c.id = o.y",
+            "compares no column of it for",
+        ),
+        (f"select * from {ORDERS} join crm.customers c on id = x", "with the columns' names before it"),
+        (f"select * from {ORDERS} join crm.customers c on c.id = 7", "compares no column of it for equality"),
+        (
+            f"select * from {ORDERS} join crm.customers c on c.id = o.x + rand()",
+            "isn't the same each time it is computed",
+        ),
+        (
+            f"select * from {ORDERS} join (select d.k, c.name from dim d join crm.customers c on c.id = d.k) x on x.k = o.x",
+            "nothing of a stream stands before it",
+        ),
+        (
+            f"select o.id from {ORDERS} join {PAY} on p.id = o.id and p.ts between o.ts and o.ts + interval '1' day "
+            "join crm.customers c on c.id = o.customer",
+            "joined beside a join of streams; put the join of the streams into a WITH",
+        ),
+        (
+            "select c.region, count(*) as n from (select /*+ STREAM */ * from raw.accounts) as a "
+            "join crm.customers c on c.id = a.customer group by 1",
+            "crm.customers, a lookup table, is joined below a GROUP BY over rows that change",
+        ),
+        (
+            f"select o.id from {ORDERS} join crm.customers c on c.id = o.x join crm.prices p on p.k = c.k "
+            f"union all select o.id from {ORDERS} join crm.prices p on p.k = o.x join crm.customers c on c.id = p.k",
+            "wait for each other's answers",
+        ),
+    ],
+)
+def test_where_no_keys_can_be_asked_for_it_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(QueryError) as raised:
+        program(text)
+    assert sentence in str(raised.value) and "crm." in str(raised.value)
+
+
+# -- what sources.yml says -------------------------------------------------------------------------
+
+
+def source(config: Any) -> LookupSource:
+    return LookupSource.from_config("crm.customers", "`spark_catalog`.`crm`.`customers`", config, "customers")
+
+
+URL = "jdbc:postgresql://me:secret@db/shop"
+
+
+def test_the_table_is_called_as_the_source_and_the_rest_has_defaults() -> None:
+    found = source({"url": URL, "options": {"user": "me", "readOnly": True}})
+    assert found.options == {"url": URL, "dbtable": "customers", "user": "me", "readOnly": "true"}
+    assert (found.cache_ttl, found.chunk_size, found.retries) == (None, 500, 3)
+    assert "secret" not in repr(found)
+
+
+def test_all_that_can_be_said() -> None:
+    said = {
+        "url": URL,
+        "dbtable": "(select * from c) as t",
+        "driver": "org.postgresql.Driver",
+        "cache_ttl": "10 minutes",
+        "chunk_size": "50",
+        "retries": 0,
+    }
+    found = source(said)
+    assert found.options == {key: said[key] for key in ("url", "dbtable", "driver")}
+    assert (found.cache_ttl, found.chunk_size, found.retries) == (600_000_000, 50, 0)
+    assert found.as_table.format == "jdbc" and found.as_table.options == found.options
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ("jdbc:x", "'lookup' must be a mapping with a 'url'"),
+        (
+            {"url": URL, "table": "c"},
+            "'table' is not a key of 'lookup'. Known keys are: cache_ttl, chunk_size",
+        ),
+        ({"dbtable": "c"}, "'lookup' needs a 'url' that starts with jdbc:"),
+        ({"url": "postgresql://me:secret@db"}, "'lookup' needs a 'url' that starts with jdbc:"),
+        ({"url": URL, "dbtable": 7}, "'dbtable' of 'lookup' must be text, not 7."),
+        ({"url": URL, "options": ["user"]}, "'options' of 'lookup' must be a mapping"),
+        ({"url": URL, "options": {"Driver": "x"}}, "'Driver' doesn't belong under 'options' of 'lookup'"),
+        ({"url": URL, "options": {"query": "x"}}, "write 'dbtable', which may be (select …) as t beside it"),
+        ({"url": URL, "cache_ttl": "soon"}, "'cache_ttl' of 'lookup' 'soon' is not an interval"),
+        ({"url": URL, "cache_ttl": "0 s"}, "'0 s', which must be longer than nothing"),
+        ({"url": URL, "chunk_size": 0}, "'chunk_size' of 'lookup' is 0; write a whole number of at least 1."),
+        ({"url": URL, "retries": -1}, "'retries' of 'lookup' is -1; write a whole number of at least 0."),
+        ({"url": URL, "retries": True}, "'retries' of 'lookup' is True"),
+    ],
+)
+def test_what_means_nothing_is_said(config: Any, sentence: str) -> None:
+    with pytest.raises(DbtRuntimeError) as raised:
+        source(config)
+    assert "Source crm.customers" in str(raised.value) and sentence in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def node(meta: dict[str, Any]) -> Any:
+    return SimpleNamespace(
+        database=None,
+        schema="crm",
+        identifier="clients",
+        name="clients",
+        source_name="crm",
+        quoting_dict={},
+        catalog_name=None,
+        config=SimpleNamespace(meta=meta, event_time=None),
+    )
+
+
+def test_dbt_reads_it_as_a_table_of_the_sessions_catalog() -> None:
+    relation = SparkStreamingRelation.create_from(SimpleNamespace(quoting={}), node({"lookup": {"url": URL}}))
+    name = "`spark_catalog`.`crm`.`clients`"
+    assert relation.render() == name
+    found, table = lookup_source(name), stream_source(name)
+    assert found is not None and table is not None and not table.is_table
+    assert found.options["dbtable"] == "clients" and table.format == "jdbc"
+
+
+def test_a_source_is_a_stream_or_a_lookup_table() -> None:
+    with pytest.raises(DbtRuntimeError, match=r"Source crm.clients says both 'stream' and 'lookup'"):
+        SparkStreamingRelation.create_from(
+            SimpleNamespace(quoting={}), node({"lookup": {"url": URL}, "stream": {"format": "iceberg"}})
+        )
+
+
+def test_the_graph_says_which_relations_are_lookup_tables() -> None:
+    graph = {
+        "sources": {
+            "a": {"relation_name": "crm.a", "config": {"meta": {"lookup": {"url": URL}}}},
+            "b": {"relation_name": "crm.b", "config": {}},
+        }
+    }
+    assert {name: known.lookup for name, known in streaming.known(graph).items()} == {
+        "crm.a": True,
+        "crm.b": False,
+    }
+
+
+def test_explain_shows_the_keys(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    text = f"select o.id, c.name from {ORDERS} left join crm.customers as c on o.customer = c.id"
+    config = {"materialized": "streaming_table"}
+    shown = {"name": "m", "relation_name": "shop.m", "compiled_code": text, "config": config}
+    explain.print_plan(shown, KNOWN)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert (
+        "Looked up at each micro-batch: crm.customers, for its distinct id; the rows that come back are"
+        in printed
+    )
+    assert f"{BY_ID}: keys that crm.customers is asked for" in printed
+    assert "SELECT DISTINCT" in printed
