@@ -80,9 +80,8 @@ def test_only_the_profile_differs(tmp_path: Path, cluster: Cluster, environment:
     assert {one["status"] for one in built.values()} == {"success", "pass"}, built
     assert len(cluster.executors()) == 2, "one on each worker"
 
-    # Elsewhere the streams go on where they are.
+    # Elsewhere a stream goes on where it is.
     order = {"order_id": 1001, "ordered_at": "2026-03-02T09:00:00Z", "shop": "north", "customer": "ada"}
     (project / "data" / "orders" / "new.json").write_text(json.dumps({**order, "cents": 100}) + "\n")
-    streams = ("orders", "revenue_since_midnight")
-    gone_on = dbt(project, environment, "run", "--target", "alone", "--select", *streams)
-    assert {one["adapter_response"]["rows_in"] for one in gone_on.values()} == {1}
+    gone_on = dbt(project, environment, "run", "--target", "alone", "--select", "revenue_since_midnight")
+    assert [one["adapter_response"]["rows_in"] for one in gone_on.values()] == [1]

@@ -9,6 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
+from dbt.adapters.spark_streaming.stream.state import StateTable
 
 from . import programs
 from .harness import EVENTS, TUMBLE, Stream
@@ -80,7 +81,7 @@ def test_a_beginning_that_has_expired(spark: Any, storage_root: Path) -> None:
     assert stream.run().rows_in == 1
 
 
-def test_snapshots_that_were_read_may_expire(counts: Stream) -> None:
+def test_snapshots_that_were_read_may_expire(counts: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     counts.add((2000, "a", 1))
     counts.run()
     counts.add((3000, "a", 1))
@@ -89,6 +90,19 @@ def test_snapshots_that_were_read_may_expire(counts: Stream) -> None:
     assert counts.run().rows_in == 0
     counts.add((4000, "a", 1))
     assert counts.run().rows_in == 1
+
+    # A micro-batch that was cut short begins where it did.
+    def crash(*_: Any) -> None:
+        raise RuntimeError("crash")
+
+    counts.add((5000, "a", 1))
+    with monkeypatch.context() as patched:
+        patched.setattr(StateTable, "append", crash)
+        with pytest.raises(StreamError, match="crash"):
+            counts.run()
+    counts.add((6000, "a", 1))
+    assert counts.run().rows_in == 2
+    assert counts.rows() == [(ms, ms + 1000, "a", 1, 1) for ms in range(0, 6000, 1000)]
 
 
 def test_a_table_without_rows_yet(spark: Any, storage_root: Path) -> None:
