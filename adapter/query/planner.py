@@ -66,7 +66,7 @@ def plan(text: str, known: Mapping[str, Known] | None = None, ttl: int | None = 
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
     """
     tree = parse(text)
-    hint = mini_batch.take(tree)
+    hint = mini_batch.take(tree, text)
     tree = ranks.without_qualify(ctes.inline(tree))
     marks.mark_streams(tree)
     outside = lookups.place(tree, [relation for relation, what in (known or {}).items() if what.lookup])
