@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from . import lookups
+from . import lookup_keys
 from .continuous import generate as continuous
 from .dialect import parse, sql
 from .emission import FINAL, Emission
@@ -54,7 +54,7 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
         everything += pieces
         levels.append(
             Level(
-                lookups=lookups.of_level(plan, number),
+                lookups=lookup_keys.of_level(plan, number),
                 known=tuple(step for piece in pieces for step in piece.known()),
                 rows=tuple(
                     Rows(
@@ -78,7 +78,7 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time) for s in plan.streams),
         levels=tuple(levels),
         output=plan.output,
-        lookups=lookups.of_output(plan),
+        lookups=lookup_keys.of_output(plan),
         boundaries=_boundaries(everything),
         upsert=replacing(plan, everything, emission) if replaces else None,
         kept_for=emission.last,

@@ -4,14 +4,17 @@ It says when results come, not which: so it is taken off the text before that is
 goes on whether it is there or not. Spark passes it over.
 
 >>> from .dialect import parse, sql
->>> tree = parse("select /*+ MINI_BATCH('5 seconds', 10000) */ a from b")
->>> take(tree)
+>>> text = "select /*+ MINI_BATCH('5 seconds', 10000) */ a from b"
+>>> tree = parse(text)
+>>> take(tree, text)
 MiniBatch(latency=5000000, rows=10000)
 >>> sql(tree)
 'SELECT a FROM b'
 """
 
 from __future__ import annotations
+
+import re
 
 from sqlglot import exp
 
@@ -21,14 +24,16 @@ from .errors import QueryError
 from .program import MiniBatch
 
 NAME = "MINI_BATCH"
+_WRITTEN = re.compile(rf"/\*\+(?:(?!\*/).)*\b{NAME}\b", re.IGNORECASE | re.DOTALL)
+_LINE_COMMENT = re.compile(r"--[^\n]*")
 _INSTEAD = "Write how long, how many rows, or both: /*+ MINI_BATCH('5 seconds', 10000) */"
 
 
-def take(tree: exp.Expr) -> MiniBatch | None:
-    """The hint of a text, which is taken off it; None if there is none. Before WITH is written out.
+def take(tree: exp.Expr, text: str) -> MiniBatch | None:
+    """The hint of a text, which is taken off its tree; None if there is none. Before WITH is written out.
 
     Raises:
-        QueryError: there are two, or one that can't be read.
+        QueryError: there are two, or one that can't be read, or stands where none is looked for.
     """
     found: list[exp.Expr | str] = []
     for hint in list(tree.find_all(exp.Hint)):
@@ -43,6 +48,12 @@ def take(tree: exp.Expr) -> MiniBatch | None:
         listed = " and ".join(map(_text, found))
         raise QueryError(
             f"The query has {len(found)} hints {NAME}, {listed}; it is one stream, so write one."
+        )
+    written = len(_WRITTEN.findall(_LINE_COMMENT.sub("", text)))
+    if written > len(found):
+        raise QueryError(
+            f"A hint {NAME} stands where it is taken for a comment; put it right after a SELECT, before DISTINCT, and in "
+            f"one /*+ … */ with other hints of that SELECT: SELECT /*+ {NAME}('5 seconds', 10000) */ …."
         )
     return _read(found[0]) if found else None
 
@@ -59,7 +70,7 @@ def check(text: str) -> None:
         tree = parse(text)
     except QueryError:
         return  # Spark's to judge
-    take(tree)
+    take(tree, text)
 
 
 def _is_one(hint: exp.Expr | str) -> bool:

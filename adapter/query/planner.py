@@ -67,7 +67,7 @@ def plan(text: str, known: Mapping[str, Known] | None = None, ttl: int | None = 
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
     """
     tree = parse(text)
-    hint = mini_batch.take(tree)
+    hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree)
     tree = ranks.without_qualify(ctes.inline(tree))
     marks.mark_streams(tree)

@@ -88,6 +88,7 @@ class Table:
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str], wanted: Sequence[str] | None) -> None:
         self._java = jvm(spark)
+        self._binding = _Binding(self._java)
         # A column of the type uuid, or of an enum, is text here, and PostgreSQL compares neither with text.
         defaults = {"stringtype": "unspecified"} if options["url"].startswith("jdbc:postgresql:") else {}
         self._text = options["dbtable"]
@@ -98,19 +99,6 @@ class Table:
         self._options = self._java.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(made)
         self._dialect = self._java.org.apache.spark.sql.jdbc.JdbcDialects.get(options["url"])
         frame = spark.read.format("jdbc").options(**{**defaults, **options}).load()
-        self._timestamp = self._java.java.sql.Timestamp
-        self._made: Mapping[str, Callable[[Any], Any]] = {
-            "timestamp": self._instant,
-            "timestamp_ntz": self._timestamp.valueOf,
-            "date": self._java.java.sql.Date.valueOf,
-        }
-        """Kinds of values that aren't the same in Java."""
-        lang = self._java.java.lang
-        self._of_two = lang.Class.forName("java.util.function.BiConsumer")
-        place_and_value = lang.invoke.MethodType.fromMethodDescriptorString("(ILjava/lang/Object;)V", None)
-        self._set_object = lang.invoke.MethodHandles.publicLookup().findVirtual(
-            lang.Class.forName("java.sql.PreparedStatement"), "setObject", place_and_value
-        )
         self.names = frame.columns
         """All columns of the table."""
         if wanted is not None:
@@ -163,17 +151,37 @@ class Table:
         with _closing(connection.prepareStatement(text)) as statement:
             statement.setQueryTimeout(self._options.queryTimeout())
             statement.setFetchSize(self._options.fetchSize())
-            self._bind(statement, [kind(field.dataType) for field in of_key], keys)
+            self._binding.bind(statement, [kind(field.dataType) for field in of_key], keys)
             with _closing(statement.executeQuery()) as answer:
                 utils = self._java.org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
                 rows = utils.resultSetToRows(answer, self._schema, self._dialect)
                 return self._java.scala.jdk.javaapi.CollectionConverters.asJavaCollection(rows.toList())
 
-    def _bind(self, statement: Any, kinds: Sequence[str | None], keys: Sequence[tuple[Any, ...]]) -> None:
-        """Binds the values of keys, in the JVM: a call of it from here per value takes longer than the request."""
+
+class _Binding:
+    """Binds values to a statement in the JVM: a call of it from here per value takes longer than the request."""
+
+    def __init__(self, java: Any) -> None:
+        self._java = java
+        self._timestamp = java.java.sql.Timestamp
+        self._made: Mapping[str, Callable[[Any], Any]] = {
+            "timestamp": self._instant,
+            "timestamp_ntz": self._timestamp.valueOf,
+            "date": java.java.sql.Date.valueOf,
+        }
+        lang = java.java.lang
+        self._of_two = lang.Class.forName("java.util.function.BiConsumer")
+        place_and_value = lang.invoke.MethodType.fromMethodDescriptorString("(ILjava/lang/Object;)V", None)
+        self._set_object = lang.invoke.MethodHandles.publicLookup().findVirtual(
+            lang.Class.forName("java.sql.PreparedStatement"), "setObject", place_and_value
+        )
+
+    def bind(self, statement: Any, kinds: Sequence[str | None], keys: Sequence[tuple[Any, ...]]) -> None:
+        """The values of keys, one after the other, to the places of a statement."""
         values = dict(enumerate((value for key in keys for value in key), 1))
         placed = self._java.net.razorvine.pickle.Unpickler().loads(pickle.dumps(values, protocol=4))
         for place, value in values.items():
+            # What Python has no plain value for.
             made = self._made.get(kinds[(place - 1) % len(kinds)] or "")
             if made is not None:
                 placed.put(place, made(value))

@@ -10,6 +10,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.cli import explain
+from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
 from dbt.adapters.spark_streaming.lookup_source import LookupSource, lookup_source
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.errors import QueryError
@@ -344,6 +345,20 @@ def test_a_source_is_a_stream_or_a_lookup_table() -> None:
         SparkStreamingRelation.create_from(
             SimpleNamespace(quoting={}), node({"lookup": {"url": URL}, "stream": {"format": "iceberg"}})
         )
+
+
+def test_a_database_without_a_driver_is_told_how_to_get_one() -> None:
+    def sql(statement: str) -> None:
+        if statement.startswith("create table"):
+            raise RuntimeError("java.sql.SQLException: No suitable driver")
+
+    declared = DeclaredSources(lambda: SimpleNamespace(sql=sql))
+    with pytest.raises(DbtRuntimeError) as raised:
+        declared.make(source({"url": URL}).as_table, ".")
+    assert "Source crm.customers can't be read, for there is no JDBC driver for its 'url'." in str(
+        raised.value
+    )
+    assert "under 'packages' in the profile" in str(raised.value) and "secret" not in str(raised.value)
 
 
 def test_the_graph_says_which_relations_are_lookup_tables() -> None:

@@ -76,6 +76,25 @@ def test_what_it_cannot_be_is_said_in_streams_and_in_batch(hint: str, sentence: 
         assert sentence in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select distinct /*+ MINI_BATCH(5) */ x from {}",
+        "select /*+ BROADCAST(b) */ /*+ MINI_BATCH(5) */ x from {}",
+        "/*+ mini_batch(5) */ select x from {}",
+    ],
+)
+def test_one_that_would_be_taken_for_a_comment_is_refused(text: str) -> None:
+    with pytest.raises(
+        QueryError, match=r"stands where it is taken for a comment; put it right after a SELECT"
+    ):
+        planner.plan(text.format(BIDS))
+
+
+def test_one_that_is_commented_out_is_none() -> None:
+    assert planner.plan(f"select x -- /*+ MINI_BATCH(5) */\nfrom {BIDS}").mini_batch is None
+
+
 def test_a_second_one_elsewhere_is_refused() -> None:
     with pytest.raises(QueryError, match="so write one"):
         planner.plan(f"select /*+ MINI_BATCH(5) */ * from (select /*+ MINI_BATCH(5) */ * from {BIDS})")

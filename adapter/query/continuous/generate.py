@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from .. import identity, lookups
+from .. import identity, lookup_keys
 from ..plan import GroupStage, JoinStage, KeptStage, KeyedStage, Plan, TopStage
 from ..program import Level, Program, Rows, StreamInput, Upsert
 from ..windows import quote
@@ -36,7 +36,7 @@ def program(plan: Plan, ttl: int | None, signature: dict[str, object]) -> Progra
         here = [piece for piece in pieces if piece.stage.level == number]
         levels.append(
             Level(
-                lookups=lookups.of_level(plan, number),
+                lookups=lookup_keys.of_level(plan, number),
                 known=tuple(step for piece in here if isinstance(piece, Keyed) for step in piece.known()),
                 rows=tuple(rows for piece in here for rows in _rows(piece)),
                 ingest=tuple(step for piece in here for step in piece.ingest()),
@@ -48,7 +48,7 @@ def program(plan: Plan, ttl: int | None, signature: dict[str, object]) -> Progra
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),
         levels=tuple(levels),
         output=plan.output,
-        lookups=lookups.of_output(plan),
+        lookups=lookup_keys.of_output(plan),
         boundaries=None,
         upsert=upsert,
         mini_batch=plan.mini_batch,
