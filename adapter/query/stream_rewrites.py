@@ -7,8 +7,7 @@ split_distinct  nothing: a distinct value is a row of the state, counted where i
 split_topn      rows are ranked in buckets first, and the first of these overall
 
 >>> print(hinted("split_topn", "select * from (select *, rank() over (order by a) r from t) where r < 9", 16))
-SELECT
-  /*+ SPLIT_TOPN(16) */
+SELECT /*+ SPLIT_TOPN(16) */
   *
 FROM (
   SELECT
