@@ -15,7 +15,7 @@ from .position import Position
 from .rows import Kept
 from .session import show
 from .sink import Sink
-from .writing import literal, one_file, quoted, writer
+from .writing import Columns, literal, one_file, quoted, writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,12 +60,12 @@ class UpsertSink(Sink):
 
         columns = self.columns(spark, query)
         if self._upsert.key is None:
-            return self._replace(spark, columns.select(spark, query), columns.names, position, few, kept)
+            return self._replace(spark, query, columns, position, few, kept)
         recent = self._recent(spark, kept)
         if recent is None:
             return 0
         old = (
-            f"select old.* from (select * from {self.model.target} where {recent}) as old\n"
+            f"select old.* from (select * from {self._as_it_is(columns)} where {recent}) as old\n"
             f"left semi join {_FIRED} as fired on {self._upsert.scope}"
         )
         kinds = (_INSERT, _AFTER, _DELETE)
@@ -88,18 +88,18 @@ class UpsertSink(Sink):
         return total
 
     def _replace(
-        self, spark: SparkSession, query: str, names: list[str], position: Position, few: bool, kept: Kept
+        self, spark: SparkSession, query: str, columns: Columns, position: Position, few: bool, kept: Kept
     ) -> int:
         """Put the rows of a query in the place of all, if they differ; some may be there more than once."""
         from pyspark.sql import functions as F
 
-        rows = spark.sql(query)
+        rows = spark.sql(columns.select(spark, query))
         kept.keep(rows)
         show(rows, _NEW)
-        listed = ", ".join(map(quoted, names))
+        listed = ", ".join(map(quoted, columns.names))
         differences = spark.sql(
             f"select {listed}, sum(sign) as times from (\n"
-            f"  select *, 1 as sign from {_NEW}\n  union all\n  select *, -1 as sign from {self.model.target}\n"
+            f"  select *, 1 as sign from {_NEW}\n  union all\n  select *, -1 as sign from {self._as_it_is(columns)}\n"
             f") group by {listed} having sum(sign) <> 0"
         ).observe(_CHANGED, F.expr("sum(abs(times))").alias("rows"))
         kept.keep(differences)
@@ -116,6 +116,13 @@ class UpsertSink(Sink):
         assert self._table is not None
         self._table.refresh()
         return changed
+
+    def _as_it_is(self, columns: Columns) -> str:
+        """The table before the step, by its snapshot: what is kept of rows of the table itself, Spark would compute
+        anew after the commit, and keep for ever under a plan that nobody can give back."""
+        assert self._table is not None
+        snapshot = self._table.snapshot_id
+        return columns.none() if snapshot is None else f"{self.model.target} version as of {snapshot}"
 
     def _check_unique(self, spark: SparkSession) -> None:
         """Passes changes of which each is of another row."""

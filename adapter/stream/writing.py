@@ -39,6 +39,11 @@ class Columns:
             self._texts[key] = self._make(spark.sql(query), query, part)
         return self._texts[key]
 
+    def none(self) -> str:
+        """A relation of no rows, with the table's columns."""
+        columns = (f"cast(null as {self._types[name.lower()]}) as {quoted(name)}" for name in self.names)
+        return f"(select {', '.join(columns)} from range(0))"
+
     def _make(self, rows: DataFrame, query: str, part: str | None) -> str:
         have = {field.name.lower(): field for field in rows.schema.fields}
         unknown = have.keys() - self._types.keys()

@@ -52,6 +52,8 @@ def test_only_rows_that_changed_are_written(
     # Rows that a merge writes again as they are don't count, after a restart neither.
     progress = read_progress(s.model)
     assert progress is not None and progress["total"]["rows_out"] == 5
+    # What Spark computes anew after a commit it also keeps, whoever gives it back.
+    assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
 def test_an_idle_key_is_forgotten_and_begins_anew(spark: Any, storage_root: Path) -> None:
