@@ -10,7 +10,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from .model import make_anew
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from .model import StreamModel
 
@@ -90,13 +90,7 @@ def _known(model: StreamModel, text: str) -> str | None:
     changed = _NOT_APPENDED.search(text)
     if changed:
         kind = changed["kind"].lower()
-        tables = " or ".join(make_anew(source.location) for source in model.sources if source.is_table)
-        return (
-            f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and "
-            "a stream takes in appended rows only, from the table's first snapshot on. Have the table made from scratch "
-            f"and this model with it ({tables}), or pass over such changes with the source's option "
-            f"'streaming-skip-{kind}-snapshots'."
-        )
+        return rows_changed(model, kind, [source.location for source in model.sources if source.is_table])
     if _SNAPSHOT_GONE.search(text):
         return (
             f"Model {model.name}: a source no longer has the snapshots that come after the last one taken in "
@@ -113,6 +107,16 @@ def _known(model: StreamModel, text: str) -> str | None:
             f"stop it with `dbt-stream stop {model.name}`."
         )
     return None
+
+
+def rows_changed(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
+    """What to do where rows of one of some tables were changed, by an operation of Iceberg's."""
+    return (
+        f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and a stream takes "
+        "in appended rows only, from the table's first snapshot on. Have the table made from scratch and this model with "
+        f"it ({' or '.join(map(make_anew, tables))}), or pass over such changes with the source's option "
+        f"'streaming-skip-{kind}-snapshots'."
+    )
 
 
 _CAUSE = re.compile(r"^(?:Caused by:\s*)?(?:[\w$]+\.)*(?P<name>[\w$]+(?:Exception|Error)):\s*(?P<text>.+)$")

@@ -11,7 +11,7 @@ from .position import PREFIX
 from .session import jvm
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -21,7 +21,7 @@ _KEPT = 3
 
 _ADDED = re.compile(r"\badded-records=(\d+)")
 
-APPEND, EXPIRED = "append", "expired"
+APPEND, REPLACE, EXPIRED = "append", "replace", "expired"
 
 # A file above the greatest size is left alone, so that a large state isn't written again.
 _COMPACTION = {
@@ -36,8 +36,9 @@ class IcebergTable:
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self.name = name
-        self._iceberg = jvm(spark).org.apache.iceberg
-        self._table: Any = self._iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+        self._table: Any = jvm(spark).org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            spark._jsparkSession, name
+        )
 
     def refresh(self) -> None:
         """See what was committed since."""
@@ -62,14 +63,16 @@ class IcebergTable:
             found = None if parent is None else self._table.snapshot(parent)
         return False
 
-    @property
-    def beginning(self) -> str | None:
-        """What made the oldest snapshot that led to the newest: `APPEND`, or another operation of Iceberg's;
-        `EXPIRED` where there was one before it; None if nothing was ever written."""
-        if self.snapshot_id is None:
-            return None
-        oldest = self._iceberg.util.SnapshotUtil.oldestAncestor(self._table)
-        return EXPIRED if oldest.parentId() is not None else str(oldest.operation())
+    def past(self) -> Iterator[str]:
+        """What made each snapshot that led to the newest, from there back: `APPEND`, `REPLACE` or another operation of
+        Iceberg's; `EXPIRED` at the end if the oldest has lost the one before it."""
+        snapshot = self._table.currentSnapshot()
+        while snapshot is not None:
+            yield str(snapshot.operation())
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self._table.snapshot(parent)
+            if snapshot is None and parent is not None:
+                yield EXPIRED
 
     @property
     def is_blank(self) -> bool:

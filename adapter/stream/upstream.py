@@ -16,14 +16,13 @@ import json
 from typing import TYPE_CHECKING
 
 from .checkpoint import read_checkpoint, read_offsets
-from .errors import StreamError
-from .iceberg import APPEND, EXPIRED, load
+from .errors import StreamError, rows_changed
+from .iceberg import APPEND, EXPIRED, REPLACE, load
 from .model import StreamModel, StreamSource, make_anew
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SKIP_OVERWRITES = "streaming-skip-overwrite-snapshots"
 FROM_TIMESTAMP = "stream-from-timestamp"
 
 
@@ -50,7 +49,7 @@ def check_sources(spark: SparkSession, model: StreamModel) -> None:
             continue
         table = load(spark, source.location)
         if table is not None and not table.follows(snapshot):
-            raise StreamError(replaced(model, source.location, table.beginning in (APPEND, None)))
+            raise StreamError(replaced(model, source.location, set(table.past()) <= {APPEND, REPLACE}))
 
 
 def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
@@ -70,23 +69,27 @@ def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
 
 def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSource) -> None:
     table = load(spark, source.location)
-    options = {name.lower() for name in source.options}
+    options = {name.lower(): value for name, value in source.options.items()}
     if table is None or FROM_TIMESTAMP in options:
         return
-    beginning = table.beginning
-    if beginning == EXPIRED:
+    past = list(table.past())
+    if EXPIRED in past:
         raise StreamError(
             f"Model {model.name}: the first snapshots of the table {source.location} that it streams from have "
             "expired, so a stream from the table's beginning would lack the rows they added. Have the table made "
             f"anew ({make_anew(source.location)}), or begin the stream after a time, with the source's option "
             f"'{FROM_TIMESTAMP}' (in milliseconds since 1970)."
         )
-    if beginning not in (APPEND, None) and SKIP_OVERWRITES not in options:
+    passed_over = {kind for kind in past if options.get(f"streaming-skip-{kind}-snapshots") == "true"}
+    changes = [kind for kind in past if kind not in {APPEND, REPLACE, *passed_over}]
+    if past and past[-1] in changes:
         raise StreamError(
-            f"Model {model.name}: the table {source.location} that it streams from begins with a snapshot that isn't "
-            f"an append but an {beginning}, as CREATE OR REPLACE TABLE … AS leaves it, and a stream takes in appended "
-            f"rows only. {_WHO_APPENDS} To begin with the table made from scratch: {make_anew(source.location)}."
+            f"Model {model.name}: the table {source.location} that it streams from begins with an Iceberg {past[-1]} "
+            "snapshot, as CREATE OR REPLACE TABLE … AS leaves it, and a stream takes in appended rows only. "
+            f"{_WHO_APPENDS} To begin with the table made from scratch: {make_anew(source.location)}."
         )
+    if changes:
+        raise StreamError(rows_changed(model, changes[-1], [source.location]))
 
 
 def last_snapshot(offset: str) -> int | None:

@@ -28,6 +28,8 @@ def environment() -> dict[str, str]:
         pytest.skip("Spark's own scripts can't start the Java of a wheel, and there is no other")
     home = java.executable.resolve().parents[1]
     more = {"JAVA_HOME": str(home), "PYTHON": sys.executable, "PORT": "0", "SPARK_LOCAL_IP": "127.0.0.1"}
+    # Six JVMs that live for a minute at most: compiling well doesn't pay.
+    more["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     return {**os.environ, **more}
 
 

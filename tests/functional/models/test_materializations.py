@@ -231,7 +231,7 @@ class TestStreamOverATable:
         assert "Build both anew, the table from scratch: `dbt run --full-refresh --select views+`." in again
         assert "an incremental one that appends, or a streaming one, is not" in again
         alone = problem("--full-refresh", "--select", "hours")
-        assert "begins with a snapshot that isn't an append but an overwrite" in alone
+        assert "begins with an Iceberg overwrite snapshot, as CREATE OR REPLACE" in alone
         assert "`dbt run --full-refresh --select views+`" in alone
         assert hours() == 1, "what was there is there"
         run_dbt(["run", "--full-refresh", "--select", "views+"])

@@ -81,6 +81,24 @@ def test_a_beginning_that_has_expired(spark: Any, storage_root: Path) -> None:
     assert stream.run().rows_in == 1
 
 
+def test_a_past_in_which_rows_were_changed(spark: Any, storage_root: Path) -> None:
+    stream = Stream(spark, storage_root, programs.tumble(SECOND), TUMBLE)
+    stream.add((0, "a", 1), (1000, "a", 1))
+    spark.sql(f"update {stream.events} set v = 2 where v = 1")
+    stream.add((2000, "a", 1))
+    with pytest.raises(StreamError) as raised:
+        stream.run()
+    assert "rows of a source were changed or deleted (an Iceberg overwrite snapshot)" in raised.value.msg
+    table = stream.events.rpartition(".")[2]
+    assert f"made from scratch and this model with it (`dbt run --full-refresh --select {table}+`)" in (
+        raised.value.msg
+    )
+    assert not stream.model.storage.exists(stream.model.checkpoint)
+    option = {"streaming-skip-overwrite-snapshots": "true"}
+    stream.reads(StreamSource("events", stream.events, options=option))
+    assert stream.run().rows_in == 3
+
+
 def test_snapshots_that_were_read_may_expire(counts: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     counts.add((2000, "a", 1))
     counts.run()
