@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import threading
 from abc import ABC, abstractmethod
 from dataclasses import asdict
@@ -100,7 +101,8 @@ _environments: dict[str, Environment] = {}
 def get_environment(credentials: SparkStreamingCredentials) -> Environment:
     """The environment of a target. The same target gives the same one, in all of the process."""
     relevant = {k: v for k, v in asdict(credentials).items() if k not in ("schema", "file_format")}
-    key = repr(sorted(relevant.items()))
+    # In whatever order a profile says it.
+    key = json.dumps(relevant, sort_keys=True, default=repr)
     with _lock:
         if key not in _environments:
             # A process has one Spark at most, so another target's ends here.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..query.program import CHANGE_TYPE
 from .changes import Changes
 from .errors import StreamError
-from .iceberg import load
+from .iceberg import IcebergTable, load
 from .model import StreamModel
 from .position import Position, read_position
 from .rows import Kept
@@ -34,6 +34,12 @@ class Sink(ABC):
     def exists(self) -> bool:
         """Whether the table was made."""
         return self._table is not None
+
+    @property
+    def table(self) -> IcebergTable:
+        """The table, once it was made."""
+        assert self._table is not None
+        return self._table
 
     @property
     def written(self) -> bool:
@@ -108,7 +114,6 @@ class AppendSink(Sink):
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
         """See `Sink.put`."""
-        assert self._table is not None
         made = self.columns(spark, query).select(spark, query)
         kept = Kept()
         try:
@@ -123,5 +128,5 @@ class AppendSink(Sink):
             writer(spark.sql(one_file(made) if few else made), self.model.target, position).append()
         finally:
             kept.release()
-        self._table.refresh()
-        return self._table.count("added-records")
+        self.table.refresh()
+        return self.table.count("added-records")

@@ -38,7 +38,7 @@ class UpsertSink(Sink):
     def begin(self, spark: SparkSession) -> None:
         """See `Sink.begin`. The table says that its rows are replaced: who streams it needs the feed."""
         super().begin(spark)
-        if self._table is not None and self._table.property(REPLACED_PROPERTY) is None:
+        if self.table.property(REPLACED_PROPERTY) is None:
             name, value = literal(REPLACED_PROPERTY), literal("true")
             spark.sql(f"alter table {self.model.target} set tblproperties ({name} = {value})")
 
@@ -49,6 +49,7 @@ class UpsertSink(Sink):
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
         """See `Sink.put`: rows inserted, updated and deleted."""
+        self.table.refresh()  # others may have written since the last step
         kept = Kept()
         try:
             return self._merge(spark, query, position, few, kept)
@@ -83,8 +84,7 @@ class UpsertSink(Sink):
             self._changes.append(spark, _with_retractions(columns.names), position)
         total = sum(counts.values())
         self._write(changed, recent, columns.names, _counting(position, total), few, set(counts))
-        assert self._table is not None
-        self._table.refresh()
+        self.table.refresh()
         return total
 
     def _replace(
@@ -112,16 +112,23 @@ class UpsertSink(Sink):
             each = f"select {listed}, {kinds} from {_CHANGED} lateral view explode(sequence(1L, abs(times))) as time"
             self._changes.append(spark, each, position)
         made = spark.sql(one_file(f"select * from {_NEW}")) if few else rows
-        writer(made, self.model.target, _counting(position, changed)).overwrite(F.lit(True))
-        assert self._table is not None
-        self._table.refresh()
+        self._overwrite(made, _counting(position, changed))
+        self.table.refresh()
         return changed
+
+    def _overwrite(self, rows: DataFrame, position: Position) -> None:
+        """Put rows in the place of all. If someone else has written since the step began, it fails, as a MERGE does."""
+        from pyspark.sql import functions as F
+
+        made = writer(rows, self.model.target, position).option("isolation-level", "serializable")
+        if (snapshot := self.table.snapshot_id) is not None:
+            made = made.option("validate-from-snapshot-id", str(snapshot))
+        made.overwrite(F.lit(True))
 
     def _as_it_is(self, columns: Columns) -> str:
         """The table before the step, by its snapshot: what is kept of rows of the table itself, Spark would compute
         anew after the commit, and keep for ever under a plan that nobody can give back."""
-        assert self._table is not None
-        snapshot = self._table.snapshot_id
+        snapshot = self.table.snapshot_id
         return columns.none() if snapshot is None else f"{self.model.target} version as of {snapshot}"
 
     def _check_unique(self, spark: SparkSession) -> None:
@@ -181,14 +188,13 @@ class UpsertSink(Sink):
     ) -> None:
         from pyspark.sql import functions as F
 
-        assert self._table is not None
         spark, target = changed.sparkSession, self.model.target
         columns = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in names)
         rows = f"select {columns} from {_CHANGED} where {CHANGE_TYPE} <> '{_DELETE}'"
         if kinds == {_INSERT}:
             writer(spark.sql(one_file(rows) if few else rows), target, position).append()
             return
-        if self._table.count("total-records") <= _SMALL:
+        if self.table.count("total-records") <= _SMALL:
             same = " and ".join(
                 f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys
             )
@@ -196,8 +202,7 @@ class UpsertSink(Sink):
                 f"select old.* from {target} as old left anti join {_CHANGED} as changed\n"
                 f"on {CHANGE_TYPE} <> '{_INSERT}'{f' and {same}' if same else ''}"
             )
-            made = spark.sql(one_file(f"{kept}\nunion all\n{rows}"))
-            writer(made, target, position).overwrite(F.lit(True))
+            self._overwrite(spark.sql(one_file(f"{kept}\nunion all\n{rows}")), position)
             return
         matching = [
             f"{target}.{quoted(name)} <=> if({CHANGE_TYPE} = '{_INSERT}', {quoted('new ' + name)}, {quoted('old ' + name)})"
