@@ -37,7 +37,6 @@ def spark_target(storage_root: Path) -> dict[str, Any]:
         # A thousand tests leave more behind than the models of a project do.
         "server_side_parameters": {
             "spark.driver.memory": "4g",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
             "spark.sql.codegen.cache.maxEntries": "300",
         },
     }

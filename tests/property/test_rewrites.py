@@ -23,7 +23,7 @@ COLUMNS = "k string, c string, d int, u bigint, p string, m decimal(9,2), v int,
 
 _asked = os.environ.get("PROPERTY_EXAMPLES")
 _few = settings(
-    max_examples=int(_asked or 3),
+    max_examples=int(_asked or 2),
     deadline=None,
     # The same few each time; PROPERTY_EXAMPLES=100 looks for as many others.
     derandomize=_asked is None,

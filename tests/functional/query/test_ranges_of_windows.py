@@ -13,6 +13,7 @@ from dbt.adapters.spark_streaming.query import expansion, generate, planner, win
 from dbt.adapters.spark_streaming.query.intervals import HOUR, MINUTE
 from dbt.adapters.spark_streaming.query.overwrite import Overwriting
 from dbt.adapters.spark_streaming.query.ranges import Span
+from tests.functional.query.test_queries import chosen
 from tests.reference import to_micros
 
 # Across a change of clocks in Berlin.
@@ -123,7 +124,7 @@ def pieces(seed: int) -> list[Span]:
     return found
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", chosen(TEXTS, {"tumble", "hop_of_a_zone", "rows", "kept_rows", "stacked"}))
 def test_any_pieces_in_any_order(spark: Any, events: str, name: str) -> None:
     table = Table(spark, TEXTS[name])
     for piece in pieces(seed=len(name)):
