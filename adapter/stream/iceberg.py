@@ -52,27 +52,25 @@ class IcebergTable:
 
     def follows(self, snapshot: int) -> bool:
         """Whether the table, as it is now, came about from one of its snapshots by adding to it."""
-        current = self.snapshot_id
-        if current is None:
-            return False
-        found = self._table.snapshot(current)
-        while found is not None:
-            if int(found.snapshotId()) == snapshot:
-                return True
-            parent = found.parentId()
-            found = None if parent is None else self._table.snapshot(parent)
-        return False
+        return any(int(each.snapshotId()) == snapshot for each in self._snapshots())
 
     def past(self) -> Iterator[str]:
         """What made each snapshot that led to the newest, from there back: `APPEND`, `REPLACE` or another operation of
         Iceberg's; `EXPIRED` at the end if the oldest has lost the one before it."""
+        oldest = None
+        for snapshot in self._snapshots():
+            yield str(snapshot.operation())
+            oldest = snapshot
+        if oldest is not None and oldest.parentId() is not None:
+            yield EXPIRED
+
+    def _snapshots(self) -> Iterator[Any]:
+        """The newest snapshot, the one it came from, and so on, as far back as they are there."""
         snapshot = self._table.currentSnapshot()
         while snapshot is not None:
-            yield str(snapshot.operation())
+            yield snapshot
             parent = snapshot.parentId()
             snapshot = None if parent is None else self._table.snapshot(parent)
-            if snapshot is None and parent is not None:
-                yield EXPIRED
 
     @property
     def is_blank(self) -> bool:
@@ -95,13 +93,10 @@ class IcebergTable:
 
         Snapshots of others, such as a compaction, may lie on top of it.
         """
-        snapshot = self._table.currentSnapshot()
-        while snapshot is not None:
+        for snapshot in self._snapshots():
             summary = snapshot.summary()
             if summary.containsKey(f"{PREFIX}batch-id"):
                 return dict(summary)
-            parent = snapshot.parentId()
-            snapshot = None if parent is None else self._table.snapshot(parent)
         return {}
 
     def added_rows(self, part: str) -> int:
