@@ -6,7 +6,7 @@ the tables that are streams, and the places where a stage's result has been put.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -54,6 +54,24 @@ def marked_as_stream(node: exp.Expr) -> bool:
 def _hints(node: exp.Expr) -> list[exp.Expr]:
     hint = node.args.get("hint") if isinstance(node, exp.Select) else None
     return hint.expressions if hint else []
+
+
+def take_hints(
+    tree: exp.Expr, wanted: Callable[[exp.Expr | str], bool]
+) -> list[tuple[exp.Expr, exp.Expr | str]]:
+    """Takes hints off a tree: each with the SELECT it stood at. What can't be parsed inside of one is a text."""
+    taken = []
+    for hint in list(tree.find_all(exp.Hint)):
+        select = hint.parent
+        assert select is not None
+        own = [each for each in hint.expressions if wanted(each)]
+        others = [each for each in hint.expressions if not wanted(each)]
+        taken += [(select, each) for each in own]
+        if own and others:
+            hint.set("expressions", others)
+        elif own:
+            select.set("hint", None)
+    return taken
 
 
 def input_of(select: exp.Select) -> exp.Query:

@@ -18,7 +18,7 @@ import re
 
 from sqlglot import exp
 
-from . import intervals
+from . import intervals, marks
 from .dialect import parse, sql
 from .errors import QueryError
 from .program import MiniBatch
@@ -35,15 +35,7 @@ def take(tree: exp.Expr, text: str) -> MiniBatch | None:
     Raises:
         QueryError: there are two, or one that can't be read, or stands where none is looked for.
     """
-    found: list[exp.Expr | str] = []
-    for hint in list(tree.find_all(exp.Hint)):
-        own = [each for each in hint.expressions if _is_one(each)]
-        others = [each for each in hint.expressions if not _is_one(each)]
-        found += own
-        if own:
-            hint.set("expressions", others)
-            if not others and hint.parent is not None:
-                hint.parent.set("hint", None)
+    found = [hint for _, hint in marks.take_hints(tree, _is_one)]
     if len(found) > 1:
         listed = " and ".join(map(_text, found))
         raise QueryError(
@@ -74,7 +66,6 @@ def check(text: str) -> None:
 
 
 def _is_one(hint: exp.Expr | str) -> bool:
-    # What can't be parsed inside of a hint is left there as text.
     name = hint.name if isinstance(hint, exp.Anonymous | exp.Var) else str(hint).partition("(")[0]
     return name.strip().upper() == NAME
 

@@ -115,6 +115,13 @@ class Partials:
     def _batch(self, members: DistinctSet) -> str:
         return f"{self._part(members)}_batch"
 
+    def _flagged(self, members: DistinctSet, relation: str, kept: Sequence[str]) -> str:
+        """The same of the flags, of the values of keys that it was seen with."""
+        found = self._by_value(members, relation, kept, self._flags(members))
+        if self.stage.enumerated is None:
+            return found
+        return f"{found}\nwhere {' or '.join(self._flags(members)[: len(members.filters)])}"
+
     def _seen(self, members: DistinctSet, within: Sequence[str]) -> str:
         """The different values in the rows, within other columns, and which FILTERs they pass."""
         flags = [

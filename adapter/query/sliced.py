@@ -329,9 +329,8 @@ class SlicedStage(Partials):
         once = (
             f"(\nselect {', '.join([*of_set, *seen])}\nfrom (\n{closing}\n)\ngroup by {', '.join(of_set)}\n)"
         )
-        counted = self._by_value(members, once, of_set, flags)
-        here = f"\nwhere {' or '.join(flags[: len(members.filters)])}" if self.stage.enumerated else ""
-        return f"select {', '.join([*keys, *made])}\nfrom {counted}{here}\ngroup by {', '.join(keys)}"
+        counted = self._flagged(members, once, of_set)
+        return f"select {', '.join([*keys, *made])}\nfrom {counted}\ngroup by {', '.join(keys)}"
 
     def _open_slices(self, clock: bool) -> str:
         """The slices of all windows that haven't put out their last result."""

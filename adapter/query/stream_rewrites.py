@@ -27,7 +27,7 @@ from math import prod
 
 from sqlglot import exp
 
-from . import ranks
+from . import marks, ranks
 from .aggregate_stage import StageBuilder
 from .dialect import parse, sql
 from .errors import QueryError
@@ -95,15 +95,10 @@ class Rewrites:
         self.done: list[tuple[str, str]] = []
         """Rewrite, and what it did."""
         self._problems: dict[str, QueryError] = {}
-        for select in tree.find_all(exp.Select):
-            hint = select.args.get("hint")
-            for each in list(hint.expressions) if hint else ():
-                # A hint that sqlglot can't read is a text.
-                if isinstance(each, exp.Expr) and (name := each.name.lower()) in _FITS:
-                    self.asked[name] = select.meta[name] = _buckets(name, each)
-                    each.pop()
-            if hint and not hint.expressions:
-                select.set("hint", None)
+        for select, hint in marks.take_hints(tree, _is_rewrite):
+            assert isinstance(hint, exp.Expr)
+            name = hint.name.lower()
+            self.asked[name] = select.meta[name] = _buckets(name, hint)
 
     def enumerated(
         self, select: exp.Select, stage: str, builder: StageBuilder, ttl: int | None = None
@@ -188,6 +183,10 @@ class Rewrites:
     def _add(self, name: str, what: str) -> None:
         if (name, what) not in self.done:
             self.done.append((name, what))
+
+
+def _is_rewrite(hint: exp.Expr | str) -> bool:
+    return isinstance(hint, exp.Expr) and hint.name.lower() in _FITS
 
 
 def _buckets(name: str, hint: exp.Expr) -> int | None:

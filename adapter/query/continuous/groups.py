@@ -135,14 +135,10 @@ class Groups(Partials):
         # When a key is forgotten is said by its rows.
         never = [f"cast(null as timestamp) as {EXPIRES_AT}"] if self.lives.ttl is not None else []
         by = [STEP, *self.lives.since, *self.keys]
-        of_set = [*self._set_keys(), *self._values(members)]
-        new = self._by_value(
-            members, self._new(members), [STEP, *self.lives.since, *of_set], self._flags(members)
-        )
-        here = f"\nwhere {' or '.join(self._flags(members)[: len(members.filters)])}"
+        kept = [STEP, *self.lives.since, *self._set_keys(), *self._values(members)]
         return (
             f"select {', '.join([*by, *never, *self._in_order(made)])}\n"
-            f"from {new}{here if self.stage.enumerated else ''}\ngroup by {', '.join(by)}"
+            f"from {self._flagged(members, self._new(members), kept)}\ngroup by {', '.join(by)}"
         )
 
     # -- distinct values ---------------------------------------------------------------------------
