@@ -147,15 +147,8 @@ def _stage(stage: Stage) -> RenderableType:
         kept = f"Keeps the rows of open windows: {stage.reason}."
         lines = [kept, *([_top(stage.top)] if stage.top else []), *_bounds(stage.window)]
         return Panel(Group(*map(Text, lines)), title=title, title_align="left")
-    keys = ", ".join(key.sql for key in stage.keys) or "none"
-    parts: list[RenderableType] = [Text(f"Keys: {keys}")]
-    if stage.grouping_sets is not None:
-        sets = ", ".join(f"({', '.join(members)})" for members in stage.grouping_sets)
-        parts.append(Text(f"Grouping sets: {sets}"))
-    metrics = Table("metric", "kept in", "how")
-    for metric in stage.metrics:
-        metrics.add_row(Text(metric.sql), metric.name, _how(metric, stage.window))
-    return Panel(Group(*parts, metrics, *map(Text, _bounds(stage.window))), title=title, title_align="left")
+    parts = explain_continuous.of_groups(stage, lambda metric: _how(metric, stage.window))
+    return Panel(Group(*parts, *map(Text, _bounds(stage.window))), title=title, title_align="left")
 
 
 def _how(metric: Metric, window: Window) -> str:

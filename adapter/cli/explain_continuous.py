@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from ..query import intervals
-from ..query.plan import GroupStage, JoinStage, KeptStage, KeyedStage, Metric, TopStage
+from ..query.plan import AggregateStage, GroupStage, JoinStage, KeptStage, KeyedStage, Metric, TopStage
 
 _STRATEGIES = {
     "append-only": "rows come in and stay; one that isn't among the first is dropped at once.",
@@ -21,7 +23,8 @@ _STRATEGIES = {
 def panel(stage: GroupStage | TopStage | KeyedStage | KeptStage | JoinStage) -> RenderableType:
     """One stage in a frame."""
     if isinstance(stage, GroupStage):
-        return _group(stage)
+        parts = of_groups(stage, _how)
+        return Panel(Group(*parts), title=f"{stage.name}: groups of a whole stream", title_align="left")
     if isinstance(stage, TopStage):
         lines = _top(stage)
     elif isinstance(stage, JoinStage):
@@ -39,7 +42,8 @@ def panel(stage: GroupStage | TopStage | KeyedStage | KeptStage | JoinStage) -> 
     return Panel(Group(*map(Text, lines)), title=f"{stage.name}: {titles[type(stage)]}", title_align="left")
 
 
-def _group(stage: GroupStage) -> RenderableType:
+def of_groups(stage: AggregateStage | GroupStage, how: Callable[[Metric], str]) -> list[RenderableType]:
+    """The keys of a GROUP BY, and how each metric of it is kept."""
     keys = ", ".join(key.sql for key in stage.keys) or "none"
     parts: list[RenderableType] = [Text(f"Keys: {keys}")]
     if stage.grouping_sets is not None:
@@ -47,8 +51,8 @@ def _group(stage: GroupStage) -> RenderableType:
         parts.append(Text(f"Grouping sets: {sets}"))
     metrics = Table("metric", "kept in", "how")
     for metric in stage.metrics:
-        metrics.add_row(Text(metric.sql), metric.name, _how(metric))
-    return Panel(Group(*parts, metrics), title=f"{stage.name}: groups of a whole stream", title_align="left")
+        metrics.add_row(Text(metric.sql), metric.name, how(metric))
+    return [*parts, metrics]
 
 
 def _how(metric: Metric) -> str:
