@@ -10,9 +10,9 @@ import pytest
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream.model import StreamModel
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query.test_queries import chosen, folder, model_of, rows
+from tests.functional.stream.harness import replayed
 
 __all__ = ["folder"]  # a fixture
 
@@ -140,23 +140,14 @@ def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, fol
     flush(spark, model, program)
     assert rows(spark.table(model.target)) == expected
     if program.upsert is not None:
-        assert replayed(spark, model) == expected
+        assert sorted(replayed(spark, model), key=repr) == expected
     if name in AT_EVERY_VERSION:
         versions = spark.sql(f"select snapshot_id, summary from {model.target}.snapshots").collect()
         assert len(versions) >= 4
         for version in versions:
             then = spark.sql(f"select * from {model.target} version as of {version['snapshot_id']}")
-            assert replayed(spark, model, int(version["summary"]["stream.batch-id"])) == rows(then)
-
-
-def replayed(spark: Any, model: StreamModel, until: int = 1_000) -> list[tuple[Any, ...]]:
-    """What the change feed makes of nothing: a multiset of rows, none of which is ever less than not there."""
-    found: dict[tuple[Any, ...], int] = {}
-    for change in spark.table(model.changes).where(f"_batch_id <= {until}").orderBy("_batch_id").collect():
-        row, kind = tuple(change)[:-2], change["_change_type"]
-        found[row] = found.get(row, 0) + (1 if kind in ("insert", "update_after") else -1)
-    assert set(found.values()) <= {0, 1}
-    return sorted((row for row, times in found.items() if times), key=repr)
+            feed = replayed(spark, model, int(version["summary"]["stream.batch-id"]))
+            assert sorted(feed, key=repr) == rows(then)
 
 
 def test_what_is_computed_anew() -> None:

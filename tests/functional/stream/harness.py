@@ -103,6 +103,16 @@ class Stream:
         shutil.rmtree(self.model.checkpoint)
 
 
+def replayed(spark: Any, model: StreamModel, until: int = 1_000) -> list[tuple[Any, ...]]:
+    """What the change feed makes of nothing: a multiset of rows, none of which is ever less than not there."""
+    found: dict[tuple[Any, ...], int] = {}
+    for change in spark.table(model.changes).where(f"_batch_id <= {until}").orderBy("_batch_id").collect():
+        row, kind = tuple(change)[:-2], change["_change_type"]
+        found[row] = found.get(row, 0) + (1 if kind in ("insert", "update_after") else -1)
+    assert set(found.values()) <= {0, 1}
+    return [row for row, times in found.items() if times]
+
+
 def sorted_rows(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
     """Rows as sorted tuples, times as milliseconds."""
     return sorted((tuple(map(_plain, row)) for row in rows), key=repr)

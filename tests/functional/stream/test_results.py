@@ -12,7 +12,7 @@ from dbt.adapters.spark_streaming.query import emission, expansion, generate, pl
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
 
-from .harness import Stream, sorted_rows
+from .harness import Stream, replayed, sorted_rows
 
 MINUTE = 60_000
 TEN = 10 * 60 * MINUTE
@@ -54,16 +54,6 @@ def changes(stream: Stream) -> list[tuple[Any, ...]]:
     return [(batch, kind, (end - TEN) / MINUTE, key, n) for batch, kind, end, key, n in plain]
 
 
-def replayed(stream: Stream) -> list[tuple[Any, ...]]:
-    """The table that the change feed makes."""
-    left: Counter[tuple[Any, ...]] = Counter()
-    for row in stream.spark.table(stream.model.changes).collect():
-        *values, kind, _ = row
-        left[tuple(values)] += 1 if kind in ("insert", "update_after") else -1
-    assert set(left.values()) <= {0, 1}
-    return sorted_rows(values for values, count in left.items() if count)
-
-
 def test_the_timeline_of_the_dynamic_table_paper(spark: Any, storage_root: Path) -> None:
     window = window_arguments.make("tumble", "ts", "30 minutes")
     stream = made(
@@ -81,7 +71,7 @@ def test_the_timeline_of_the_dynamic_table_paper(spark: Any, storage_root: Path)
     # Batches are numbered like the minutes. Rows from 10:30 on are of the next window.
     assert when == [(15, 16), (20, 21), (25, 26), (30, 30)]
     # At 10:32 nothing is new, so nothing is written; the result is complete.
-    assert replayed(stream) == stream.rows()
+    assert sorted_rows(replayed(stream.spark, stream.model)) == stream.rows()
 
 
 def test_complete_results_wait_and_count_what_comes_meanwhile(spark: Any, storage_root: Path) -> None:
@@ -108,7 +98,7 @@ def test_late_rows_update_until_the_last_result(spark: Any, storage_root: Path) 
         (2, "update_before", 10.0, "a", 1),
     ]
     assert late == 1
-    assert replayed(stream) == stream.rows()
+    assert sorted_rows(replayed(stream.spark, stream.model)) == stream.rows()
 
 
 def test_a_result_that_no_longer_passes_having_is_deleted(spark: Any, storage_root: Path) -> None:
@@ -129,7 +119,7 @@ def test_early_results_of_a_session_that_goes_on(spark: Any, storage_root: Path)
     found = [(kind, end, key, n) for _, kind, end, key, n in changes(stream)]
     assert ("insert", 10.0, "a", 1) in found
     assert ("delete", 10.0, "a", 1) in found
-    assert replayed(stream) == stream.rows()
+    assert sorted_rows(replayed(stream.spark, stream.model)) == stream.rows()
     assert [row for row in stream.rows() if row[2] in "ab"] == [
         (TEN, TEN + 18 * MINUTE, "a", 2, 1),
         (TEN + 2 * MINUTE, TEN + 21 * MINUTE, "b", 2, 1),
@@ -157,7 +147,7 @@ def test_a_crash_between_change_feed_and_table(
         fed(stream, [at(3)])
     monkeypatch.undo()
     fed(stream, [at(12)])
-    assert replayed(stream) == stream.rows()
+    assert sorted_rows(replayed(stream.spark, stream.model)) == stream.rows()
     assert Counter((kind, end, n) for _, kind, end, _, n in changes(stream) if end == 10) == {
         ("insert", 10.0, 1): 1,
         ("update_before", 10.0, 1): 1,
