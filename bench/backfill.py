@@ -22,12 +22,15 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from micro_batch import cpu_seconds
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.stream import batches
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 
@@ -104,6 +107,33 @@ class Bench:
             os.utime(folder / f"{number:04}.parquet", (number, number))
             shutil.rmtree(folder / "tmp")
         return folder
+
+    def streamed(
+        self, name: str, relation: str, folder: Path, schema: str, text: str
+    ) -> tuple[StreamModel, Program, list[dict[str, Any]]]:
+        """A query kept up to date from a folder's files, one per micro-batch, until all are in: the model, what was
+        carried out, and the figures of each micro-batch with its time in all (a flush adds its own)."""
+        plan = planner.plan(text)
+        program = generate.program(plan)
+        source = StreamSource(relation, str(folder), "parquet", schema, {"maxFilesPerTrigger": "1"})
+        target = f"lakehouse.bench.{name}"
+        model = StreamModel(name, target, f"{target}__state", self.environment.storage, (source,))
+        self.spark.read.schema(schema).parquet(str(folder)).createOrReplaceTempView("streamed")
+        fields = self.spark.sql(generate.batch(plan).replace(relation, "streamed")).schema.fields
+        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
+        self.spark.sql(f"create or replace table {target} ({columns}) using iceberg")
+        found: list[dict[str, Any]] = []
+        last = time.monotonic()
+
+        def keep(model: StreamModel, progress: dict[str, Any]) -> None:
+            nonlocal last
+            now = time.monotonic()
+            found.append({**progress["last"], "state": progress["state"], "wall": now - last})
+            last = now
+
+        batches.write_progress = keep  # type: ignore[assignment]
+        run_stream(self.spark, model, program)
+        return model, program, found
 
     def peer(self, folder: Path) -> int:
         """Plain Spark SQL by hand."""

@@ -27,9 +27,7 @@ from typing import Any
 from backfill import Bench, timed
 
 from dbt.adapters.spark_streaming.environment import close_environments
-from dbt.adapters.spark_streaming.query import generate, planner, rewriting, stream_rewrites
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.runner import run_stream
+from dbt.adapters.spark_streaming.query import rewriting, stream_rewrites
 
 OVERLAPS = (0, 50, 95)
 VALUES = (3, 10, 60)
@@ -94,21 +92,16 @@ class Rewrites(Bench):
 
     def stream(self, name: str, table: str, text: str) -> dict[str, float]:
         """What a query's distinct set is in the state at the end of a stream over a table's files."""
-        plan = planner.plan(text)
-        program = generate.program(plan)
-        schema = ", ".join(
-            f"{f.name} {f.dataType.simpleString()}" for f in self.spark.table(table).schema.fields
-        )
-        source = StreamSource(table, str(self.root / table), "parquet", schema, {"maxFilesPerTrigger": "1"})
-        target = f"lakehouse.bench.{name}"
-        model = StreamModel(name, target, f"{target}__state", self.environment.storage, (source,))
-        fields = self.spark.sql(generate.batch(plan)).schema.fields
-        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
-        self.spark.sql(f"create or replace table {target} ({columns}) using iceberg")
-        seconds, _ = timed(lambda: run_stream(self.spark, model, program).batches)
+        fields = self.spark.table(table).schema.fields
+        schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
+        model, _, figures = self.streamed(name, table, self.root / table, schema, text)
         kept = self.spark.table(f"{model.state}.files").where("partition.part like '%distinct%'")
         size = kept.selectExpr("sum(record_count) as rows", "sum(file_size_in_bytes) as bytes").first()
-        return {"seconds": seconds, "rows": size["rows"], "bytes": size["bytes"]}
+        return {
+            "seconds": sum(each["wall"] for each in figures),
+            "rows": size["rows"],
+            "bytes": size["bytes"],
+        }
 
     def keep(self, name: str, rows: Any) -> str:
         """Rows as Parquet files, and the view of that name."""

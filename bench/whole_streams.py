@@ -20,7 +20,6 @@ import argparse
 import shutil
 import statistics
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,6 @@ from backfill import EVENTS, Bench
 
 from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.stream import batches as batches_module
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.runner import run_stream
 
 SALES = (
     "(select /*+ STREAM */ page as category, pmod(device, 1000) as product, v - 20 as amount from raw.events)"
@@ -52,26 +48,7 @@ class WholeStreams(Bench):
 
     def run(self, name: str, folder: Path, text: str) -> list[dict[str, Any]]:
         """The figures of each micro-batch, with its time in all."""
-        plan = planner.plan(text)
-        program = generate.program(plan)
-        source = StreamSource("raw.events", str(folder), "parquet", EVENTS, {"maxFilesPerTrigger": "1"})
-        target = f"lakehouse.bench.{name}"
-        model = StreamModel(name, target, f"{target}__state", self.environment.storage, (source,))
-        fields = self.spark.sql(self.batch(text, folder)).schema.fields
-        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
-        self.spark.sql(f"create or replace table {target} ({columns}) using iceberg")
-        found: list[dict[str, Any]] = []
-        last = time.monotonic()
-
-        def keep(model: StreamModel, progress: dict[str, Any]) -> None:
-            nonlocal last
-            now = time.monotonic()
-            found.append({**progress["last"], "state": progress["state"], "wall": now - last})
-            last = now
-
-        batches_module.write_progress = keep  # type: ignore[assignment]
-        run_stream(self.spark, replace(model), program)
-        return found
+        return self.streamed(name, "raw.events", folder, EVENTS, text)[-1]
 
     def batch(self, text: str, *files: Path) -> str:
         """The same query over files that are there."""

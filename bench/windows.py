@@ -22,10 +22,8 @@ from typing import Any
 from backfill import EVENTS, Bench, timed
 
 from dbt.adapters.spark_streaming.environment import close_environments
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
-from dbt.adapters.spark_streaming.stream import batches as batches_module
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from dbt.adapters.spark_streaming.query import expansion, window_arguments
+from dbt.adapters.spark_streaming.stream.runner import flush
 
 STEPS = {4: "6 hours", 24: "1 hour", 144: "10 minutes", 1440: "1 minute"}
 AGGREGATES = "count(*) as views, sum(v) as total, count(distinct device) as devices"
@@ -37,22 +35,7 @@ class Windows(Bench):
 
     def run(self, name: str, folder: Path, text: str) -> list[dict[str, Any]]:
         """The figures of each micro-batch, and of the flush."""
-        plan = planner.plan(text)
-        program = generate.program(plan)
-        source = StreamSource("raw.events", str(folder), "parquet", EVENTS, {"maxFilesPerTrigger": "1"})
-        target = f"lakehouse.bench.{name}"
-        model = StreamModel(name, target, f"{target}__state", self.environment.storage, (source,))
-        self.spark.read.schema(EVENTS).parquet(str(folder)).createOrReplaceTempView("raw_events")
-        fields = self.spark.sql(generate.batch(plan).replace("raw.events", "raw_events")).schema.fields
-        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
-        self.spark.sql(f"create or replace table {target} ({columns}) using iceberg")
-        found: list[dict[str, Any]] = []
-
-        def keep(model: StreamModel, progress: dict[str, Any]) -> None:
-            found.append({**progress["last"], "state": progress["state"]})
-
-        batches_module.write_progress = keep  # type: ignore[assignment]
-        run_stream(self.spark, model, program)
+        model, program, found = self.streamed(name, "raw.events", folder, EVENTS, text)
         flush(self.spark, replace(model, sources=()), program)
         return found
 
