@@ -180,9 +180,9 @@ def in_stream(bench: Rewrites, rows: int) -> Iterator[dict[str, Any]]:
                 f"where channel in ({channels}) group by city, channel"
             )
             kept = {
-                "without": bench.stream(f"plain_{values}_{overlap}", table, text),
+                "without": bench.stream(f"plain_{values}_{overlap}_{rows}", table, text),
                 "with": bench.stream(
-                    f"enum_{values}_{overlap}", table, stream_rewrites.hinted("enum_distinct", text)
+                    f"enum_{values}_{overlap}_{rows}", table, stream_rewrites.hinted("enum_distinct", text)
                 ),
             }
             ratios = {figure: kept["with"][figure] / kept["without"][figure] for figure in kept["with"]}
