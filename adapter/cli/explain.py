@@ -147,18 +147,20 @@ def _stage(stage: Stage) -> RenderableType:
         kept = f"Keeps the rows of open windows: {stage.reason}."
         lines = [kept, *([_top(stage.top)] if stage.top else []), *_bounds(stage.window)]
         return Panel(Group(*map(Text, lines)), title=title, title_align="left")
-    parts = explain_continuous.of_groups(stage, lambda metric: _how(metric, stage.window))
+    parts = explain_continuous.of_groups(stage, lambda metric: _how(metric, stage))
     return Panel(Group(*parts, *map(Text, _bounds(stage.window))), title=title, title_align="left")
 
 
-def _how(metric: Metric, window: Window) -> str:
+def _how(metric: Metric, stage: AggregateStage) -> str:
+    window = stage.window
     of = "session" if window.kind == "session" else "slice"
     if not metric.distinct_set:
         return f"partial aggregates per {of}"
+    shared = ", once for all grouping sets" if stage.has_finest_set else ""
     if window.kind == "cumulate":
-        return f"first sights per window: {metric.distinct_set}"
+        return f"first sights per window{shared}: {metric.distinct_set}"
     when = "at each step" if window.grows else "when a window closes"
-    return f"sights per {of}, counted {when}: {metric.distinct_set}"
+    return f"sights per {of}{shared}, counted {when}: {metric.distinct_set}"
 
 
 def _top(top: Top) -> str:

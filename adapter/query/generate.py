@@ -150,6 +150,8 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
             entry["keys"] = {key.name: key.sql for key in stage.keys}
             entry["grouping_sets"] = [list(members) for members in stage.grouping_sets or ()]
             entry["metrics"] = {metric.name: metric.sql for metric in stage.metrics}
+            if isinstance(stage, AggregateStage) and stage.has_finest_set and stage.distinct_sets:
+                entry["distinct_sets"] = "finest"
             if stage.enumerated is not None:
                 entry["enumerated"] = [list(stage.enumerated.keys), list(map(list, stage.enumerated.values))]
         elif isinstance(stage, RowsStage):

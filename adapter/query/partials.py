@@ -21,6 +21,8 @@ class Partials:
         self.group_keys = [quote(key.name) for key in stage.keys]
         self.keys = [*self.group_keys, GROUPING_ID] if stage.grouping_sets is not None else self.group_keys
         self.rows = f"{stage.name}_rows"
+        # Whether distinct sets are kept for the finest grouping set alone, and read for all of them.
+        self.kept_for_finest = False
 
     def _group_by(self, fixed: Iterable[str]) -> str:
         """GROUP BY of rows: a slice, values, and the user's keys, in Spark's order for grouping_id()."""
@@ -49,15 +51,17 @@ class Partials:
 
     def _set_keys(self) -> list[str]:
         """The keys that a distinct set is kept for: not those it has columns for."""
+        if self.kept_for_finest:
+            return self.group_keys
         enumerated = self.stage.enumerated
         few = [] if enumerated is None else [quote(name) for name in enumerated.keys]
         return [key for key in self.keys if key not in few]
 
     def _selected_set_keys(self) -> list[str]:
-        return self._selected_keys() if self.stage.enumerated is None else self._set_keys()
+        return self._selected_keys() if self._set_keys() == self.keys else self._set_keys()
 
     def _group_set_by(self, fixed: Iterable[str]) -> str:
-        if self.stage.enumerated is None:
+        if self._set_keys() == self.keys:
             return self._group_by(fixed)
         return "group by " + ", ".join([*fixed, *self._set_keys()])
 

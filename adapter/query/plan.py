@@ -98,6 +98,11 @@ class AggregateStage:
     """The window column of a lower stage that its time is; None for a stage over streams, or another time."""
     enumerated: Enumerated | None = None
 
+    @property
+    def has_finest_set(self) -> bool:
+        """Whether one of its grouping sets has all keys: its distinct values tell those of the others."""
+        return any(len(members) == len(self.keys) for members in self.grouping_sets or ())
+
 
 @dataclass(frozen=True)
 class RowsStage:

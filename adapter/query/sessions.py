@@ -223,14 +223,18 @@ class SessionStage(SlicedStage):
 
     def _first_of(self, members: DistinctSet, clock: bool) -> str:
         """The first sight of each value in its window."""
-        columns = [*self.keys, *self._values(members)]
-        rows = self._in_windows(self._part(members), [*columns, *self._flags(members)], clock)
-        identity = [EXPIRES_AT, WINDOW_START, *columns]
+        values = self._values(members)
+        columns = [*self._set_keys(), *values, *self._flags(members)]
+        rows = self._in_windows(self._part(members), columns, clock)
+        fixed = [EXPIRES_AT, WINDOW_START, *values]
+        keys, by = self.keys, f"group by {', '.join([*fixed, *self.keys])}"
+        if self.kept_for_finest:
+            keys, by = self._selected_keys(), self._group_by(fixed)
         firsts = [
             f"min({SLICE_END}) filter (where {flag}) as {first}"
             for flag, first in zip(self._flags(members), self._firsts(members), strict=True)
         ]
-        return f"select {', '.join([*identity, *firsts])}\nfrom (\n{rows}\n)\ngroup by {', '.join(identity)}"
+        return f"select {', '.join([*fixed, *keys, *firsts])}\nfrom (\n{rows}\n)\n{by}"
 
     def _open_slices(self, clock: bool) -> str:
         kept = set(self._kept_columns())
@@ -257,7 +261,7 @@ class SessionStage(SlicedStage):
         return self._merged(self._refolded(self.slices, columns), [*self.slice, *self.keys])
 
     def _fold_values(self, members: DistinctSet) -> str:
-        columns = [*self.keys, *self._values(members)]
+        columns = [*self._set_keys(), *self._values(members)]
         rows = self._refolded(self._part(members), [*columns, *self._flags(members)])
         identity = ", ".join([*self.slice, *columns])
         made = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)]

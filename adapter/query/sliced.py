@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .aggregate_stage import EVENT_TIME, SLICE_END, WINDOW_START
+from .aggregate_stage import EVENT_TIME, GROUPING_ID, SLICE_END, WINDOW_START
 from .closing import Closing, window_columns
 from .emission import Emission
 from .metric_columns import MetricColumns
@@ -39,6 +39,7 @@ class SlicedStage(Partials):
         self.window_keys = ["end_micros"]
         self.windows_step = f"{stage.name}_windows"
         self.kept_metrics = self.metrics if self.first_sights else self.plain
+        self.kept_for_finest = stage.has_finest_set
 
     # -- before the commit -------------------------------------------------------------------------
 
@@ -54,11 +55,16 @@ class SlicedStage(Partials):
         """What is made of the batch before its state is written."""
         steps = []
         for members in self.stage.distinct_sets if self.first_sights else ():
-            initial = self._first_values(members)
-            if self.stage.grouping_sets is not None:
+            initial, new = self._first_values(members), self._new_values(members)
+            if self.kept_for_finest:
+                steps.append(
+                    Step(self._met(members), self._met_values(members), persist=True, initial=initial)
+                )
+                initial, new = self._of_sets(members, initial=True), self._of_sets(members, initial=False)
+            elif self.stage.grouping_sets is not None:
                 # Read twice, and not cheap: each row is in all sets.
                 steps.append(Step(self._batch(members), initial, persist=True, initial="select 1 as nothing"))
-            steps.append(Step(self._new(members), self._new_values(members), persist=True, initial=initial))
+            steps.append(Step(self._new(members), new, persist=True, initial=initial))
         return steps
 
     def parts(self) -> list[StatePart]:
@@ -70,11 +76,13 @@ class SlicedStage(Partials):
         parts = [StatePart(self.slices, slices, self._fold_slices(), initial, time_zone=zone)]
         for members in self.stage.distinct_sets:
             if self.first_sights:
-                append = f"select {self._value_columns(members)}\nfrom {self._new(members)}"
+                finest = f"\nwhere {GROUPING_ID} = 0" if self.kept_for_finest else ""
+                append = f"select {self._value_columns(members)}\nfrom {self._new(members)}{finest}"
             else:
                 append = self._sights(members)
             fold = self._fold_values(members)
-            lasts = self.window.size if self.first_sights else None
+            # A first sight is a fact of its own, unless the value may be seen with another of few keys.
+            lasts = self.window.size if self.first_sights and self.stage.enumerated is None else None
             parts.append(StatePart(self._part(members), append, fold, time_zone=zone, lasts=lasts))
         return parts
 
@@ -113,17 +121,21 @@ class SlicedStage(Partials):
             [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members), *self._firsts(members)]
         )
 
-    def _first_values(self, members: DistinctSet) -> str:
-        """The first sights among the rows of the batch."""
+    def _first_values(self, members: DistinctSet, in_all_sets: bool = False) -> str:
+        """The first sights among the rows of the batch; `in_all_sets`: also where only those of the finest
+        are kept."""
         firsts = [
             f"min({SLICE_END}){f' filter (where {condition})' if condition else ''} as {first}"
             for first, condition in zip(self._firsts(members), self._conditions(members), strict=True)
         ]
         fixed = [EXPIRES_AT, WINDOW_START, *self._values(members)]
         having = "" if None in members.filters else f"\nhaving {self._any_not_null(self._firsts(members))}"
+        keys, by = self._selected_set_keys(), self._group_set_by(fixed)
+        if in_all_sets and self.kept_for_finest:
+            keys, by = self._selected_keys(), self._group_by(fixed)
         return (
-            f"select {', '.join([*fixed, *self._selected_set_keys(), *firsts])}\n"
-            f"from {self.rows}\nwhere {self._not_null(members)}\n{self._group_set_by(fixed)}{having}"
+            f"select {', '.join([*fixed, *keys, *firsts])}\n"
+            f"from {self.rows}\nwhere {self._not_null(members)}\n{by}{having}"
         )
 
     @staticmethod
@@ -132,21 +144,32 @@ class SlicedStage(Partials):
 
     def _new_values(self, members: DistinctSet) -> str:
         """First sights that are new or earlier than those known, with the known ones beside them."""
+        return f"{self._met_values(members)}\nwhere {self._better(members)}"
+
+    def _met_values(self, members: DistinctSet) -> str:
+        """First sights in the batch and, of the same values, in the state."""
         values, keys = self._values(members), self._set_keys()
         identity = [EXPIRES_AT, WINDOW_START, *keys, *values]
         both, firsts = ", ".join(identity), self._firsts(members)
+        if self.kept_for_finest:
+            # A value is new in a coarser set only if it isn't known with any of the keys that one lacks. All
+            # of its rows come to one place, where each set finds what belongs together.
+            sets = self.stage.grouping_sets or ()
+            in_all = [quote(key.name) for key in self.stage.keys if all(key.name in each for each in sets)]
+            together = [WINDOW_START, *in_all, *values]
+            gathered = f"\n  distribute by {', '.join(together)}"
+        else:
+            together, gathered = [WINDOW_START, *keys, *values], ""
         # A hash is quicker to look up than what it stands for: each value in the state is looked up. It
         # may bring some values that aren't in the batch, and these come to nothing further down.
-        hashed = f"xxhash64({', '.join([WINDOW_START, *keys, *values])})"
+        hashed = f"xxhash64({', '.join(together)})"
         fresh = [f"min(case when fresh then {first} end) as {first}" for first in firsts]
         older = [f"min(case when not fresh then {first} end) as {self._known(first)}" for first in firsts]
-        better = " or ".join(
-            f"{first} < {self._known(first)} or ({self._known(first)} is null and {first} is not null)"
-            for first in firsts
-        )
-        # With grouping sets only a GROUP BY gives rows their keys; else one is enough, further down.
-        grouped = self.stage.grouping_sets is not None
-        batch = f"select * from {self._batch(members)}" if grouped else self._values_of_rows(members)
+        if self.kept_for_finest or self.stage.grouping_sets is None:
+            # One GROUP BY is enough, further down.
+            batch = self._values_of_rows(members)
+        else:
+            batch = f"select * from {self._batch(members)}"
         return (
             f"with batch as (\n{batch}\n),\n"
             f"known as (\n"
@@ -154,17 +177,58 @@ class SlicedStage(Partials):
             f"  from state left semi join (select {hashed} as __hashed from batch) on {hashed} = __hashed\n"
             f"  where part = '{self._part(members)}'\n"
             f"),\n"
+            f"sights as (\n"
+            f"  select {both}, {', '.join(firsts)}, true as fresh from batch\n"
+            f"  union all\n"
+            f"  select {both}, {', '.join(firsts)}, false as fresh from known{gathered}\n"
+            f"),\n"
             f"seen as (\n"
             f"  select {both}, {', '.join([*fresh, *older])}\n"
-            f"  from (\n"
-            f"    select {both}, {', '.join(firsts)}, true as fresh from batch\n"
-            f"    union all\n"
-            f"    select {both}, {', '.join(firsts)}, false as fresh from known\n"
-            f"  )\n"
+            f"  from sights\n"
             f"  group by {both}\n"
             f")\n"
-            f"select * from seen where {better}"
+            f"select * from seen"
         )
+
+    def _better(self, members: DistinctSet) -> str:
+        return " or ".join(
+            f"{first} < {self._known(first)} or ({self._known(first)} is null and {first} is not null)"
+            for first in self._firsts(members)
+        )
+
+    def _of_sets(self, members: DistinctSet, initial: bool) -> str:
+        """Of the first sights with all keys, those of each grouping set."""
+        firsts = self._firsts(members)
+        columns = firsts if initial else [*firsts, *map(self._known, firsts)]
+        made = [f"min({column}) as {column}" for column in columns]
+        fixed = [EXPIRES_AT, WINDOW_START, *self._values(members)]
+        branches = []
+        # One GROUP BY with grouping sets would shuffle all rows once for each set. By themselves they find
+        # their rows where they lie.
+        for keys, number in self._sets():
+            listed = [key if key in keys else f"null as {key}" for key in self.group_keys]
+            items = [*fixed, *listed, f"{number}L as {GROUPING_ID}"]
+            if number == 0:
+                branches.append(f"select {', '.join([*items, *columns])}\nfrom {self._met(members)}")
+            else:
+                branches.append(
+                    f"select {', '.join([*items, *made])}\nfrom {self._met(members)}\n"
+                    f"group by {', '.join([*fixed, *keys])}"
+                )
+        united = self._unioned(branches)
+        return united if initial else f"select * from (\n{united}\n)\nwhere {self._better(members)}"
+
+    def _sets(self) -> list[tuple[list[str], int]]:
+        """The keys of each grouping set and its grouping_id(), that of all keys first."""
+        found = []
+        for members in self.stage.grouping_sets or ():
+            missing = [key.name not in members for key in self.stage.keys]
+            number = int("".join(map(str, map(int, missing))) or "0", 2)
+            found.append(([quote(key.name) for key in self.stage.keys if key.name in members], number))
+        return sorted(found, key=lambda each: each[1])
+
+    def _met(self, members: DistinctSet) -> str:
+        return f"{self._part(members)}_met"
 
     def _values_of_rows(self, members: DistinctSet) -> str:
         """The values of each row of the batch, seen in its slice."""
@@ -258,9 +322,8 @@ class SlicedStage(Partials):
         """All windows, with what a stream keeps in its state made on the way."""
         steps = []
         if self.first_sights:
-            steps += [
-                Step(self._new(members), self._first_values(members)) for members in self.stage.distinct_sets
-            ]
+            for members in self.stage.distinct_sets:
+                steps.append(Step(self._new(members), self._first_values(members, in_all_sets=True)))
         for part in self.parts():
             if not (self.first_sights and part.name != self.slices):
                 steps.append(Step(part.name, part.initial or part.append))
@@ -326,9 +389,11 @@ class SlicedStage(Partials):
                 f"{text} filter (where {flag}) as {quote(name)}"
                 for name, text in metric.make(sign="1").items()
             ]
-        once = (
-            f"(\nselect {', '.join([*of_set, *seen])}\nfrom (\n{closing}\n)\ngroup by {', '.join(of_set)}\n)"
-        )
+        by = f"group by {', '.join(of_set)}"
+        if self.kept_for_finest:
+            of_set = [*self.window_keys, *self._selected_keys(), *values]
+            by = self._group_by([*self.window_keys, *values])
+        once = f"(\nselect {', '.join([*of_set, *seen])}\nfrom (\n{closing}\n)\n{by}\n)"
         counted = self._flagged(members, once, of_set)
         return f"select {', '.join([*keys, *made])}\nfrom {counted}\ngroup by {', '.join(keys)}"
 

@@ -122,6 +122,7 @@ class Run:
         shape: ref.Windows | ref.Merging,
         keys: list[str],
         delay: int,
+        grouped: str | None = None,
         **results: Any,
     ) -> None:
         self.spark, self.delay = spark, delay
@@ -131,6 +132,11 @@ class Run:
         columns = ", ".join(["window_start", "window_end", *keys])
         from_ = expansion.expand("events", made(shape, keys))
         self.text = f"select {columns}, {SELECT} from {from_} group by {columns}"
+        if grouped is not None:
+            self.text = (
+                f"select {columns}, grouping_id() as g, {SELECT} from {from_} "
+                f"group by window_start, window_end, {grouped}"
+            )
         self.program = generate.program(planner.plan(self.text), emission.read(results))
         spark.sql(f"create namespace if not exists {SCHEMA}")
         self.model = StreamModel(
@@ -234,6 +240,43 @@ def test_without_late_rows_cuts_make_no_difference(
     if not isinstance(shape, ref.Cumulate) or shape.every_step:
         # A view shows the silent steps: which ones are silent is known only where rows are grouped.
         assert run.as_view() == expected
+
+
+SETS = {0: ["k", "v"], 1: ["k"], 2: ["v"], 3: []}
+"""Grouping sets by their grouping_id()."""
+
+
+@_few
+@given(
+    shape=shapes,
+    pieces=pieces_of_input,
+    delay=st.integers(0, 12),
+    ids=st.sampled_from([[0, 1, 2, 3], [0, 2], [1, 2], [0, 1, 3], [1, 2, 3]]),
+)
+def test_grouping_sets_are_their_groups_side_by_side(
+    spark: Any, folder: Path, shape: ref.Windows, pieces: list[Piece], delay: int, ids: list[int]
+) -> None:
+    """Though distinct values are kept once for all of them, where one set has all keys."""
+    grouped = f"grouping sets ({', '.join('(' + ', '.join(SETS[each]) + ')' for each in ids)})"
+    run = Run(spark, folder, shape, ["k", "v"], delay, grouped)
+    expected = {each: ref.stream(shape, SETS[each], list(METRICS.values()), delay=delay) for each in ids}
+    rows: list[tuple[Any, ...]] = []
+
+    def add(each: int, found: list[tuple[Any, ...]]) -> None:
+        for start, end, *rest in found:
+            of_keys = dict(zip(SETS[each], rest, strict=False))
+            rows.append((start, end, of_keys.get("k"), of_keys.get("v"), each, *rest[len(of_keys) :]))
+
+    for number, piece in enumerate(pieces):
+        run.add(number, piece)
+        for each in ids:
+            add(each, expected[each].feed(piece))
+    run_stream(spark, run.model, run.program)
+    assert run.rows() == Counter(rows)
+    flush(spark, run.model, run.program)
+    for each in ids:
+        add(each, expected[each].flush())
+    assert run.rows() == Counter(rows)
 
 
 @st.composite

@@ -127,6 +127,21 @@ def test_grouping_sets(clause: str, sets: tuple[tuple[str, ...], ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("clause", "kept_by"),
+    [
+        ("rollup (a, b)", "expires_at, window_start, `a`, `b`, `x`,"),
+        ("grouping sets ((b), (a, b))", "expires_at, window_start, `b`, `a`, `x`,"),
+        ("grouping sets ((a), (b))", "expires_at, window_start, `a`, `b`, grouping_id, `x`,"),
+    ],
+)
+def test_distinct_values_of_a_finest_grouping_set_are_kept_once(clause: str, kept_by: str) -> None:
+    text = f"""select window_start, window_end, a, b, count(distinct x) as n from {CUMULATE}
+        group by window_start, window_end, {clause}"""
+    (level,) = generate.program(planner.plan(text)).levels
+    assert level.parts[1].append.startswith(f"select {kept_by}")
+
+
+@pytest.mark.parametrize(
     ("item", "reason"),
     [
         ("percentile(x, 0.5)", "percentile(…) is not kept as partial aggregates"),

@@ -87,8 +87,8 @@ class Groups(Partials):
             if self.signed:
                 append = self._counts(members)
             fold = self._fold_values(members)
-            # Each is a fact of its own, unless it may go again.
-            merges = self.signed
+            # Each is a fact of its own, unless it may go again, or be seen with another of few keys.
+            merges = self.signed or self.stage.enumerated is not None
             found.append(
                 StatePart(self._part(members), append, fold, closes=None, merges=merges, forgets=ttl)
             )

@@ -116,10 +116,22 @@ QUERIES = {
         from {DYNAMIC} group by window_start, window_end, bidder having count(*) > 1""",
     "dynamic_cumulate without its key": f"""select window_start, window_end, count(*) as n
         from {DYNAMIC} group by window_start, window_end, item""",
-    "grouping sets of sessions": f"""select window_start, window_end, bidder, item, grouping_id() as g, count(*) as n
-        from {SESSION} group by window_start, window_end, rollup(bidder, item)""",
-    "grouping sets of dynamic_cumulate": f"""select window_start, window_end, bidder, item, count(*) as n
+    "grouping sets of sessions": f"""select window_start, window_end, bidder, item, grouping_id() as g, count(*) as n,
+        count(distinct price) as d from {SESSION} group by window_start, window_end, rollup(bidder, item)""",
+    "grouping sets of dynamic_cumulate": f"""select window_start, window_end, bidder, item, count(*) as n,
+        count(distinct price) filter (where price > 50) as d
         from {DYNAMIC} group by window_start, window_end, bidder, cube(item)""",
+    "grouping sets of cumulate": f"""select window_start, window_end, bidder, item, grouping_id() as g, count(*) as n,
+        count(distinct price) as d, count(distinct price) filter (where price > 50) as e, sum(distinct price) as s
+        from {CUMULATE} group by window_start, window_end, cube(bidder, item)""",
+    "grouping sets with a key in common": f"""select window_start, window_end, bidder, item, sum(distinct price) as s,
+        count(distinct price, ts) filter (where price > 50) as e
+        from {CUMULATE} group by window_start, window_end, item, rollup(bidder)""",
+    "grouping sets without a finest": f"""select window_start, window_end, bidder, item, count(distinct price) as d
+        from {CUMULATE} group by window_start, window_end, grouping sets ((bidder), (item), ())""",
+    "grouping sets of hop": f"""select window_start, window_end, bidder, item, count(*) as n,
+        count(distinct price) as d, count(distinct price) filter (where price > 50) as e
+        from {HOP} group by window_start, window_end, grouping sets ((item), (bidder, item), ())""",
     "rows with their windows": f"select window_start, window_end, bidder, price from {HOP}",
     "rows with their sessions": f"select window_start, window_end, bidder, price, item from {SESSION}",
 }
@@ -210,6 +222,7 @@ _LIKE_OTHERS = {
     "sessions of all, by their bounds",
     "dynamic_cumulate",
     "grouping sets of sessions",
+    "grouping sets with a key in common",
     "rows with their windows",
 }
 
