@@ -8,7 +8,7 @@ enum     COUNT(DISTINCT user) by city and channel, for 3, 10 and 60 channels, wi
          at most a third). With one and with three distinct columns
 split    COUNT(DISTINCT user) by a key with a Zipf skew of 0 to 1.5, or one key with half of all rows; with one and
          with three distinct columns, in 16 to 1024 buckets
-topn     the 10 greatest rows of each key, with the same skews and buckets
+topn     the 10 and the 2,000 greatest rows of each key, with the same skews and buckets
 stream   the first query kept up to date from a stream, in `--pieces` micro-batches: time, rows and bytes of the
          distinct set in the state
 
@@ -33,6 +33,7 @@ OVERLAPS = (0, 50, 95)
 VALUES = (3, 10, 60)
 SKEWS = ("0", "0.5", "1", "1.5", "hot")
 BUCKETS = (16, 128, 1024)
+PLACES = (10, 2000)
 KEYS = 1000
 CITIES = 20
 
@@ -211,12 +212,13 @@ def by_rank(bench: Rewrites, rows: int) -> Iterator[dict[str, Any]]:
     """The same of rankings."""
     for skew in SKEWS:
         table = bench.keep("sales", sales(bench, rows, skew))
-        text = (
-            "select * from (select *, row_number() over (partition by city order by amount desc, id) as place "
-            f"from {table}) where place <= 10"
-        )
-        for buckets in BUCKETS:
-            yield bench.compare({"skew": skew}, text, "split_topn", buckets=buckets)
+        for places in PLACES:
+            text = (
+                "select * from (select *, row_number() over (partition by city order by amount desc, id) as place "
+                f"from {table}) where place <= {places}"
+            )
+            for buckets in BUCKETS if places == PLACES[0] else BUCKETS[:2]:
+                yield bench.compare({"skew": skew, "places": places}, text, "split_topn", buckets=buckets)
 
 
 def sales(bench: Rewrites, rows: int, skew: str) -> Any:
