@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .messages import unreachable
+
 # Where a message turns into a query plan or a stack trace.
 _MACHINERY = re.compile(r"^(['!+:]|\s*at |\t|JVM stacktrace|Driver stacktrace|Traceback|\s*\.\.\. \d+ more)")
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", re.M)
@@ -29,6 +31,8 @@ def readable(problem: BaseException) -> str:
             break
     if "MERGE_CARDINALITY_VIOLATION" in text:
         return _NOT_UNIQUE
+    if why := unreachable(f"{text}\n{problem}"):
+        return f"A source can't be read from Kafka: {why}"
     message = _CLASS.sub("", "\n".join(lines)).strip().rstrip(";") or type(problem).__name__
     causes = [cause.strip() for cause in _CAUSE.findall(str(problem))]
     if causes and causes[-1] not in message:

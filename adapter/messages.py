@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from .literals import literal
@@ -15,10 +16,35 @@ MESSAGE = "message"
 
 _WHERE = ("subscribe", "subscribepattern", "assign")
 
+_NO_TOPIC = re.compile(r"UnknownTopicOrPartitionException|does not host this topic-partition")
+_NO_BROKER = re.compile(r"Timed out waiting for a node assignment|No resolvable bootstrap urls")
+_LOST = re.compile(r"KAFKA_DATA_LOSS|may have been lost because they are not available in Kafka")
+
+# In words, or for a partition in Spark's JSON.
+_LATEST = re.compile(r"^\s*latest\s*$|:\s*-1\b", re.IGNORECASE)
+
 
 def message(schema: str) -> str:
     """SQL for a message as a struct of the columns of `schema`; NULL where the value isn't readable."""
     return f"from_json(cast(value as string), {literal(schema)}) as {MESSAGE}"
+
+
+def in_batch(options: Mapping[str, str]) -> dict[str, str]:
+    """Options to read a topic with as a table.
+
+    A stream may begin with the messages that come next. A table of those would have no rows, so Spark refuses it:
+    it begins with the oldest.
+
+    >>> in_batch({"subscribe": "bids", "startingOffsets": "latest"})
+    {'subscribe': 'bids'}
+    >>> in_batch({"startingOffsets": '{"bids": {"0": 23}}'})
+    {'startingOffsets': '{"bids": {"0": 23}}'}
+    """
+    return {
+        name: value
+        for name, value in options.items()
+        if name.lower() != "startingoffsets" or not _LATEST.search(value)
+    }
 
 
 def advice(problem: str) -> str:
@@ -26,6 +52,24 @@ def advice(problem: str) -> str:
     if "DATA_SOURCE_NOT_FOUND" not in problem and "Failed to find" not in problem:
         return problem
     return f"Spark's connector for Kafka is missing. Name it under 'packages' in the profile: {CONNECTOR}"
+
+
+def unreachable(text: str) -> str | None:
+    """Why a topic can't be reached and what to do, from what Kafka's client says; None if that is about something else.
+
+    >>> unreachable("No resolvable bootstrap urls given in bootstrap.servers")
+    "no broker answers. Check 'kafka.bootstrap.servers' under the source's 'options', and the network."
+    """
+    if _NO_TOPIC.search(text):
+        return "there is no such topic. Create it, or correct its name under the source's 'options'."
+    if _NO_BROKER.search(text):
+        return "no broker answers. Check 'kafka.bootstrap.servers' under the source's 'options', and the network."
+    return None
+
+
+def is_lost(text: str) -> bool:
+    """Whether Spark says that messages a stream would read next are gone."""
+    return _LOST.search(text) is not None
 
 
 def problem(options: Mapping[str, str], value_format: str | None, schema: str | None) -> str | None:

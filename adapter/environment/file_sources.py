@@ -13,7 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.errors import readable
 from dbt.adapters.spark_streaming.literals import literal
-from dbt.adapters.spark_streaming.messages import MESSAGE, advice, message
+from dbt.adapters.spark_streaming.messages import MESSAGE, advice, in_batch, message
 from dbt.adapters.spark_streaming.stream_source import KAFKA, StreamSource, known_sources
 
 _NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
@@ -104,6 +104,8 @@ def at_project(source: StreamSource, project_root: str) -> StreamSource:
 def create_table(source: StreamSource) -> str:
     """The statement that makes a declared source readable."""
     options = {key: value for key, value in source.options.items() if key != "path"}
+    if source.format == KAFKA:
+        options = in_batch(options)
     statement = f"create table {source.relation}"
     if source.schema and source.format != KAFKA:
         statement += f" ({source.schema})"

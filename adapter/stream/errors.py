@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from ..messages import is_lost, unreachable
 from .model import make_anew
 
 if TYPE_CHECKING:
@@ -105,6 +106,21 @@ def _known(model: StreamModel, text: str) -> str | None:
         return (
             f"Model {model.name}: another run of it is writing to {model.checkpoint}. Wait until it ends, or "
             f"stop it with `dbt-stream stop {model.name}`."
+        )
+    return _of_kafka(model, text)
+
+
+def _of_kafka(model: StreamModel, text: str) -> str | None:
+    topics = " or ".join(source.relation for source in model.sources if source.format == "kafka")
+    if not topics:
+        return None
+    if why := unreachable(text):
+        return f"Model {model.name}: its stream {topics} can't be read from Kafka: {why}"
+    if is_lost(text):
+        return (
+            f"Model {model.name}: messages that come next in its stream {topics} are no longer in Kafka (they were deleted "
+            f"before they were read, or the topic was made anew). Rebuild the model with {model.rebuild}, or pass over what "
+            "is lost with the source's option 'failOnDataLoss: false'."
         )
     return None
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.errors import readable
 from dbt.adapters.spark_streaming.stream.errors import StreamError, explain
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 
@@ -87,4 +90,26 @@ def test_the_innermost_cause_is_told() -> None:
             "Caused by: org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"
         )
         == "Model curves: [DIVIDE_BY_ZERO] Division by zero."
+    )
+
+
+def test_kafka() -> None:
+    model = replace(MODEL, sources=(StreamSource("raw.views", "", "kafka"),))
+    said = "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors."
+    assert explain(model, RuntimeError(said + "UnknownTopicOrPartitionException: This server …")).msg == (
+        "Model curves: its stream raw.views can't be read from Kafka: there is no such topic. Create it, or correct its "
+        "name under the source's 'options'."
+    )
+    assert explain(model, RuntimeError("[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data …")).msg.startswith(
+        "Model curves: messages that come next in its stream raw.views are no longer in Kafka"
+    )
+
+
+def test_kafka_in_batch() -> None:
+    problem = RuntimeError(
+        "Failed to create new KafkaAdminClient\nCaused by: No resolvable bootstrap urls given …"
+    )
+    assert readable(problem) == (
+        "A source can't be read from Kafka: no broker answers. Check 'kafka.bootstrap.servers' under the source's "
+        "'options', and the network."
     )
