@@ -57,6 +57,10 @@ sources:
             stream:
               <<: *views
               options: {{<<: *options, startingOffsets: latest}}
+      - name: what_is_left
+        config:
+          meta:
+            stream: {{format: kafka, options: {{<<: *options, failOnDataLoss: false}}}}
       - name: unknown
         config:
           meta:
@@ -93,6 +97,7 @@ MODELS = {
     "messages.sql": STREAMED % (f"/*+ MINI_BATCH(2) */ {AS_THEY_ARE}", "messages"),
     "messages_in_batch.sql": TABLE % (AS_THEY_ARE, "messages"),
     "both.sql": f"{STREAMED % ('page', 'views')} union all {SECOND}",
+    "what_is_left.sql": STREAMED % (AS_THEY_ARE, "what_is_left"),
     "new_views.sql": STREAMED % ("ts, page", "new_views"),
 }
 for missing in ("unknown", "nowhere", "no_host"):
@@ -316,11 +321,16 @@ class TestKafka:
         assert self.failure(f"{source}_in_batch").startswith(f"A source can't be read from Kafka: {why}")
 
     def test_a_topic_made_anew(self, project: Any, views: Topic) -> None:
+        views.send(view(13, "home", 1), view(13, "home", 2))
+        self.run("minutes")
+        self.run("what_is_left")
         views.delete()
         assert "there is no such topic." in self.failure("minutes")
         views.create()
         assert self.failure("minutes").startswith(
             "Model minutes: messages that come next in its stream `spark_catalog`.`raw`.`views` are no longer in Kafka"
         )
+        assert self.run("what_is_left")[1] == 0
         views.send(view(1, "home", 1))
+        assert self.run("what_is_left") == (1, 1, 0)
         assert self.run("minutes", "--full-refresh") == (1, 1, 0)
