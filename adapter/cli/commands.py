@@ -1,4 +1,4 @@
-"""``dbt-stream``: look at streaming models. Reads the same project and profile as dbt."""
+"""``dbt-stream``: keep streaming models going, and look after them. Reads the same project and profile as dbt."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def main(
     target: str | None,
     variables: str | None,
 ) -> None:
-    """Look at the streaming models of a dbt project."""
+    """Keep the streaming models of a dbt project going, and look after them."""
     context.obj = Project(project_dir, profiles_dir, profile, target, variables)
 
 
@@ -78,6 +78,50 @@ def status(project: Project, select: Sequence[str], as_json: bool) -> None:
             _print_json(found)
         else:
             print_table(found)
+
+
+@main.command()
+@click.option("--select", "-s", multiple=True, help="dbt's node selection. Default: all streaming models.")
+@click.option(
+    "--every",
+    default="1 second",
+    show_default=True,
+    help="From one micro-batch to the next, of models whose trigger is 'available_now'.",
+)
+@click.pass_obj
+def run(project: Project, select: Sequence[str], every: str) -> None:
+    """Keep the selected models up to date until Ctrl-C. `dbt run` comes first."""
+    from .run import run_models
+
+    with _sentences():
+        if not run_models(project, select, every):
+            sys.exit(1)
+
+
+@main.command()
+@click.argument("model")
+@click.option("--timeout", type=float, default=60, show_default=True, help="Seconds to wait until it has.")
+@click.pass_obj
+def stop(project: Project, model: str, timeout: float) -> None:
+    """End a run of MODEL that is going on elsewhere, after the micro-batch it is in or without that."""
+    from .stop import stop_model
+
+    with _sentences():
+        click.echo(stop_model(project, model, timeout))
+
+
+@main.command()
+@click.argument("model")
+@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@click.pass_obj
+def reset(project: Project, model: str, yes: bool) -> None:
+    """Forget MODEL: its table, its state, and how far it has read."""
+    from .stop import reset_model
+
+    with _sentences():
+        if not yes:
+            click.confirm(f"Drop the table of {model}, its state and its checkpoint?", abort=True)
+        click.echo(reset_model(project, model))
 
 
 @main.command()

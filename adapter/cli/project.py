@@ -59,15 +59,23 @@ class Project:
                 f"Model {node['name']} is materialized as '{node['config']['materialized']}', not as a stream "
                 f"({', '.join(MATERIALIZATIONS)})."
             )
-        graph = {
-            group: {unique_id: each.to_dict() for unique_id, each in getattr(manifest, group).items()}
-            for group in ("nodes", "sources")
-        }
+        graph = _graph(manifest)
         upstream = [other for other in nodes if other["config"]["materialized"] in MATERIALIZATIONS]
         try:
             return node, streaming.known(graph, [other for other in upstream if other is not node])
         except QueryError as problem:
             raise ProjectError(str(problem)) from problem
+
+    def run(self, names: Sequence[str]) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+        """Runs models as `dbt run` does: their nodes, compiled, and dbt's graph.
+
+        Raises:
+            ProjectError: one of them fails.
+        """
+        manifest = self._dbt("parse")
+        result = self._dbt("run", "--select", *names, manifest=manifest, quiet=False)
+        nodes = {entry.node.name: entry.node.to_dict() for entry in result}
+        return [nodes[name] for name in names], _graph(manifest)
 
     def streaming_models(self, select: Sequence[str]) -> list[Mapping[str, Any]]:
         """The nodes of the selected streaming models (of all, without a selection), by name."""
@@ -112,7 +120,7 @@ class Project:
 
         return dict(yaml.safe_load(self.variables or "") or {})
 
-    def _dbt(self, command: str, *arguments: str, manifest: Any = None) -> Any:
+    def _dbt(self, command: str, *arguments: str, manifest: Any = None, quiet: bool = True) -> Any:
         from dbt.cli.main import dbtRunner
 
         options = ["--project-dir", str(self.folder)]
@@ -125,7 +133,7 @@ class Project:
             if value is not None:
                 options += [name, str(value)]
         outcome: Any = dbtRunner(manifest=manifest).invoke(
-            ["--quiet", "--log-level", "none", command, *arguments, *options]
+            [*(["--quiet", "--log-level", "none"] if quiet else []), command, *arguments, *options]
         )
         if outcome.exception is not None:
             raise ProjectError(str(outcome.exception))
@@ -133,6 +141,13 @@ class Project:
             messages = [str(entry.message) for entry in outcome.result or () if entry.message]
             raise ProjectError("\n".join(messages) or f"`dbt {command}` failed; see logs/dbt.log.")
         return outcome.result
+
+
+def _graph(manifest: Any) -> dict[str, dict[str, Any]]:
+    return {
+        group: {unique_id: each.to_dict() for unique_id, each in getattr(manifest, group).items()}
+        for group in ("nodes", "sources")
+    }
 
 
 @contextmanager

@@ -36,11 +36,26 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
     if not found:
         Console().print("The project has no streaming models.")
         return
+    console = Console()
+    if not console.is_terminal:  # a file or a pipe has no width to fit in
+        console = Console(width=200)
+    console.print(table_of(found))
+
+
+def table_of(found: Sequence[dict[str, Any]]) -> Table:
+    """The progress of models as a table.
+
+    Args:
+        found: as `collect` gives it; of models that are running also ``rows_per_second``, and what ``became``
+            of those that have ended.
+    """
+    running = any("rows_per_second" in entry for entry in found)
     with_lookups = any((entry["progress"] or {}).get("lookups") for entry in found)
     table = Table(
         "model",
         "batches",
         "rows in",
+        *(["rows/s"] if running else []),
         "dropped",
         "rows out",
         "watermark",
@@ -51,11 +66,12 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
     )
     for number, column in enumerate(table.columns):
         column.no_wrap = True
-        column.justify = "right" if 1 <= number <= 4 else "left"
+        column.justify = "right" if 1 <= number <= (5 if running else 4) else "left"
     for entry in found:
         progress = entry["progress"]
         if progress is None:
-            table.add_row(entry["model"], "has not run", *[""] * (len(table.columns) - 2))
+            end = entry.get("became") or "has not run"
+            table.add_row(entry["model"], end, *[""] * (len(table.columns) - 2))
             continue
         total, last, state = progress["total"], progress["last"], progress["state"] or {}
         dropped = [
@@ -68,10 +84,13 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
         watermark = "\n".join([watermark, *([f"{behind} ago"] if behind else [])])
         for stream in progress.get("idle_streams", ()):
             watermark += f"\nnot waiting for {stream}"
+        rate = entry.get("rows_per_second")
+        end = entry.get("became")
         table.add_row(
-            entry["model"],
+            f"{entry['model']}\n{end}" if end else entry["model"],
             f"{progress['batch'] + 1:,}",
             f"{total['rows_in']:,}",
+            *(["" if rate is None else f"{rate:,.0f}"] if running else []),
             "\n".join(dropped) or "0",
             f"{total['rows_out']:,}",
             watermark,
@@ -79,10 +98,7 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
             f"{last['rows_in']:,} rows\n{sum(last['seconds'].values()):.1f} s",
             *([_lookups(progress.get("lookups"))] if with_lookups else []),
         )
-    console = Console()
-    if not console.is_terminal:  # a file or a pipe has no width to fit in
-        console = Console(width=200)
-    console.print(table)
+    return table
 
 
 def _lookups(lookups: dict[str, Any] | None) -> str:

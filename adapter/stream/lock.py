@@ -8,6 +8,7 @@ Spark itself notices two writers of one checkpoint.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import threading
@@ -60,6 +61,21 @@ def locked(spark: SparkSession, model: StreamModel) -> Iterator[None]:
     finally:
         with _guard:
             _held.discard(model.lock)
+
+
+def is_held(model: StreamModel) -> bool | None:
+    """Whether a run of the model is going on, in whatever process; None where that can't be seen."""
+    if not model.storage.is_local:
+        return None
+    try:
+        with open(model.lock, "rb") as file:
+            # Of this process's own locks closing the file would let go; it is the JVM that has them.
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def _wait(model: StreamModel, channel: object) -> None:

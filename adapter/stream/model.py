@@ -103,6 +103,11 @@ class StreamModel:
         return f"{self.storage.locks}/{self.key}.lock"
 
     @property
+    def stop_request(self) -> str:
+        """The file that asks a run of the model to end."""
+        return f"{self.storage.locks}/{self.key}.stop"
+
+    @property
     def progress(self) -> str:
         """The file with the last micro-batch's figures."""
         return f"{self.storage.progress}/{self.key}.json"

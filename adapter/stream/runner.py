@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
+
+
+_LOOK = 1.0
+"""Seconds from one look to the next at whether a run should end."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +145,8 @@ class RunningStream:
             stack.enter_context(locked(spark, model))
             session = working_session(spark)
             self._batches = _resume(session, model, program)
+            # Of a run that ended before it was read.
+            model.storage.delete(model.stop_request)
             check_sources(session, model)
             move_along(model)
             writer = (
@@ -160,15 +167,27 @@ class RunningStream:
         """Spark's handle of the stream."""
         return self._query
 
+    @property
+    def is_asked_to_stop(self) -> bool:
+        """Whether somebody wants this run to end, who may be in another process."""
+        return self.model.storage.exists(self.model.stop_request)
+
     def wait(self, seconds: float | None = None) -> StreamResult:
-        """Wait until the stream ends (or for a time), and say what it did so far.
+        """Wait until the stream ends, is asked to stop, or for a time, and say what it did so far.
 
         Raises:
             StreamError: it ended because something went wrong.
         """
+        deadline = None if seconds is None else time.monotonic() + seconds
+        left = _LOOK if seconds is None else max(0.001, min(_LOOK, seconds))
         with _sentences(self.model):
             try:
-                self._query.awaitTermination(seconds)  # type: ignore[arg-type]  # fractions too
+                while not self._query.awaitTermination(left):  # type: ignore[arg-type]  # fractions too
+                    if self.is_asked_to_stop:
+                        self._query.stop()
+                        break
+                    if deadline is not None and (left := min(_LOOK, deadline - time.monotonic())) <= 0:
+                        break
             except Exception as problem:
                 raise self._problem or problem from problem
         return _result(self._batches)

@@ -1,0 +1,154 @@
+"""``dbt-stream run``: streaming models that keep going, all at once, in one Spark."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from .. import feeds, streaming
+from ..environment import Environment
+from ..query import intervals
+from ..query.errors import QueryError
+from ..query.program import Program
+from ..stream.errors import StreamError
+from ..stream.model import StreamModel
+from ..stream.runner import RunningStream
+from .live import Board
+from .project import Project, ProjectError
+
+_LOOK = 0.5
+"""Seconds from one look at the streams to the next."""
+
+
+@dataclass
+class Running:
+    """A model that keeps going, and what became of it."""
+
+    name: str
+    stream: RunningStream
+    problem: str | None = None
+    stopped: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, one way or another."""
+        return self.stopped or self.problem is not None
+
+    def look(self) -> None:
+        """See whether it failed, or is asked to stop."""
+        try:
+            if self.stream.query.isActive and not self.stream.is_asked_to_stop:
+                return
+            self.stream.wait(_LOOK)
+            self.stopped = True
+        except (StreamError, DbtRuntimeError) as problem:
+            self.problem = str(problem.msg)
+        self.stream.stop()
+
+    @property
+    def became(self) -> str | None:
+        """What to say of it, once it has ended."""
+        return self.problem or ("stopped" if self.stopped else None)
+
+
+def run_models(project: Project, select: Sequence[str], every: str) -> bool:
+    """Keeps the selected models up to date until they are stopped.
+
+    `dbt run` comes first: it makes the tables and takes in what is there.
+
+    Args:
+        project: the project.
+        select: dbt's node selection; empty: all streaming models.
+        every: the interval between micro-batches of models whose trigger is 'available_now'.
+
+    Returns:
+        Whether all of them went well until they were stopped.
+
+    Raises:
+        ProjectError: nothing is selected, or a model can't start.
+    """
+    try:
+        if intervals.parse(every, "--every:") <= 0:
+            raise QueryError(f"--every: '{every}' must be longer than nothing; write '1 second'.")
+    except QueryError as problem:
+        raise ProjectError(str(problem)) from problem
+    names = [str(node["name"]) for node in project.streaming_models(select)]
+    if not names:
+        raise ProjectError("No streaming model is selected; `dbt-stream status` lists those there are.")
+    nodes, graph = project.run(names)
+    environment = project.environment()
+    described = [_described(project, environment, node, graph, every) for node in nodes]
+    with _signals() as signals:
+        return _keep_going(environment, described, signals)
+
+
+def _described(
+    project: Project, environment: Environment, node: Mapping[str, Any], graph: Any, every: str
+) -> tuple[StreamModel, Program]:
+    """A model as the running code wants it."""
+    sql = str(node["compiled_code"])
+    try:
+        with streaming.named(node):
+            tables = streaming.tables(sql, environment)
+            known = feeds.with_feeds(environment.session(), streaming.known(graph), tables)
+        program = streaming.program(node, streaming.plan(node, sql, known))
+        model = streaming.model(node, environment, program, str(project.folder), graph)
+        interval = streaming.interval(streaming.config(node), program)
+    except (QueryError, DbtRuntimeError) as problem:
+        raise ProjectError(str(problem)) from problem
+    environment.declared.make_mentioned(sql, str(project.folder))
+    return replace(model, trigger=interval or every), program
+
+
+def _keep_going(
+    environment: Environment, described: Sequence[tuple[StreamModel, Program]], signals: list[int]
+) -> bool:
+    running: list[Running] = []
+    try:
+        for model, program in described:
+            try:
+                running.append(Running(model.name, RunningStream(environment.session(), model, program)))
+            except (StreamError, DbtRuntimeError) as problem:
+                raise ProjectError(str(problem)) from problem
+        with Board([model for model, _ in described]) as board:
+            while not signals and not all(each.is_over for each in running):
+                for each in running:
+                    if not each.is_over:
+                        each.look()
+                board.show({each.name: each.became for each in running})
+                time.sleep(_LOOK)
+    finally:
+        for each in running:
+            each.stream.stop()
+    return all(each.problem is None for each in running)
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """The first Ctrl-C, or a service manager's SIGTERM, is put down; another one interrupts."""
+    found: list[int] = []
+    before: dict[signal.Signals, Any] = {}
+
+    def put_back() -> None:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    def put_down(number: int, _: object) -> None:
+        found.append(number)
+        put_back()
+
+    try:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            before[each] = signal.signal(each, put_down)
+    except ValueError:  # not in the main thread, where no signals come
+        pass
+    try:
+        yield found
+    finally:
+        put_back()

@@ -1,0 +1,80 @@
+"""``dbt-stream stop`` and ``reset``: end a model's run from elsewhere; forget a model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from .. import streaming
+from ..environment import Environment
+from ..query.errors import QueryError
+from ..stream import runner
+from ..stream.lock import is_held
+from ..stream.model import StreamModel
+from .project import Project, ProjectError
+
+_LOOK = 0.2
+
+
+def stop_model(project: Project, name: str, patience: float) -> str:
+    """Asks the run of a model to end, and waits until it has; says what came of it.
+
+    Args:
+        project: the project.
+        name: the model.
+        patience: seconds to wait at most.
+
+    Raises:
+        ProjectError: there is no such model, or it hasn't ended in time.
+    """
+    _, _, model = _model(project, name)
+    held = is_held(model)
+    if held is False:
+        return f"{name} isn't running."
+    model.storage.write_text(model.stop_request, "")
+    if held is None:
+        return f"{name} is asked to stop; locks on {model.storage.root} can't be seen from here."
+    deadline = time.monotonic() + patience
+    while is_held(model):
+        if time.monotonic() > deadline:
+            raise ProjectError(
+                f"{name} was asked to stop and hasn't yet, after {patience:.0f} seconds: it is in a long micro-batch. "
+                "It ends after that."
+            )
+        time.sleep(_LOOK)
+    model.storage.delete(model.stop_request)
+    return f"{name} has stopped."
+
+
+def reset_model(project: Project, name: str) -> str:
+    """Forgets a model: its table, its changes, its state and how far it has read.
+
+    Raises:
+        ProjectError: there is no such model, or a run of it is going on.
+    """
+    node, environment, model = _model(project, name)
+    try:
+        session = environment.session()
+        runner.reset(session, model)
+        session.sql(f"drop table if exists {model.target} purge")
+    except (QueryError, DbtRuntimeError) as problem:
+        raise ProjectError(str(problem)) from problem
+    return (
+        f"{name} is forgotten: the next `dbt run --select {node['name']}` begins at its sources' beginning."
+    )
+
+
+def _model(project: Project, name: str) -> tuple[Mapping[str, Any], Environment, StreamModel]:
+    nodes = [node for node in project.streaming_models([]) if node["name"] == name]
+    if not nodes:
+        raise ProjectError(
+            f"There is no streaming model '{name}'; `dbt-stream status` lists those there are."
+        )
+    environment = project.environment()
+    try:
+        return nodes[0], environment, streaming.model(nodes[0], environment)
+    except QueryError as problem:
+        raise ProjectError(str(problem)) from problem
