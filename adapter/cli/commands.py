@@ -4,16 +4,37 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
+from dbt.cli.options import MultiOption
 
 from ..__version__ import version
-from .project import Project, ProjectError
+from .project import Project, ProjectError, Selection
+
+Command = Callable[..., None]
+
+
+def _selects(command: Command) -> Command:
+    """Gives a command dbt's own ``--select`` and ``--exclude``, which take several words."""
+
+    def with_selection(
+        project: Project, select: Sequence[str], exclude: Sequence[str], **others: Any
+    ) -> None:
+        command(project, Selection(tuple(select), tuple(exclude)), **others)
+
+    with_selection.__name__, with_selection.__doc__ = command.__name__, command.__doc__
+    for names, what in (
+        (("--exclude",), "What to leave out, as in dbt."),
+        (("--select", "-s"), "dbt's node selection. Default: all streaming models."),
+    ):
+        option = click.option(*names, cls=MultiOption, multiple=True, type=tuple, help=what)
+        with_selection = option(with_selection)
+    return with_selection
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -65,15 +86,15 @@ def explain(project: Project, model: str, as_json: bool) -> None:
 
 
 @main.command()
-@click.option("--select", "-s", multiple=True, help="dbt's node selection. Default: all streaming models.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def status(project: Project, select: Sequence[str], as_json: bool) -> None:
+@_selects
+def status(project: Project, selection: Selection, as_json: bool) -> None:
     """The last progress of each model: batches, rows, watermark, lag, state."""
     from .status import collect, print_table
 
     with _sentences():
-        found = collect(project, select)
+        found = collect(project, selection)
         if as_json:
             _print_json(found)
         else:
@@ -81,7 +102,6 @@ def status(project: Project, select: Sequence[str], as_json: bool) -> None:
 
 
 @main.command()
-@click.option("--select", "-s", multiple=True, help="dbt's node selection. Default: all streaming models.")
 @click.option(
     "--every",
     default="1 second",
@@ -89,12 +109,13 @@ def status(project: Project, select: Sequence[str], as_json: bool) -> None:
     help="From one micro-batch to the next, of models whose trigger is 'available_now'.",
 )
 @click.pass_obj
-def run(project: Project, select: Sequence[str], every: str) -> None:
+@_selects
+def run(project: Project, selection: Selection, every: str) -> None:
     """Keep the selected models up to date until Ctrl-C. `dbt run` comes first."""
     from .run import run_models
 
     with _sentences():
-        if not run_models(project, select, every):
+        if not run_models(project, selection, every):
             sys.exit(1)
 
 

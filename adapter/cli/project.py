@@ -20,6 +20,14 @@ class ProjectError(Exception):
 
 
 @dataclass(frozen=True)
+class Selection:
+    """dbt's node selection; empty: all."""
+
+    select: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Project:
     """Where a project is and with what it is read; nothing is read before it is asked for."""
 
@@ -77,19 +85,19 @@ class Project:
         nodes = {entry.node.name: entry.node.to_dict() for entry in result}
         return [nodes[name] for name in names], _graph(manifest)
 
-    def streaming_models(self, select: Sequence[str]) -> list[Mapping[str, Any]]:
-        """The nodes of the selected streaming models (of all, without a selection), by name."""
+    def streaming_models(self, selection: Selection = Selection()) -> list[Mapping[str, Any]]:
+        """The nodes of the selected streaming models, by name."""
         manifest = self._dbt("parse")
         nodes = {
             unique_id: node.to_dict()
             for unique_id, node in manifest.nodes.items()
             if node.resource_type == "model" and node.config.materialized in MATERIALIZATIONS
         }
-        if select:
+        if selection != Selection():
             listed = self._dbt(
                 "ls",
-                "--select",
-                *select,
+                *(["--select", *selection.select] if selection.select else []),
+                *(["--exclude", *selection.exclude] if selection.exclude else []),
                 "--resource-type",
                 "model",
                 "--output",

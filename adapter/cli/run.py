@@ -20,7 +20,7 @@ from ..stream.errors import StreamError
 from ..stream.model import StreamModel
 from ..stream.runner import RunningStream
 from .live import Board
-from .project import Project, ProjectError
+from .project import Project, ProjectError, Selection
 
 _LOOK = 0.5
 """Seconds from one look at the streams to the next."""
@@ -57,14 +57,14 @@ class Running:
         return self.problem or ("stopped" if self.stopped else None)
 
 
-def run_models(project: Project, select: Sequence[str], every: str) -> bool:
+def run_models(project: Project, selection: Selection, every: str) -> bool:
     """Keeps the selected models up to date until they are stopped.
 
     `dbt run` comes first: it makes the tables and takes in what is there.
 
     Args:
         project: the project.
-        select: dbt's node selection; empty: all streaming models.
+        selection: which models; empty: all streaming ones.
         every: the interval between micro-batches of models whose trigger is 'available_now'.
 
     Returns:
@@ -78,7 +78,7 @@ def run_models(project: Project, select: Sequence[str], every: str) -> bool:
             raise QueryError(f"--every: '{every}' must be longer than nothing; write '1 second'.")
     except QueryError as problem:
         raise ProjectError(str(problem)) from problem
-    names = [str(node["name"]) for node in project.streaming_models(select)]
+    names = [str(node["name"]) for node in project.streaming_models(selection)]
     if not names:
         raise ProjectError("No streaming model is selected; `dbt-stream status` lists those there are.")
     nodes, graph = project.run(names)

@@ -12,13 +12,13 @@ from rich.table import Table
 from .. import streaming
 from ..query.errors import QueryError
 from ..stream.progress import read_progress
-from .project import Project, ProjectError
+from .project import Project, ProjectError, Selection
 
 
-def collect(project: Project, select: Sequence[str]) -> list[dict[str, Any]]:
+def collect(project: Project, selection: Selection) -> list[dict[str, Any]]:
     """The last progress of each selected model; without figures for one that has not run."""
     found = []
-    nodes = project.streaming_models(select)
+    nodes = project.streaming_models(selection)
     environment = project.environment()
     for node in nodes:
         try:

@@ -68,7 +68,7 @@ def reset_model(project: Project, name: str) -> str:
 
 
 def _model(project: Project, name: str) -> tuple[Mapping[str, Any], Environment, StreamModel]:
-    nodes = [node for node in project.streaming_models([]) if node["name"] == name]
+    nodes = [node for node in project.streaming_models() if node["name"] == name]
     if not nodes:
         raise ProjectError(
             f"There is no streaming model '{name}'; `dbt-stream status` lists those there are."

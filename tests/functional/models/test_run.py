@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.spark_streaming.cli.commands import main
-from dbt.adapters.spark_streaming.cli.project import Project
+from dbt.adapters.spark_streaming.cli.project import Project, Selection
 from dbt.adapters.spark_streaming.cli.run import run_models
 from tests.functional.models.conftest import sources, write_events
 
@@ -61,7 +61,9 @@ class TestRun:
         told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
         locks = Path(told.environment().storage.locks)
         outcome: list[bool] = []
-        thread = threading.Thread(target=lambda: outcome.append(run_models(told, [], "300 milliseconds")))
+        thread = threading.Thread(
+            target=lambda: outcome.append(run_models(told, Selection(), "300 milliseconds"))
+        )
         thread.start()
         try:
             until(lambda: all(self.is_locked(locks, name) for name in ("tens", "hours")))
@@ -131,6 +133,7 @@ class TestRun:
 
     def test_what_can_not_be_run(self, project: Any) -> None:
         for arguments, message in (
+            (["run", "--select", "tens", "hours", "--exclude", "+hours"], "No streaming model is selected"),
             (["run", "--select", "no_such_model"], "No streaming model is selected"),
             (["run", "--every", "soon"], "--every: 'soon'"),
             (["run", "--every", "0 seconds"], "must be longer than nothing"),
