@@ -59,32 +59,42 @@ class Board:
                     "became": end,
                 }
             )
+        for entry in found:
+            self._say_end(entry)
         if self._live:
-            self._live.update(table_of(found), refresh=True)
+            self._live.update(
+                table_of([_in_a_word(each) for each in found], self._console.width), refresh=True
+            )
         else:
             for entry in found:
                 self._say(entry)
 
     def _say(self, entry: Mapping[str, Any]) -> None:
-        name, progress, end = entry["model"], entry["progress"], entry["became"]
-        if progress is not None:
-            step = (progress["batch"], progress["flush"])
-            # The first is of the run before.
-            if self._seen.setdefault(name, step) != step:
-                self._seen[name] = step
-                last = progress["last"]
-                self._print(
-                    f"{progress['time']} {name}: {last['rows_in']:,} rows in, {last['rows_out']:,} out, "
-                    f"{sum(last['seconds'].values()):.1f} s, watermark {progress['watermark'] or 'none yet'}"
-                )
-        elif name not in self._seen:
-            self._seen[name] = None
+        """A line for a new micro-batch."""
+        name, progress = entry["model"], entry["progress"]
+        step = None if progress is None else (progress["batch"], progress["flush"])
+        # The first is of the run before.
+        if self._seen.setdefault(name, step) != step and progress is not None:
+            self._seen[name] = step
+            last = progress["last"]
+            self._print(
+                f"{progress['time']} {name}: {last['rows_in']:,} rows in, {last['rows_out']:,} out, "
+                f"{sum(last['seconds'].values()):.1f} s, watermark {progress['watermark'] or 'none yet'}"
+            )
+
+    def _say_end(self, entry: Mapping[str, Any]) -> None:
+        name, end = entry["model"], entry["became"]
         if end is not None and name not in self._said:
             self._said.add(name)
             self._print(f"{name}: {end}")
 
     def _print(self, line: str) -> None:
         self._console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def _in_a_word(entry: Mapping[str, Any]) -> dict[str, Any]:
+    failed = entry["became"] not in (None, "stopped")
+    return {**entry, "became": "failed" if failed else entry["became"]}
 
 
 class Rate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -39,66 +39,72 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
     console = Console()
     if not console.is_terminal:  # a file or a pipe has no width to fit in
         console = Console(width=200)
-    console.print(table_of(found))
+    console.print(table_of(found, console.width))
 
 
-def table_of(found: Sequence[dict[str, Any]]) -> Table:
+_NUMBERS = ("batches", "rows in", "rows/s", "dropped", "rows out")
+_LESS = ("last batch", "batches", "state", "dropped", "lookups", "rows/s")
+"""What is left out first where there is no room."""
+
+
+def table_of(found: Sequence[Mapping[str, Any]], width: int) -> Table:
     """The progress of models as a table.
 
     Args:
-        found: as `collect` gives it; of models that are running also ``rows_per_second``, and what ``became``
-            of those that have ended.
+        found: as `collect` gives it; of models that are running also ``rows_per_second``, and in a word what
+            ``became`` of those that have ended.
+        width: columns of the terminal.
     """
-    running = any("rows_per_second" in entry for entry in found)
-    with_lookups = any((entry["progress"] or {}).get("lookups") for entry in found)
-    table = Table(
-        "model",
-        "batches",
-        "rows in",
-        *(["rows/s"] if running else []),
-        "dropped",
-        "rows out",
-        "watermark",
-        "state",
-        "last batch",
-        *(["lookups"] if with_lookups else []),
-        box=SIMPLE_HEAD,
-    )
-    for number, column in enumerate(table.columns):
-        column.no_wrap = True
-        column.justify = "right" if 1 <= number <= (5 if running else 4) else "left"
-    for entry in found:
-        progress = entry["progress"]
-        if progress is None:
-            end = entry.get("became") or "has not run"
-            table.add_row(entry["model"], end, *[""] * (len(table.columns) - 2))
-            continue
-        total, last, state = progress["total"], progress["last"], progress["state"] or {}
-        dropped = [
-            f"{total[key]:,} {what}"
-            for key, what in (("late_rows", "late"), ("null_time_rows", "no time"))
-            if total[key]
-        ]
-        watermark = str(progress["watermark"] or "none yet").partition(".")[0].replace("T", " ")
-        behind = _seconds(progress["lag_seconds"])
-        watermark = "\n".join([watermark, *([f"{behind} ago"] if behind else [])])
-        for stream in progress.get("idle_streams", ()):
-            watermark += f"\nnot waiting for {stream}"
-        rate = entry.get("rows_per_second")
-        end = entry.get("became")
-        table.add_row(
-            f"{entry['model']}\n{end}" if end else entry["model"],
-            f"{progress['batch'] + 1:,}",
-            f"{total['rows_in']:,}",
-            *(["" if rate is None else f"{rate:,.0f}"] if running else []),
-            "\n".join(dropped) or "0",
-            f"{total['rows_out']:,}",
-            watermark,
-            f"{state['rows']:,} rows\n{_bytes(state['bytes'])}" if state else "none",
-            f"{last['rows_in']:,} rows\n{sum(last['seconds'].values()):.1f} s",
-            *([_lookups(progress.get("lookups"))] if with_lookups else []),
-        )
+    rows = [_row(entry) for entry in found]
+    columns = [
+        name
+        for name in ("model", *_NUMBERS, "watermark", "state", "last batch", "lookups")
+        if name not in ("rows/s", "lookups") or any(row.get(name) for row in rows)
+    ]
+
+    def needed(name: str) -> int:
+        return 3 + max(len(line) for row in rows for line in [name, *row.get(name, "").splitlines()])
+
+    for name in _LESS:
+        if name in columns and sum(map(needed, columns)) > width:
+            columns.remove(name)
+    table = Table(box=SIMPLE_HEAD)
+    for name in columns:
+        table.add_column(name, no_wrap=True, justify="right" if name in _NUMBERS else "left")
+    for row in rows:
+        table.add_row(*(row.get(name, "") for name in columns))
     return table
+
+
+def _row(entry: Mapping[str, Any]) -> dict[str, str]:
+    """The cells of a model, by column."""
+    progress, end = entry["progress"], entry.get("became")
+    if progress is None:
+        return {"model": entry["model"], "watermark": end or "has not run"}
+    total, last, state = progress["total"], progress["last"], progress["state"] or {}
+    dropped = [
+        f"{total[key]:,} {what}"
+        for key, what in (("late_rows", "late"), ("null_time_rows", "no time"))
+        if total[key]
+    ]
+    watermark = str(progress["watermark"] or "none yet").partition(".")[0].replace("T", " ")
+    behind = _seconds(progress["lag_seconds"])
+    watermark = "\n".join([watermark, *([f"{behind} ago"] if behind else [])])
+    for stream in progress.get("idle_streams", ()):
+        watermark += f"\nnot waiting for {stream}"
+    rate = entry.get("rows_per_second", "")  # none of a model that isn't running, or not yet
+    return {
+        "model": f"{entry['model']}\n{end}" if end else entry["model"],
+        "batches": f"{progress['batch'] + 1:,}",
+        "rows in": f"{total['rows_in']:,}",
+        "rows/s": "…" if rate is None else rate if rate == "" else f"{rate:,.0f}",
+        "dropped": "\n".join(dropped) or "0",
+        "rows out": f"{total['rows_out']:,}",
+        "watermark": watermark,
+        "state": f"{state['rows']:,} rows\n{_bytes(state['bytes'])}" if state else "none",
+        "last batch": f"{last['rows_in']:,} rows\n{sum(last['seconds'].values()):.1f} s",
+        "lookups": _lookups(progress.get("lookups")),
+    }
 
 
 def _lookups(lookups: dict[str, Any] | None) -> str:

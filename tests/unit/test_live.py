@@ -11,11 +11,12 @@ from rich.console import Console
 
 from dbt.adapters.spark_streaming.cli.live import Board
 from dbt.adapters.spark_streaming.cli.run import Running
+from dbt.adapters.spark_streaming.cli.status import table_of
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamModel
 from dbt.adapters.spark_streaming.stream.position import Position
-from dbt.adapters.spark_streaming.stream.progress import Figures, report, write_progress
+from dbt.adapters.spark_streaming.stream.progress import Figures, read_progress, report, write_progress
 
 
 @pytest.fixture
@@ -60,7 +61,28 @@ def test_a_table_follows_them_on_a_terminal(model: StreamModel) -> None:
         board.show({"views": "Model views: a source is gone."})
     shown = written.getvalue()
     assert "rows/s" in shown
-    assert "a source is gone" in shown
+    assert "views: Model views: a source is gone." in shown
+    assert "failed" in shown
+
+
+def test_in_a_narrow_terminal_the_last_columns_go_first(model: StreamModel) -> None:
+    step(model, 0, 10)
+    entry = {"model": "departures_since_midnight", "progress": read_progress(model), "rows_per_second": 7.0}
+    wide, narrow = (
+        [str(column.header) for column in table_of([entry], width).columns] for width in (200, 80)
+    )
+    assert wide == [
+        "model",
+        "batches",
+        "rows in",
+        "rows/s",
+        "dropped",
+        "rows out",
+        "watermark",
+        "state",
+        "last batch",
+    ]
+    assert narrow == ["model", "rows in", "rows/s", "dropped", "rows out", "watermark"]
 
 
 class Stream:
