@@ -66,7 +66,7 @@ def table_of(found: Sequence[Mapping[str, Any]], width: int) -> Table:
         return 3 + max(len(line) for row in rows for line in [name, *row.get(name, "").splitlines()])
 
     for name in _LESS:
-        if name in columns and sum(map(needed, columns)) > width:
+        if name in columns and 2 + sum(map(needed, columns)) > width:
             columns.remove(name)
     table = Table(box=SIMPLE_HEAD)
     for name in columns:

@@ -82,7 +82,7 @@ def test_in_a_narrow_terminal_the_last_columns_go_first(model: StreamModel) -> N
         "state",
         "last batch",
     ]
-    assert narrow == ["model", "rows in", "rows/s", "dropped", "rows out", "watermark"]
+    assert narrow == ["model", "rows in", "rows/s", "rows out", "watermark"]
 
 
 class Stream:
