@@ -117,14 +117,14 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
 
 
 def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str | None:
-    """From one micro-batch to the next, where a stream keeps going; None: nothing says.
+    """From one micro-batch to the next, where a stream keeps going, as Spark reads it; None: nothing says.
 
     Raises:
         QueryError: the config and the query's hint say different things.
     """
     latency = found.mini_batch.latency if found.mini_batch else None
     if latency is None:
-        return settings.trigger
+        return None if settings.trigger is None else intervals.format(intervals.parse(settings.trigger))
     hinted = intervals.format(latency)
     if settings.trigger is not None and intervals.parse(settings.trigger) != latency:
         raise QueryError(

@@ -74,7 +74,8 @@ def run_models(project: Project, selection: Selection, every: str) -> bool:
         ProjectError: nothing is selected, or a model can't start.
     """
     try:
-        if intervals.parse(every, "--every:") <= 0:
+        interval = intervals.parse(every, "--every:")
+        if interval <= 0:
             raise QueryError(f"--every: '{every}' must be longer than nothing; write '1 second'.")
     except QueryError as problem:
         raise ProjectError(str(problem)) from problem
@@ -83,7 +84,7 @@ def run_models(project: Project, selection: Selection, every: str) -> bool:
         raise ProjectError("No streaming model is selected; `dbt-stream status` lists those there are.")
     nodes, graph = project.run(names)
     environment = project.environment()
-    described = [_described(project, environment, node, graph, every) for node in nodes]
+    described = [_described(project, environment, node, graph, intervals.format(interval)) for node in nodes]
     with _signals() as signals:
         return _keep_going(environment, described, signals)
 

@@ -45,7 +45,7 @@ class TestRun:
     def models(self, events: Path) -> dict[str, str]:
         return {
             "sources.yml": sources(events),
-            "tens.sql": "{{ config(materialized='streaming_table', trigger='300 milliseconds') }}" + TUMBLED,
+            "tens.sql": "{{ config(materialized='streaming_table', trigger='300 ms') }}" + TUMBLED,
             "hours.sql": """{{ config(materialized='streaming_table') }}
                 select window_start, window_end, sum(n) as n
                 from {{ tumble(ref('tens'), 'window_start', '1 hour') }} group by window_start, window_end""",
