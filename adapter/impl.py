@@ -23,6 +23,7 @@ from dbt.adapters.spark_streaming.__version__ import version
 from dbt.adapters.spark_streaming.batch_methods import BatchMethods
 from dbt.adapters.spark_streaming.connections import SparkStreamingConnectionManager
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
+from dbt.adapters.spark_streaming.operations import OperationMethods
 from dbt.adapters.spark_streaming.python_models import run_python_model
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.rewrite_methods import RewriteMethods
@@ -46,7 +47,7 @@ class SparkStreamingConfig(SparkConfig):
     split_topn: int | None = None
 
 
-class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, SparkAdapter):
+class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, OperationMethods, SparkAdapter):
     """dbt's adapter."""
 
     Relation: TypeAlias = SparkStreamingRelation

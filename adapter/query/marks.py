@@ -6,6 +6,7 @@ the tables that are streams, and the places where a stage's result has been put.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from .windows import Window
 
 _STREAM = "stream"
 _STAGE = "stage"
+_LINE_COMMENT = re.compile(r"--[^\n]*")
 
 
 def window_of(node: exp.Expr) -> Window | None:
@@ -72,6 +74,28 @@ def take_hints(
         elif own:
             select.set("hint", None)
     return taken
+
+
+def check_places(name: str, example: str, found: int, text: str) -> None:
+    """Passes a text all of whose hints of a name were found in its tree.
+
+    Args:
+        name: of the hint, in capitals.
+        example: of the hint, with its arguments.
+        found: how many there are in the tree.
+        text: the query.
+
+    Raises:
+        QueryError: one stands where it is taken for a comment, and so would do nothing.
+    """
+    written = re.findall(
+        rf"/\*\+(?:(?!\*/).)*\b{name}\b", _LINE_COMMENT.sub("", text), re.IGNORECASE | re.DOTALL
+    )
+    if len(written) > found:
+        raise QueryError(
+            f"A hint {name} stands where it is taken for a comment; put it right after a SELECT, before DISTINCT, and in "
+            f"one /*+ … */ with other hints of that SELECT: SELECT /*+ {example} */ …."
+        )
 
 
 def input_of(select: exp.Select) -> exp.Query:

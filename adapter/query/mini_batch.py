@@ -14,8 +14,6 @@ MiniBatch(latency=5000000, rows=10000)
 
 from __future__ import annotations
 
-import re
-
 from sqlglot import exp
 
 from . import intervals, marks
@@ -24,8 +22,6 @@ from .errors import QueryError
 from .program import MiniBatch
 
 NAME = "MINI_BATCH"
-_WRITTEN = re.compile(rf"/\*\+(?:(?!\*/).)*\b{NAME}\b", re.IGNORECASE | re.DOTALL)
-_LINE_COMMENT = re.compile(r"--[^\n]*")
 _INSTEAD = "Write how long, how many rows, or both: /*+ MINI_BATCH('5 seconds', 10000) */"
 
 
@@ -41,12 +37,7 @@ def take(tree: exp.Expr, text: str) -> MiniBatch | None:
         raise QueryError(
             f"The query has {len(found)} hints {NAME}, {listed}; it is one stream, so write one."
         )
-    written = len(_WRITTEN.findall(_LINE_COMMENT.sub("", text)))
-    if written > len(found):
-        raise QueryError(
-            f"A hint {NAME} stands where it is taken for a comment; put it right after a SELECT, before DISTINCT, and in "
-            f"one /*+ … */ with other hints of that SELECT: SELECT /*+ {NAME}('5 seconds', 10000) */ …."
-        )
+    marks.check_places(NAME, f"{NAME}('5 seconds', 10000)", len(found), text)
     return _read(found[0]) if found else None
 
 

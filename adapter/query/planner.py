@@ -68,7 +68,7 @@ def plan(text: str, known: Mapping[str, Known] | None = None, ttl: int | None = 
     """
     tree = parse(text)
     hint = mini_batch.take(tree, text)
-    rewrites = Rewrites(tree)
+    rewrites = Rewrites(tree, text)
     tree = ranks.without_qualify(ctes.inline(tree))
     marks.mark_streams(tree)
     outside = lookups.place(tree, [relation for relation, what in (known or {}).items() if what.lookup])

@@ -84,21 +84,26 @@ def _hint(name: str, buckets: int | None) -> exp.Expr:
 class Rewrites:
     """What a query asks for, and what became of it."""
 
-    def __init__(self, tree: exp.Query) -> None:
-        """Takes the hints out of the tree.
+    def __init__(self, tree: exp.Query, text: str) -> None:
+        """Takes the hints out of the tree of a text.
 
         Raises:
-            QueryError: one has arguments that it doesn't take.
+            QueryError: one has arguments that it doesn't take, or stands where none is looked for.
         """
         self.asked: dict[str, int | None] = {}
         """Rewrite → its buckets."""
         self.done: list[tuple[str, str]] = []
         """Rewrite, and what it did."""
         self._problems: dict[str, QueryError] = {}
+        found = []
         for select, hint in marks.take_hints(tree, _is_rewrite):
             assert isinstance(hint, exp.Expr)
             name = hint.name.lower()
             self.asked[name] = select.meta[name] = _buckets(name, hint)
+            found.append(name)
+        for name in _FITS:
+            hint = sql(_hint(name, _BUCKETS.get(name)))
+            marks.check_places(name.upper(), hint, found.count(name), text)
 
     def enumerated(
         self, select: exp.Select, stage: str, builder: StageBuilder, ttl: int | None = None

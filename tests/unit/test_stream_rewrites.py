@@ -193,3 +193,12 @@ def test_hints_that_are_wrong(hint: str, sentence: str) -> None:
     with pytest.raises(QueryError) as found:
         planner.plan(grouped().replace("select city", f"select /*+ {hint} */ city", 1), KNOWN)
     assert sentence in str(found.value)
+
+
+def test_a_hint_that_would_be_taken_for_a_comment_is_refused() -> None:
+    with pytest.raises(QueryError) as found:
+        planner.plan(grouped().replace("select city", "select city /*+ ENUM_DISTINCT */", 1), KNOWN)
+    assert "A hint ENUM_DISTINCT stands where it is taken for a comment" in str(found.value)
+    assert "SELECT /*+ ENUM_DISTINCT */ …" in str(found.value)
+    with pytest.raises(QueryError, match=r"SELECT /\*\+ SPLIT_TOPN\(128\) \*/"):
+        planner.plan("/*+ SPLIT_TOPN(16) */ " + grouped(), KNOWN)

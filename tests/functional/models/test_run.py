@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from dbt.tests.util import run_dbt
+from dbt.tests.util import run_dbt, run_dbt_and_capture
 
 from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import Project, Selection
@@ -142,6 +142,24 @@ class TestRun:
         ):
             found = CliRunner().invoke(main, [*self.options(project), *arguments])
             assert (found.exit_code, message in found.stderr) == (2, True), found.output
+
+    def test_the_same_from_dbt(self, spark: Any, project: Any, events: Path) -> None:
+        def operation(name: str, arguments: str, success: bool = True) -> str:
+            command = ["run-operation", name, "--args", arguments]
+            _, output = run_dbt_and_capture(command, expect_pass=success)
+            return str(output)
+
+        write_events(spark, events, "h", "('2024-03-04 06:15:00', 'p1', 'd1', 1)")
+        run_dbt(["run", "--select", "tens"])
+        assert seen(project, "tens") == 9
+        assert "tens: 1 rows out; its windows are closed." in operation("flush", "{model: tens}")
+        assert seen(project, "tens") == 10
+        shown = operation("status", "{select: [tens]}")
+        assert "tens" in shown
+        assert "hours" not in shown
+        assert "tens isn't running." in operation("stop", "{model: tens}")
+        refused = operation("reset", "{model: nothing}", success=False)
+        assert "There is no streaming model 'nothing'" in refused
 
     def test_what_is_forgotten_begins_anew(self, project: Any) -> None:
         before = seen(project, "tens")

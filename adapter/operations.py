@@ -1,0 +1,53 @@
+"""The commands of ``dbt-stream`` for `dbt run-operation`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from dbt.adapters.base import available
+from dbt.adapters.base.meta import AdapterMeta
+from dbt_common.exceptions import DbtRuntimeError
+
+_MAIN = "from dbt.adapters.spark_streaming.cli.commands import main; main(prog_name='dbt-stream')"
+
+
+class OperationMethods(metaclass=AdapterMeta):
+    """The method of the adapter that macros/operations calls."""
+
+    @available.parse(lambda *arguments, **named: "")
+    def dbt_stream(self, command: str, arguments: Sequence[object] = ()) -> str:
+        """Runs a command for this project and target, and gives what it prints.
+
+        In a process of its own: dbt, which the command asks to read the project, works once in a process.
+
+        Raises:
+            DbtRuntimeError: it fails, and what it says.
+        """
+        config: Any = self.config  # type: ignore[attr-defined]
+        variables = _flag(config.args, "vars")
+        options = {
+            "--project-dir": config.project_root,
+            "--profiles-dir": _flag(config.args, "profiles_dir"),
+            "--profile": config.profile_name,
+            "--target": config.target_name,
+            "--vars": json.dumps(variables) if variables else None,
+        }
+        given = [str(word) for name, value in options.items() if value for word in (name, value)]
+        done = subprocess.run(
+            [sys.executable, "-c", _MAIN, *given, command, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            problem = done.stderr.strip().removeprefix("Error: ").removeprefix("Runtime Error").strip()
+            raise DbtRuntimeError(problem or f"dbt-stream {command} failed.")
+        return done.stdout.rstrip()
+
+
+def _flag(arguments: Any, name: str) -> Any:
+    return getattr(arguments, name.upper(), None) or getattr(arguments, name, None)

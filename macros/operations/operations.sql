@@ -1,0 +1,24 @@
+{#-
+  The commands of dbt-stream for where nothing but dbt can be run: `dbt run-operation flush --args '{model: orders}'`.
+  Each is a process of its own and reads the project anew, as on the command line.
+-#}
+
+{% macro status(select=none, exclude=none) %}
+  {%- set arguments = [] -%}
+  {%- for option, given in (('--select', select), ('--exclude', exclude)) if given is not none -%}
+    {%- do arguments.extend([option] + ([given] if given is string else given)) -%}
+  {%- endfor -%}
+  {%- do print(adapter.dbt_stream('status', arguments)) -%}
+{% endmacro %}
+
+{% macro flush(model) %}
+  {%- do print(adapter.dbt_stream('flush', [model])) -%}
+{% endmacro %}
+
+{% macro stop(model, timeout=60) %}
+  {%- do print(adapter.dbt_stream('stop', [model, '--timeout', timeout])) -%}
+{% endmacro %}
+
+{% macro reset(model) %}
+  {%- do print(adapter.dbt_stream('reset', [model, '--yes'])) -%}
+{% endmacro %}
