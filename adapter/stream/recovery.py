@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .checkpoint import Checkpoint
+from .differences import differences
 from .errors import StreamError
 from .model import StreamModel
 from .position import Position
@@ -80,9 +81,9 @@ def _state_problem(model: StreamModel, signature: Mapping[str, object], found: F
             f"its state {model.state} was written by another stream (checkpoint {state.query_id}) than the "
             f"one in {model.checkpoint} ({checkpoint.query_id})."
         )
-    changed = changes(found.signature or {}, signature)
+    changed = differences(found.signature or {}, signature)
     if changed:
-        return f"its query has changed in what its state depends on ({', '.join(changed)})."
+        return f"its query has changed in what its state depends on ({'; '.join(changed)})."
     if state.batch > (-1 if checkpoint.planned is None else checkpoint.planned):
         return (
             f"its state {model.state} is at micro-batch {state.batch}, but its checkpoint {model.checkpoint} "
@@ -140,8 +141,3 @@ def _replaced(model: StreamModel) -> str:
         f"its table {model.target} no longer shows what was put into it (it was replaced, or all of its "
         "snapshots expired), so rows could be missing or come twice."
     )
-
-
-def changes(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
-    """The names of what differs between two signatures, sorted; none if they mean the same."""
-    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
