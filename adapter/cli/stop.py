@@ -12,7 +12,7 @@ from .. import streaming
 from ..environment import Environment
 from ..query.errors import QueryError
 from ..stream import runner
-from ..stream.lock import is_held
+from ..stream.lock import check_free, is_held
 from ..stream.model import StreamModel
 from .project import Project, ProjectError
 
@@ -57,6 +57,7 @@ def reset_model(project: Project, name: str) -> str:
     """
     node, environment, model = _model(project, name)
     try:
+        check_free(model)
         session = environment.session()
         runner.reset(session, model)
         session.sql(f"drop table if exists {model.target} purge")

@@ -78,6 +78,16 @@ def is_held(model: StreamModel) -> bool | None:
     return False
 
 
+def check_free(model: StreamModel) -> None:
+    """Passes a model that nobody writes, as far as can be seen. Spark isn't needed to look.
+
+    Raises:
+        StreamError: as in `locked`.
+    """
+    if is_held(model):
+        raise _taken(model, _holder(model))
+
+
 def _wait(model: StreamModel, channel: object) -> None:
     deadline = time.monotonic() + _PATIENCE
     while channel.tryLock() is None:  # type: ignore[attr-defined]
