@@ -23,6 +23,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
             found.append(f"{name} is {'new' if name in after else 'gone'}")
         else:
             found += _of_stage(before[name], after[name])
+    if not found and old["stages"] != new["stages"]:
+        return ["stages"]
     return list(dict.fromkeys(found))
 
 

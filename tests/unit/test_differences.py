@@ -58,3 +58,8 @@ def test_a_stage_more() -> None:
     old = signature()
     assert differences(old, {**old, "stages": [*old["stages"], {"name": "stage_2"}]}) == ["stage_2 is new"]
     assert differences({**old, "version": 0}, old) == ["version"]
+
+
+def test_what_there_is_no_word_for_is_a_difference_too() -> None:
+    old = {"stages": [{"name": "stage_1", "top": None}]}
+    assert differences(old, {"stages": [{"name": "stage_1"}]}) == ["stages"]
