@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -178,15 +179,15 @@ class RunningStream:
         Raises:
             StreamError: it ended because something went wrong.
         """
-        deadline = None if seconds is None else time.monotonic() + seconds
-        left = _LOOK if seconds is None else max(0.001, min(_LOOK, seconds))
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
         with _sentences(self.model):
             try:
-                while not self._query.awaitTermination(left):  # type: ignore[arg-type]  # fractions too
+                # Spark counts milliseconds, and waits for one at least.
+                while (left := min(_LOOK, deadline - time.monotonic())) >= 0.001:
+                    if self._query.awaitTermination(left):  # type: ignore[arg-type]  # fractions too
+                        break
                     if self.is_asked_to_stop:
                         self._query.stop()
-                        break
-                    if deadline is not None and (left := min(_LOOK, deadline - time.monotonic())) <= 0:
                         break
             except Exception as problem:
                 raise self._problem or problem from problem
