@@ -65,6 +65,12 @@ class Partials:
             return self._group_by(fixed)
         return "group by " + ", ".join([*fixed, *self._set_keys()])
 
+    def _of_kept_set(self, fixed: Sequence[str]) -> tuple[list[str], str]:
+        """What rows of a distinct set in the state are grouped by: keys to select, and GROUP BY."""
+        if self.kept_for_finest:
+            return self._selected_keys(), self._group_by(fixed)
+        return self._set_keys(), "group by " + ", ".join([*fixed, *self._set_keys()])
+
     def _part(self, members: DistinctSet) -> str:
         return f"{self.stage.name}_{members.name}"
 

@@ -227,9 +227,7 @@ class SessionStage(SlicedStage):
         columns = [*self._set_keys(), *values, *self._flags(members)]
         rows = self._in_windows(self._part(members), columns, clock)
         fixed = [EXPIRES_AT, WINDOW_START, *values]
-        keys, by = self.keys, f"group by {', '.join([*fixed, *self.keys])}"
-        if self.kept_for_finest:
-            keys, by = self._selected_keys(), self._group_by(fixed)
+        keys, by = self._of_kept_set(fixed)
         firsts = [
             f"min({SLICE_END}) filter (where {flag}) as {first}"
             for flag, first in zip(self._flags(members), self._firsts(members), strict=True)

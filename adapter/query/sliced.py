@@ -55,15 +55,18 @@ class SlicedStage(Partials):
         """What is made of the batch before its state is written."""
         steps = []
         for members in self.stage.distinct_sets if self.first_sights else ():
-            initial, new = self._first_values(members), self._new_values(members)
+            initial, met = self._first_values(members), self._met_values(members)
             if self.kept_for_finest:
-                steps.append(
-                    Step(self._met(members), self._met_values(members), persist=True, initial=initial)
-                )
+                steps.append(Step(self._met(members), met, persist=True, initial=initial))
                 initial, new = self._of_sets(members, initial=True), self._of_sets(members, initial=False)
-            elif self.stage.grouping_sets is not None:
-                # Read twice, and not cheap: each row is in all sets.
-                steps.append(Step(self._batch(members), initial, persist=True, initial="select 1 as nothing"))
+            else:
+                new = f"{met}\nwhere {self._better(members)}"
+                if self.stage.grouping_sets is not None:
+                    # Read twice, and not cheap: each row is in all sets.
+                    steps.append(
+                        Step(self._batch(members), initial, persist=True, initial="select 1 as nothing")
+                    )
+            # First sights that are new or earlier than those known, with the known ones beside them.
             steps.append(Step(self._new(members), new, persist=True, initial=initial))
         return steps
 
@@ -141,10 +144,6 @@ class SlicedStage(Partials):
     @staticmethod
     def _any_not_null(columns: Sequence[str]) -> str:
         return f"coalesce({', '.join(columns)}) is not null"
-
-    def _new_values(self, members: DistinctSet) -> str:
-        """First sights that are new or earlier than those known, with the known ones beside them."""
-        return f"{self._met_values(members)}\nwhere {self._better(members)}"
 
     def _met_values(self, members: DistinctSet) -> str:
         """First sights in the batch and, of the same values, in the state."""
@@ -380,7 +379,7 @@ class SlicedStage(Partials):
         flags, values = self._flags(members), self._values(members)
         columns = ", ".join([*self._set_keys(), *values, *flags])
         closing = self._closing(self._part(members), columns, clock)
-        keys, of_set = [*self.window_keys, *self.keys], [*self.window_keys, *self._set_keys(), *values]
+        keys = [*self.window_keys, *self.keys]
         seen = [f"bool_or({flag}) as {flag}" for flag in flags]
         made = []
         for metric in metrics:
@@ -389,10 +388,8 @@ class SlicedStage(Partials):
                 f"{text} filter (where {flag}) as {quote(name)}"
                 for name, text in metric.make(sign="1").items()
             ]
-        by = f"group by {', '.join(of_set)}"
-        if self.kept_for_finest:
-            of_set = [*self.window_keys, *self._selected_keys(), *values]
-            by = self._group_by([*self.window_keys, *values])
+        set_keys, by = self._of_kept_set([*self.window_keys, *values])
+        of_set = [*self.window_keys, *set_keys, *values]
         once = f"(\nselect {', '.join([*of_set, *seen])}\nfrom (\n{closing}\n)\n{by}\n)"
         counted = self._flagged(members, once, of_set)
         return f"select {', '.join([*keys, *made])}\nfrom {counted}\ngroup by {', '.join(keys)}"
