@@ -96,6 +96,17 @@ def plan(node: Mapping[str, Any], sql: str, known: Mapping[str, Known] | None = 
         return found
 
 
+def plan_in_run(node: Mapping[str, Any], sql: str, environment: Environment, graph: Any) -> Plan:
+    """The same where the tables it reads are there, and tell whether their rows change.
+
+    Raises:
+        QueryError: as in `plan`, or rows of a table change and nothing says how.
+    """
+    with named(node):
+        read = feeds.with_feeds(environment.session(), known(graph), tables(sql, environment))
+    return plan(node, sql, read)
+
+
 def program(node: Mapping[str, Any], found: Plan) -> Program:
     """What a micro-batch of a planned model does, with the model's configs.
 

@@ -10,7 +10,7 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.spark.column import SparkColumn
 from dbt_common.exceptions import DbtRuntimeError
 
-from . import feeds, streaming
+from . import streaming
 from .query import expansion, generate, window_arguments
 from .stream import limits, runner, upstream
 
@@ -173,10 +173,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             return streaming.response(result)
 
     def _plan(self, model: Mapping[str, Any], sql: str, graph: Any) -> Plan:
-        with streaming.named(model):
-            tables = streaming.tables(sql, self.environment)
-            known = feeds.with_feeds(self.environment.session(), streaming.known(graph), tables)
-        return streaming.plan(model, sql, known)
+        return streaming.plan_in_run(model, sql, self.environment, graph)
 
     def _is_empty_run(self) -> bool:
         return bool(getattr(self.config.args, "EMPTY", False) or getattr(self.config.args, "empty", False))  # type: ignore[attr-defined]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from dbt_common.exceptions import DbtRuntimeError
-
 from .. import batch, streaming
 from ..query import ranges
 from ..query.errors import QueryError
@@ -14,7 +12,7 @@ from ..query.overwrite import Overwriting
 from ..query.ranges import Ends, Span
 from ..stream import backfill
 from ..stream.errors import StreamError
-from .project import Project, ProjectError
+from .project import Project, project_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,10 +24,8 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
     Raises:
         ProjectError: the range is wrong, or can't be computed, and why.
     """
-    try:
+    with project_errors():
         span = batch.checked(Span(ranges.micros(start), ranges.micros(end)))
-    except QueryError as problem:
-        raise ProjectError(str(problem)) from problem
     node, known = project.compiled_with_known(name)
     environment = project.environment()
     sql = str(node["compiled_code"])
@@ -52,14 +48,12 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
         divided = overwriting.divided(model.target, ends)
         return backfill.Windows(made.sql, made.condition, divided, _notes(ends))
 
-    try:
+    with project_errors():
         program = streaming.program(node, streaming.plan(node, sql, known))
         model = streaming.model(node, environment, program, str(project.folder))
         session = environment.session()
         environment.declared.make_mentioned(sql, str(project.folder))
         rows = backfill.backfill(session, model, program, windows)
-    except (QueryError, DbtRuntimeError) as problem:
-        raise ProjectError(str(problem)) from problem
     notes = _notes(found[0])
     return f"{name}: {rows} rows in the windows that end after {notes['after']} and until {notes['until']} (UTC)."
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dbt_common.exceptions import DbtRuntimeError
-
 from .. import streaming
-from ..query.errors import QueryError
 from ..stream import runner
-from .project import Project, ProjectError
+from .project import Project, project_errors
 
 
 def flush_model(project: Project, name: str) -> str:
@@ -18,10 +15,8 @@ def flush_model(project: Project, name: str) -> str:
     """
     node, known = project.compiled_with_known(name)
     environment = project.environment()
-    try:
+    with project_errors():
         program = streaming.program(node, streaming.plan(node, node["compiled_code"], known))
         described = streaming.model(node, environment, program)
         result = runner.flush(environment.session(), described, program)
-    except (QueryError, DbtRuntimeError) as problem:
-        raise ProjectError(str(problem)) from problem
     return f"{name}: {result.rows_out} rows out; its windows are closed."

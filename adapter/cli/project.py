@@ -69,10 +69,8 @@ class Project:
             )
         graph = _graph(manifest)
         upstream = [other for other in nodes if other["config"]["materialized"] in MATERIALIZATIONS]
-        try:
+        with project_errors():
             return node, streaming.known(graph, [other for other in upstream if other is not node])
-        except QueryError as problem:
-            raise ProjectError(str(problem)) from problem
 
     def run(self, names: Sequence[str]) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
         """Runs models as `dbt run` does: their nodes, compiled, and dbt's graph.
@@ -113,7 +111,7 @@ class Project:
         """The target's environment, once dbt has read the project. Spark isn't started by asking for it."""
         from dbt.config.runtime import load_profile
 
-        with _dbt_errors():
+        with project_errors():
             profile = load_profile(str(self.folder), self._vars(), self.profile, self.target)
         credentials: Any = profile.credentials
         if credentials.type != "spark_streaming":
@@ -159,10 +157,11 @@ def _graph(manifest: Any) -> dict[str, dict[str, Any]]:
 
 
 @contextmanager
-def _dbt_errors() -> Iterator[None]:
+def project_errors() -> Iterator[None]:
+    """Has what is wrong with a query, or with what dbt or a stream was asked for, told as a `ProjectError`."""
     from dbt_common.exceptions import DbtBaseException
 
     try:
         yield
-    except DbtBaseException as problem:
+    except (QueryError, DbtBaseException) as problem:
         raise ProjectError(str(problem)) from problem

@@ -11,16 +11,14 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from .. import feeds, streaming
+from .. import streaming
 from ..environment import Environment
 from ..query import intervals
-from ..query.errors import QueryError
 from ..query.program import Program
-from ..stream.errors import StreamError
 from ..stream.model import StreamModel
 from ..stream.runner import RunningStream
 from .live import Board
-from .project import Project, ProjectError, Selection
+from .project import Project, ProjectError, Selection, project_errors
 
 _LOOK = 0.5
 """Seconds from one look at the streams to the next."""
@@ -47,7 +45,7 @@ class Running:
                 return
             self.stream.wait(_LOOK)
             self.stopped = True
-        except (StreamError, DbtRuntimeError) as problem:
+        except DbtRuntimeError as problem:
             self.problem = str(problem.msg)
         self.stream.stop()
 
@@ -73,12 +71,10 @@ def run_models(project: Project, selection: Selection, every: str) -> bool:
     Raises:
         ProjectError: nothing is selected, or a model can't start.
     """
-    try:
+    with project_errors():
         interval = intervals.parse(every, "--every:")
-        if interval <= 0:
-            raise QueryError(f"--every: '{every}' must be longer than nothing; write '1 second'.")
-    except QueryError as problem:
-        raise ProjectError(str(problem)) from problem
+    if interval <= 0:
+        raise ProjectError(f"--every: '{every}' must be longer than nothing; write '1 second'.")
     names = [str(node["name"]) for node in project.streaming_models(selection)]
     if not names:
         raise ProjectError("No streaming model is selected; `dbt-stream status` lists those there are.")
@@ -94,15 +90,10 @@ def _described(
 ) -> tuple[StreamModel, Program]:
     """A model as the running code wants it."""
     sql = str(node["compiled_code"])
-    try:
-        with streaming.named(node):
-            tables = streaming.tables(sql, environment)
-            known = feeds.with_feeds(environment.session(), streaming.known(graph), tables)
-        program = streaming.program(node, streaming.plan(node, sql, known))
+    with project_errors():
+        program = streaming.program(node, streaming.plan_in_run(node, sql, environment, graph))
         model = streaming.model(node, environment, program, str(project.folder), graph)
         interval = streaming.interval(streaming.config(node), program)
-    except (QueryError, DbtRuntimeError) as problem:
-        raise ProjectError(str(problem)) from problem
     environment.declared.make_mentioned(sql, str(project.folder))
     return replace(model, trigger=interval or every), program
 
@@ -113,10 +104,8 @@ def _keep_going(
     running: list[Running] = []
     try:
         for model, program in described:
-            try:
+            with project_errors():
                 running.append(Running(model.name, RunningStream(environment.session(), model, program)))
-            except (StreamError, DbtRuntimeError) as problem:
-                raise ProjectError(str(problem)) from problem
         with Board([model for model, _ in described]) as board:
             while not signals and not all(each.is_over for each in running):
                 for each in running:

@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import streaming
-from ..query.errors import QueryError
 from ..stream.progress import read_progress
-from .project import Project, ProjectError, Selection
+from .project import Project, Selection, project_errors
 
 
 def collect(project: Project, selection: Selection) -> list[dict[str, Any]]:
@@ -21,10 +20,8 @@ def collect(project: Project, selection: Selection) -> list[dict[str, Any]]:
     nodes = project.streaming_models(selection)
     environment = project.environment()
     for node in nodes:
-        try:
+        with project_errors():
             described = streaming.model(node, environment)
-        except QueryError as problem:
-            raise ProjectError(str(problem)) from problem
         found.append(
             {"model": node["name"], "table": node["relation_name"], "progress": read_progress(described)}
         )
@@ -92,12 +89,11 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
     watermark = "\n".join([watermark, *([f"{behind} ago"] if behind else [])])
     for stream in progress.get("idle_streams", ()):
         watermark += f"\nnot waiting for {stream}"
-    rate = entry.get("rows_per_second", "")  # none of a model that isn't running, or not yet
     return {
         "model": f"{entry['model']}\n{end}" if end else entry["model"],
         "batches": f"{progress['batch'] + 1:,}",
         "rows in": f"{total['rows_in']:,}",
-        "rows/s": "…" if rate is None else rate if rate == "" else f"{rate:,.0f}",
+        "rows/s": _rate(entry["rows_per_second"]) if "rows_per_second" in entry else "",
         "dropped": "\n".join(dropped) or "0",
         "rows out": f"{total['rows_out']:,}",
         "watermark": watermark,
@@ -105,6 +101,10 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
         "last batch": f"{last['rows_in']:,} rows\n{sum(last['seconds'].values()):.1f} s",
         "lookups": _lookups(progress.get("lookups")),
     }
+
+
+def _rate(rows_per_second: float | None) -> str:
+    return "…" if rows_per_second is None else f"{rows_per_second:,.0f}"
 
 
 def _lookups(lookups: dict[str, Any] | None) -> str:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
-
-from dbt_common.exceptions import DbtRuntimeError
 
 from .. import streaming
 from ..environment import Environment
-from ..query.errors import QueryError
 from ..stream import runner
 from ..stream.lock import check_free, is_held
 from ..stream.model import StreamModel
-from .project import Project, ProjectError
+from .project import Project, ProjectError, project_errors
 
 _LOOK = 0.2
 
@@ -30,7 +25,7 @@ def stop_model(project: Project, name: str, patience: float) -> str:
     Raises:
         ProjectError: there is no such model, or it hasn't ended in time.
     """
-    _, _, model = _model(project, name)
+    _, model = _model(project, name)
     held = is_held(model)
     if held is False:
         return f"{name} isn't running."
@@ -55,27 +50,21 @@ def reset_model(project: Project, name: str) -> str:
     Raises:
         ProjectError: there is no such model, or a run of it is going on.
     """
-    node, environment, model = _model(project, name)
-    try:
+    environment, model = _model(project, name)
+    with project_errors():
         check_free(model)
         session = environment.session()
         runner.reset(session, model)
         session.sql(f"drop table if exists {model.target} purge")
-    except (QueryError, DbtRuntimeError) as problem:
-        raise ProjectError(str(problem)) from problem
-    return (
-        f"{name} is forgotten: the next `dbt run --select {node['name']}` begins at its sources' beginning."
-    )
+    return f"{name} is forgotten: the next `dbt run --select {name}` begins at its sources' beginning."
 
 
-def _model(project: Project, name: str) -> tuple[Mapping[str, Any], Environment, StreamModel]:
+def _model(project: Project, name: str) -> tuple[Environment, StreamModel]:
     nodes = [node for node in project.streaming_models() if node["name"] == name]
     if not nodes:
         raise ProjectError(
             f"There is no streaming model '{name}'; `dbt-stream status` lists those there are."
         )
     environment = project.environment()
-    try:
-        return nodes[0], environment, streaming.model(nodes[0], environment)
-    except QueryError as problem:
-        raise ProjectError(str(problem)) from problem
+    with project_errors():
+        return environment, streaming.model(nodes[0], environment)
