@@ -170,6 +170,16 @@ def cumulate(relation: str) -> str:
     return expansion.expand(relation, window_arguments.make("cumulate", "ts", "1 minute", "1 day"))
 
 
+def arguments(description: str, name: str, pieces: int = 12) -> argparse.ArgumentParser:
+    """The options that all benches over a day's rows have; `name` is that of their folder."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--pieces", type=int, default=pieces)
+    parser.add_argument("--memory", default="2g")
+    parser.add_argument("--root", default=f"/tmp/dbt-spark-streaming-{name}")
+    return parser
+
+
 def timed(work: Callable[[], int]) -> tuple[float, int]:
     """Wall seconds and what came of it."""
     began = time.monotonic()
@@ -179,12 +189,8 @@ def timed(work: Callable[[], int]) -> tuple[float, int]:
 
 def main() -> None:
     """Run all and print the table."""
-    parser = argparse.ArgumentParser(description="Backfill against hand-written Spark SQL.")
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--pieces", type=int, default=12)
+    parser = arguments("Backfill against hand-written Spark SQL.", "backfill")
     parser.add_argument("--naive", type=int, default=20_000)
-    parser.add_argument("--memory", default="2g")
-    parser.add_argument("--root", default="/tmp/dbt-spark-streaming-backfill")
     options = parser.parse_args()
     shutil.rmtree(options.root, ignore_errors=True)
     bench = Bench(options)

@@ -13,14 +13,13 @@ PyFlink gets an environment of its own from uv, and Flink's Parquet format comes
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
-from backfill import COLUMNS, EVENTS, QUERY, Bench, cumulate, timed
+from backfill import COLUMNS, EVENTS, QUERY, Bench, arguments, cumulate, timed
 
 from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.environment.java import find_java, spark_home
@@ -74,13 +73,9 @@ class AgainstFlink(Bench):
 
 def main() -> None:
     """Run all and print the table."""
-    parser = argparse.ArgumentParser(description="Batch against Flink.")
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--pieces", type=int, default=12)
+    parser = arguments("Batch against Flink.", "flink")
     parser.add_argument("--naive", type=int, default=20_000)
-    parser.add_argument("--memory", default="2g")
     parser.add_argument("--python", default="3.11", help="for PyFlink, which needs 3.8 to 3.11")
-    parser.add_argument("--root", default="/tmp/dbt-spark-streaming-flink")
     options = parser.parse_args()
     shutil.rmtree(options.root, ignore_errors=True)
     bench = AgainstFlink(options)

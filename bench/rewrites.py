@@ -17,14 +17,13 @@ stream   the first query kept up to date from a stream, in `--pieces` micro-batc
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from backfill import Bench, timed
+from backfill import Bench, arguments, timed
 
 from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.query import rewriting, stream_rewrites
@@ -243,13 +242,9 @@ def sales(bench: Rewrites, rows: int, skew: str) -> Any:
 
 def main() -> None:
     """Run all and print a line for each comparison."""
-    parser = argparse.ArgumentParser(description="Rewrites, with and without.")
-    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser = arguments("Rewrites, with and without.", "rewrites", pieces=6)
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--only", choices=["enum", "split", "topn", "stream"], action="append")
-    parser.add_argument("--pieces", type=int, default=6)
-    parser.add_argument("--memory", default="2g")
-    parser.add_argument("--root", default="/tmp/dbt-spark-streaming-rewrites")
     parser.add_argument("--json", help="a file for all figures")
     options = parser.parse_args()
     shutil.rmtree(options.root, ignore_errors=True)

@@ -16,14 +16,13 @@ last three micro-batches to the first three that are warm is printed too.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import statistics
 import time
 from pathlib import Path
 from typing import Any
 
-from backfill import EVENTS, Bench
+from backfill import EVENTS, Bench, arguments
 
 from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.query import generate, planner
@@ -75,11 +74,7 @@ def growth(times: list[float]) -> float:
 
 def main() -> None:
     """Run all and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--pieces", type=int, default=12)
-    parser.add_argument("--memory", default="2g")
-    parser.add_argument("--root", default="/tmp/dbt-spark-streaming-whole-streams")
+    parser = arguments(__doc__.splitlines()[0] if __doc__ else "", "whole-streams")
     options = parser.parse_args()
     shutil.rmtree(options.root, ignore_errors=True)
     bench = WholeStreams(options)

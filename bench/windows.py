@@ -13,13 +13,12 @@ topn     the 10 rows of greatest v of each page and hour: rows of state after ea
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from backfill import EVENTS, Bench, timed
+from backfill import EVENTS, Bench, arguments, timed
 
 from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.query import expansion, window_arguments
@@ -105,12 +104,8 @@ def of_rows(bench: Windows, folder: Path, rows: int, pieces: int) -> None:
 
 def main() -> None:
     """Run all and print the tables."""
-    parser = argparse.ArgumentParser(description="Windows as they become more.")
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--pieces", type=int, default=12)
+    parser = arguments("Windows as they become more.", "windows")
     parser.add_argument("--only", choices=["steps", "sets", "topn"], action="append")
-    parser.add_argument("--memory", default="2g")
-    parser.add_argument("--root", default="/tmp/dbt-spark-streaming-windows")
     options = parser.parse_args()
     shutil.rmtree(options.root, ignore_errors=True)
     bench = Windows(options)
