@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..query.program import Program
 from ..query.replace_rows import replace_files, replace_where
 from .errors import StreamError
+from .failpoints import around
 from .model import StreamModel
 from .runner import at_rest
 from .sink import AppendSink
@@ -80,6 +81,7 @@ def backfill(
         rows = columns.select(session, windows.sql)
         counted = session.sql(windows.divided).first() if windows.divided else None
         statement = replace_files if counted is not None and counted[0] == 0 else replace_where
-        session.sql(statement(model.target, f"(\n{rows}\n)", types, windows.condition))
+        with around("table.backfill", model.name):
+            session.sql(statement(model.target, f"(\n{rows}\n)", types, windows.condition))
         counted = session.sql(f"select count(*) from {model.target} where {windows.condition}").first()
         return int(counted[0]) if counted else 0

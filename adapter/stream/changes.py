@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..query.program import BATCH_ID, CHANGE_TYPE
+from .failpoints import around
 from .iceberg import IcebergTable, load
 from .model import StreamModel
 from .position import PREFIX, Position, read_position
@@ -49,7 +50,8 @@ class Changes:
         columns = ", ".join(map(quoted, spark.table(self._model.changes).columns[:-1]))
         # One file: the two rows of an update lie together.
         rows = one_file(f"select {columns}, {position.batch}L as {BATCH_ID} from (\n{query}\n)")
-        writer(spark.sql(rows), self._model.changes, position).append()
+        with around("changelog.append", self._model.name):
+            writer(spark.sql(rows), self._model.changes, position).append()
         self._table.refresh()
 
     def begin(self, spark: SparkSession, position: Position) -> None:
@@ -69,5 +71,6 @@ class Changes:
         properties = ""
         if self._key is not None:
             properties = f" tblproperties ({literal(KEY_PROPERTY)} = {literal(json.dumps(list(self._key)))})"
-        spark.sql(f"create table {self._model.changes} ({', '.join(columns)}) using iceberg{properties}")
+        with around("changelog.create", self._model.name):
+            spark.sql(f"create table {self._model.changes} ({', '.join(columns)}) using iceberg{properties}")
         self._table = IcebergTable(spark, self._model.changes)

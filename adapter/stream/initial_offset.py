@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .checkpoint import read_checkpoint, read_offsets
+from .failpoints import around
 from .iceberg import load
 from .model import StreamModel, StreamSource
 from .upstream import FROM_TIMESTAMP, last_snapshot
@@ -37,9 +38,10 @@ def move_along(model: StreamModel) -> None:
             continue
         # Before the snapshot's first file. At its end, Iceberg finds nothing newer and fails of having no offset.
         moved = {"version": 1, "snapshot_id": snapshot, "position": -1, "scan_all_files": False}
-        # Hadoop's checksum of what was there before.
-        model.storage.delete(f"{folder}/.0.crc")
-        model.storage.write_text(f"{folder}/0", json.dumps(moved))
+        with around("checkpoint.move", model.name):
+            # Hadoop's checksum of what was there before.
+            model.storage.delete(f"{folder}/.0.crc")
+            model.storage.write_text(f"{folder}/0", json.dumps(moved))
 
 
 def reading_options(spark: SparkSession, source: StreamSource) -> Mapping[str, str]:

@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from ..lookup_source import LookupSource
 from ..query.program import Lookup
 from .errors import StreamError, cause
+from .failpoints import around
 from .jdbc import Table, bound_as, chunks, kind, without_secrets
 from .model import StreamModel
 from .progress import Figures
@@ -144,7 +145,8 @@ class _Asked:
                         found.addAll(self.table.ask(connection, self._key, waiting[0]))
                         figures.lookup_keys += len(waiting.pop(0))
 
-            self._tried(ask)
+            with around("lookup.ask", self._model.name):
+                self._tried(ask)
         return self.table.rows(spark, found)
 
     def _tried(self, attempt: Any) -> Any:

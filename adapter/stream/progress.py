@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from .failpoints import around
 from .model import StreamModel
 from .position import Position
 from .watermark import to_text
@@ -98,7 +99,8 @@ def _lookups(position: Position, figures: Figures) -> dict[str, object]:
 
 def write_progress(model: StreamModel, progress: Mapping[str, object]) -> None:
     """Replace the file: a reader sees the old figures or the new ones."""
-    model.storage.write_text(model.progress, json.dumps(progress, indent=1))
+    with around("progress.write", model.name):
+        model.storage.write_text(model.progress, json.dumps(progress, indent=1))
 
 
 def read_progress(model: StreamModel) -> dict[str, object] | None:

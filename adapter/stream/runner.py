@@ -13,6 +13,7 @@ from ..query.program import Program
 from .batches import Batches
 from .checkpoint import read_checkpoint
 from .errors import StreamError, explain
+from .failpoints import around, reached
 from .initial_offset import move_along
 from .lock import locked
 from .lookups import Lookups
@@ -87,7 +88,8 @@ def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamRe
         session = working_session(spark)
         batches = _resume(session, model, program)
         if program.levels and batches.position.batch >= 0:
-            batches.flush(session)
+            with around("flush", model.name):
+                batches.flush(session)
         return _result(batches)
 
 
@@ -122,9 +124,12 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
     """
     with _sentences(model), locked(spark, model):
         StateTable(spark, model).drop(spark)
-        spark.sql(f"drop table if exists {model.changes} purge")
-        model.storage.delete(model.checkpoint)
-        model.storage.delete(model.progress)
+        with around("changelog.drop", model.name):
+            spark.sql(f"drop table if exists {model.changes} purge")
+        with around("checkpoint.delete", model.name):
+            model.storage.delete(model.checkpoint)
+        with around("progress.delete", model.name):
+            model.storage.delete(model.progress)
 
 
 class RunningStream:
@@ -150,6 +155,7 @@ class RunningStream:
             model.storage.delete(model.stop_request)
             check_sources(session, model)
             move_along(model)
+            reached("stream:starting", model.name)
             writer = (
                 read_streams(session, model, program.inputs)
                 .writeStream.queryName(model.key)
@@ -203,7 +209,10 @@ class RunningStream:
 
     def _take(self, batch: DataFrame, number: int) -> None:
         try:
+            reached("batch:begun", self.model.name)
             self._batches.take(batch, number)
+            # What follows is Spark's own commit in the checkpoint.
+            reached("batch:done", self.model.name)
         except Exception as problem:
             self._problem = problem
             raise
@@ -251,7 +260,8 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     sink.begin(session)
     batches = Batches(session, Work(model, program, state, sink, Lookups(model)), position, query_id)
     if stateful and unfinished(found):
-        batches.finish(session)
+        with around("batch.finish", model.name):
+            batches.finish(session)
     return batches
 
 

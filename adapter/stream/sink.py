@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..query.program import CHANGE_TYPE
 from .changes import Changes
 from .errors import StreamError
+from .failpoints import around
 from .iceberg import IcebergTable, load
 from .model import StreamModel
 from .position import Position, read_position
@@ -125,7 +126,8 @@ class AppendSink(Sink):
                 self._changes.append(
                     spark, f"select *, 'insert' as {CHANGE_TYPE} from appended_rows", position
                 )
-            writer(spark.sql(one_file(made) if few else made), self.model.target, position).append()
+            with around("table.append", self.model.name):
+                writer(spark.sql(one_file(made) if few else made), self.model.target, position).append()
         finally:
             kept.release()
         self.table.refresh()

@@ -17,6 +17,7 @@ from urllib.parse import unquote_plus
 from ..query.program import STEP
 from .clock import instant
 from .errors import StreamError
+from .failpoints import around
 from .iceberg import IcebergTable, added_rows, load
 from .model import StreamModel
 from .position import PREFIX, Growth, Position, read_position
@@ -135,10 +136,11 @@ class StateTable:
             f"{quoted(field.name)} {field.dataType.simpleString()}" for field in schema.fields
         )
         settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
-        spark.sql(
-            f"create table if not exists {self._model.state} ({columns}) using iceberg "
-            f"partitioned by (part) tblproperties ({settings})"
-        )
+        with around("state.create", self._model.name):
+            spark.sql(
+                f"create table if not exists {self._model.state} ({columns}) using iceberg "
+                f"partitioned by (part) tblproperties ({settings})"
+            )
         self._table = IcebergTable(spark, self._model.state)
 
     def show(self, spark: SparkSession) -> None:
@@ -162,7 +164,8 @@ class StateTable:
             few: they fit into one file.
         """
         rows = self._rows(spark, parts, few)
-        writer(rows, self._model.state, replace(position, growth=self._growth)).append()
+        with around("state.append", self._model.name):
+            writer(rows, self._model.state, replace(position, growth=self._growth)).append()
         self._committed(parts, position)
 
     def fold(self, spark: SparkSession, parts: Mapping[str, str], position: Position) -> None:
@@ -173,7 +176,8 @@ class StateTable:
         growth = {part: growth for part, growth in self._growth.items() if part not in parts}
         rows = self._rows(spark, parts, few=False)
         made = writer(rows, self._model.state, replace(position, growth=growth))
-        made.overwrite(F.expr(f"part in ({', '.join(map(literal, parts))})"))
+        with around("state.fold", self._model.name):
+            made.overwrite(F.expr(f"part in ({', '.join(map(literal, parts))})"))
         self._committed(parts, position)
 
     def compact(self, spark: SparkSession, position: Position) -> None:
@@ -181,7 +185,8 @@ class StateTable:
         assert self._table is not None
         self._growth = {part: replace(growth, loose=0) for part, growth in self._growth.items()}
         properties = replace(position, growth=self._growth).properties()
-        self._table.compact(spark, {**properties, _COMPACTED: "true"})
+        with around("state.compact", self._model.name):
+            self._table.compact(spark, {**properties, _COMPACTED: "true"})
         self._table.refresh()
 
     def last_expiry(self, spark: SparkSession, closing: Mapping[str, tuple[str, str | None]]) -> int | None:
@@ -208,7 +213,8 @@ class StateTable:
 
     def drop(self, spark: SparkSession) -> None:
         """Forget it all."""
-        spark.sql(f"drop table if exists {self._model.state} purge")
+        with around("state.drop", self._model.name):
+            spark.sql(f"drop table if exists {self._model.state} purge")
         self._table = self._columns = None
 
     @property
@@ -243,7 +249,8 @@ class StateTable:
     def expire_snapshots(self) -> None:
         """Keep metadata small."""
         assert self._table is not None
-        self._table.expire_snapshots()
+        with around("state.expire", self._model.name):
+            self._table.expire_snapshots()
 
     def _count(self, what: str) -> int:
         return 0 if self._table is None else self._table.count(what)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..query.program import CHANGE_TYPE, Upsert
 from .changes import REPLACED_PROPERTY
 from .errors import StreamError
+from .failpoints import around
 from .model import StreamModel
 from .position import Position
 from .rows import Kept
@@ -40,7 +41,8 @@ class UpsertSink(Sink):
         super().begin(spark)
         if self.table.property(REPLACED_PROPERTY) is None:
             name, value = literal(REPLACED_PROPERTY), literal("true")
-            spark.sql(f"alter table {self.model.target} set tblproperties ({name} = {value})")
+            with around("table.property", self.model.name):
+                spark.sql(f"alter table {self.model.target} set tblproperties ({name} = {value})")
 
     def own_rows(self, summary: Mapping[str, str]) -> int:
         """See `Sink.own_rows`. A merge also writes rows again that stay what they are, so the position counts
@@ -123,7 +125,8 @@ class UpsertSink(Sink):
         made = writer(rows, self.model.target, position).option("isolation-level", "serializable")
         if (snapshot := self.table.snapshot_id) is not None:
             made = made.option("validate-from-snapshot-id", str(snapshot))
-        made.overwrite(F.lit(True))
+        with around("table.overwrite", self.model.name):
+            made.overwrite(F.lit(True))
 
     def _as_it_is(self, columns: Columns) -> str:
         """The table before the step, by its snapshot: what is kept of rows of the table itself, Spark would compute
@@ -192,7 +195,8 @@ class UpsertSink(Sink):
         columns = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in names)
         rows = f"select {columns} from {_CHANGED} where {CHANGE_TYPE} <> '{_DELETE}'"
         if kinds == {_INSERT}:
-            writer(spark.sql(one_file(rows) if few else rows), target, position).append()
+            with around("table.append", self.model.name):
+                writer(spark.sql(one_file(rows) if few else rows), target, position).append()
             return
         if self.table.count("total-records") <= _SMALL:
             same = " and ".join(
@@ -215,7 +219,7 @@ class UpsertSink(Sink):
         merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{_DELETE}'")).delete()
         merge = merge.whenMatched().update(values)
         merge = merge.whenNotMatched().insert(values)
-        with _carrying(spark, position):
+        with around("table.merge", self.model.name), _carrying(spark, position):
             merge.merge()
 
 
