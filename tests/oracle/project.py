@@ -1,4 +1,4 @@
-"""A dbt project made of the cases: one model for each case and way of cutting its input."""
+"""A dbt project made of the cases: each as a stream whose input comes at once, and as a batch table."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ from tests.oracle.translate import model_text
 WATERMARK = "5 seconds"
 BATCH = 0
 """Instead of a number of cuts: the case as a batch table."""
+
+
+def settings_of(case: str) -> dict[str, Any]:
+    """The configs of a case as a streaming model."""
+    return {"materialized": "streaming_table", "watermark": WATERMARK, **CONFIGS.get(case, {})}
 
 
 def model_name(case: str, cuts: int) -> str:
@@ -51,12 +56,8 @@ def run_cases(
             )
     for case, cuts in runs:
         select = model_text((oracle / "cases" / f"{case}.sql").read_text(), tables, f"cut_{cuts}")
-        settings = {"materialized": "streaming_table", "watermark": WATERMARK, **CONFIGS.get(case, {})}
-        config = (
-            "materialized='table'"
-            if cuts == BATCH
-            else ", ".join(f"{key}={value!r}" for key, value in settings.items())
-        )
+        settings = settings_of(case) if cuts != BATCH else {"materialized": "table"}
+        config = ", ".join(f"{key}={value!r}" for key, value in settings.items())
         (models / f"{model_name(case, cuts)}.sql").write_text(f"{{{{ config({config}) }}}}\n{select}\n")
     _write_yaml(models / "sources.yml", _sources(folder, schema, all_cuts, tables))
     _write_yaml(
