@@ -32,7 +32,7 @@ from .continuous.planner import continuous_plan
 from .dialect import canonical, from_clause, function_name, parse, sql, walk_same_query
 from .errors import QueryError
 from .locality import Columns, Source, check, check_ranks, output_columns
-from .plan import AggregateStage, Plan, RowsStage
+from .plan import AggregateStage, Plan, RowsStage, Stream
 from .row_level import check_joins, check_row_level, is_aggregate, refuse_streams_in_expressions
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams
@@ -144,8 +144,10 @@ class _Planner:
             query.set("order", None)  # rows of a table have no order
         output = self.rewrites.output(query)
         kept_whole = not self.stages or any(isinstance(stage, RowsStage) for stage in self.stages.values())
+        streams = self.streams.read(kept_whole)
+        self._check_times(streams)
         return Plan(
-            self.streams.read(kept_whole),
+            streams,
             tuple(self.stages.values()),
             output,
             tuple(self.streams.static),
@@ -153,6 +155,18 @@ class _Planner:
             info.unique,
             tuple(self.ranks),
         )
+
+    def _check_times(self, streams: Sequence[Stream]) -> None:
+        """Passes unions of streams of which each says how far it has come."""
+        unmeasured = {stream.view: stream.relation for stream in streams if stream.event_time is None}
+        for stage in self.stages.values():
+            found = [unmeasured[view] for view in stage.streams if view in unmeasured]
+            if found and len(stage.streams) > 1:
+                raise QueryError(
+                    f"{stage.window} stands over several streams, and its time {stage.window.time_col} is no column of "
+                    f"{', '.join(found)}, so it can't be told how far each has come. Name the streams' own time columns in "
+                    "the branches of the UNION ALL, the same column wherever a stream is read."
+                )
 
     # -- the visit ---------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class Streams:
                 over_windows = next(marks.windows_under(below), None) is not None
                 for table in below.find_all(exp.Table) if not over_windows else ():
                     if marks.is_stream(table):
-                        column = column_of_stream(below, window.time_col)
+                        column = column_of_stream(below, window.time_col, table)
                         self.takes_time(marks.relation_name(table), column)
         for table in list(tree.find_all(exp.Table)):
             relation = marks.relation_name(table)
@@ -148,12 +148,25 @@ def _is_input_of_window(select: exp.Select) -> bool:
     return over is not None and marks.window_of(over) is not None and marks.input_of(over) is select
 
 
-def column_of_stream(below: exp.Expr, column: str) -> str | None:
-    """The column of the stream that a time column is, through SELECTs that only pass it on."""
+def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = None) -> str | None:
+    """The column of the stream that a time column is, through SELECTs that only pass it on.
+
+    Args:
+        below: the query with the time column.
+        column: the time column.
+        table: the stream, where there may be several; UNION ALL takes columns by their place.
+    """
     node: exp.Expr = below
     while True:
         while isinstance(node, exp.Subquery):
             node = node.this
+        if isinstance(node, exp.SetOperation):
+            branch = _branch_with(node, table)
+            if branch is None:
+                return None
+            column = _at_same_place(column, node, branch) or ""
+            node = branch
+            continue
         if isinstance(node, exp.Table):
             return column if marks.is_stream(node) else None
         if not isinstance(node, exp.Select) or marks.result_of(node):
@@ -172,6 +185,31 @@ def column_of_stream(below: exp.Expr, column: str) -> str | None:
         if len(streams) != 1:
             return None
         node = streams[0]
+
+
+def _branch_with(node: exp.SetOperation, table: exp.Table | None) -> exp.Expr | None:
+    """The side of a UNION ALL that reads a stream."""
+    return next(
+        (side for side in (node.this, node.expression) if any(t is table for t in _tables(side))), None
+    )
+
+
+def _at_same_place(column: str, node: exp.SetOperation, branch: exp.Expr) -> str | None:
+    """What a branch calls a column of a UNION ALL; None if that can't be told. Behind stars, columns of the same
+    name are taken to be at the same place."""
+    if branch is node.this:
+        return column
+    first, own = _names(node.this), _names(branch)
+    if "*" in first or "*" in own:
+        return column if first == own else None
+    places = [place for place, name in enumerate(first) if name.lower() == column.lower()]
+    return own[places[0]] if places and places[0] < len(own) else None
+
+
+def _names(query: exp.Expr) -> list[str]:
+    while isinstance(query, exp.Subquery):
+        query = query.this
+    return query.named_selects if isinstance(query, exp.Query) else []
 
 
 def _tables(node: exp.Expr) -> list[exp.Table]:

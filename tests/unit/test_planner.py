@@ -342,3 +342,38 @@ def test_a_signature_does_not_depend_on_how_we_print_windows() -> None:
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} where x > 1 group by 1, 2, 3"
     (stage,) = generate.signature(planner.plan(base))["stages"]
     assert stage["source"] == "SELECT * FROM (SELECT * FROM stream_bid AS bid) WHERE x > 1"
+
+
+def _union_of_streams(first: str, second: str) -> str:
+    union = f"{first} from (select /*+ STREAM */ * from a) union all {second} from (select /*+ STREAM */ * from b)"
+    window = window_arguments.make("tumble", "ts", "10 minutes")
+    windowed = expansion.expand("both_streams", window)
+    return (
+        f"with both_streams as ({union}) select window_start, window_end, count(*) as n from {windowed} "
+        "group by window_start, window_end"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "times"),
+    [
+        ("select ts, k", "select ts, k", {"a": "ts", "b": "ts"}),
+        ("select k, ts", "select name, at", {"a": "ts", "b": "at"}),
+        ("select *", "select *", {"a": "ts", "b": "ts"}),
+    ],
+    ids=["by name", "by place", "behind stars"],
+)
+def test_each_stream_of_a_union_is_measured_by_its_own_time(
+    first: str, second: str, times: dict[str, str]
+) -> None:
+    """Else the newest of the one would make rows of the other late."""
+    streams = planner.plan(_union_of_streams(first, second)).streams
+    assert {stream.relation: stream.event_time for stream in streams} == times
+
+
+def test_a_time_that_is_computed_does_not_measure_two_streams() -> None:
+    text = _union_of_streams("select ts, k", "select timestamp_millis(at) as ts, k")
+    with pytest.raises(
+        QueryError, match="stands over several streams, and its time ts is no column of b, so it"
+    ):
+        planner.plan(text)

@@ -1,0 +1,551 @@
+"""Cases on DuckDB: the same programs, carried out by the few lines that a micro-batch means, many times as quick.
+
+What the planner writes is Spark SQL; here it is translated, as is the text that gives the rows in batch, so a difference
+between the two dialects is in both. It asks whether the *program* is right. Whether Spark, Iceberg and the running code
+carry it out so is asked by `spark`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+
+from dbt.adapters.spark_streaming.query.dialect import from_clause
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.program import BATCH_ID, CHANGE_TYPE, Level, Program, StatePart, Step
+from dbt.adapters.spark_streaming.query.streams import Known
+from tests.differential import planning
+from tests.differential.outcome import (
+    CRASHED,
+    DIFFERENT,
+    EQUAL,
+    NO_BATCH,
+    REFUSED,
+    Outcome,
+    Rows,
+    compare,
+    plain,
+)
+from tests.differential.tables import ROWS_OF_STATIC, STATIC, STREAMS, Row, Tables, cuts
+from tests.differential.tree import UPSTREAM, Case, Column, Model, Printer, Stream, nodes
+
+_PIECE = "piece__"
+_TYPES = {"string": "varchar", "timestamp": "timestamp", "int": "integer"}
+_MACROS = """
+create macro timestamp_micros(x) as make_timestamp(cast(x as bigint));
+create macro pmod(a, b) as ((a % b) + b) % b;
+create macro signed(x) as cast(x >> 1 as bigint);
+"""
+
+
+class Untranslated(Exception):
+    """A text that DuckDB can't run."""
+
+
+def translated(text: str) -> str:
+    """Spark SQL as DuckDB's.
+
+    >>> translated("select pmod(unix_micros(ts), 3) as x from t where a <=> b")
+    'SELECT PMOD(EPOCH_US("ts"), 3) AS "x" FROM "t" WHERE "a" IS NOT DISTINCT FROM "b"'
+    """
+    tree = sqlglot.parse_one(text, read="spark")
+    for node in list(tree.walk()):
+        _translate(node)
+    return tree.sql("duckdb", identify=True)
+
+
+def _translate(node: exp.Expr) -> None:
+    if isinstance(node, exp.Hint):
+        node.parent.set("hint", None)  # type: ignore[union-attr]
+    elif isinstance(node, exp.DataType) and node.this in (exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ):
+        node.set("this", exp.DType.TIMESTAMP)
+    elif isinstance(node, exp.Struct):
+        stars = [each for each in node.expressions if isinstance(each, exp.Column) and each.is_star]
+        if stars:
+            node.replace(exp.column(stars[0].table))
+        elif any(isinstance(each, exp.Star) for each in node.expressions):
+            node.replace(exp.column(_alias_of_source(node)))
+    elif isinstance(node, exp.FirstValue | exp.First) and not isinstance(node.parent, exp.Window):
+        node.replace(exp.AnyValue(this=node.this))
+    elif isinstance(node, exp.CountIf):
+        # DuckDB's own is NULL where all tests are.
+        node.replace(exp.Count(this=exp.Case(ifs=[exp.If(this=node.this, true=exp.Literal.number(1))])))
+    elif isinstance(node, exp.Anonymous) and node.name.lower() == "grouping_id" and not node.expressions:
+        node.replace(_grouping_id(node))
+    elif type(node).__name__ == "GroupingId" and not node.expressions:
+        node.replace(_grouping_id(node))
+    elif isinstance(node, exp.Anonymous) and node.name.lower() == "xxhash64":
+        hashed = exp.Anonymous(this="hash", expressions=node.expressions)
+        node.replace(exp.Anonymous(this="signed", expressions=[hashed]))
+
+
+def _alias_of_source(node: exp.Expr) -> str:
+    """The alias of the only source of the SELECT around a node; a row is a struct under its name."""
+    select = node.find_ancestor(exp.Select)
+    assert select is not None
+    from_ = from_clause(select)
+    assert from_ is not None
+    source = from_.this
+    if not source.alias:
+        source.set("alias", exp.TableAlias(this=exp.to_identifier("source__")))
+    return str(source.alias_or_name)
+
+
+def _grouping_id(node: exp.Expr) -> exp.Expr:
+    select = node.find_ancestor(exp.Select)
+    assert select is not None
+    group = select.args["group"]
+    names: dict[str, None] = {}
+    for clause in ("rollup", "cube", "grouping_sets"):
+        for each in group.args.get(clause) or ():
+            for column in each.find_all(exp.Column):
+                names.setdefault(column.name)
+    return exp.Anonymous(this="grouping", expressions=[exp.column(name) for name in names])
+
+
+class Laboratory:
+    """Runs cases in DuckDB."""
+
+    def __init__(self) -> None:
+        self.base = duckdb.connect(config={"threads": 1})
+        self.base.execute(_MACROS)
+        self.tables: Tables | None = None
+        for name, rows in ROWS_OF_STATIC.items():
+            self._table(name, STATIC[name], list(rows))
+
+    def _table(self, name: str, columns: tuple[Column, ...], rows: list[Row]) -> None:
+        listed = ", ".join(f'"{column.name}" {_TYPES.get(column.kind, column.kind)}' for column in columns)
+        self.base.execute(f"create or replace table {name} ({listed})")
+        if rows:
+            marks = ", ".join("?" for _ in columns)
+            self.base.executemany(
+                f"insert into {name} values ({marks})", [tuple(map(_naive, row)) for row in rows]
+            )
+
+    def show(self, tables: Tables) -> None:
+        """Makes these the rows of the streams."""
+        if self.tables is tables:
+            return
+        self.tables = tables
+        for name, pieces in tables.streams.items():
+            rows = [(*row, number) for number, piece in enumerate(pieces) for row in piece]
+            self._table(f"{name}__pieces", (*STREAMS[name], Column(_PIECE, "int")), rows)
+            self.base.execute(
+                f"create or replace view {name} as select * exclude ({_PIECE}) from {name}__pieces"
+            )
+
+    def run(self, case: Case, tables: Tables, fold: bool = True) -> Outcome:
+        """Runs a case and says what became of it.
+
+        Args:
+            case: the case.
+            tables: the rows of its streams.
+            fold: whether the state is folded after each micro-batch.
+        """
+        began = time.monotonic()
+        found = self._run(case, tables, fold)
+        return Outcome(found.kind, found.detail, found.batches, time.monotonic() - began)
+
+    def _run(self, case: Case, tables: Tables, fold: bool) -> Outcome:
+        try:
+            program = planning.planned(case.upstream or case.model)
+        except QueryError as refusal:
+            return Outcome(REFUSED, str(refusal))
+        except Exception as problem:
+            return Outcome(CRASHED, f"planner: {type(problem).__name__}: {problem}")
+        self.show(tables)
+        database = self.base.cursor()
+        try:
+            try:
+                if case.upstream is not None:
+                    expected = translated(_expected(case.upstream))
+                    self.base.execute(f"create or replace table {UPSTREAM} as {expected}")
+                batch = _rows(database.execute(translated(_expected(case.model))).fetchall())
+            except (duckdb.Error, sqlglot.ParseError) as problem:
+                return Outcome(NO_BATCH, _first_line(problem))
+            return self._streamed(case, program, batch, database, fold)
+        except QueryError as refusal:
+            return Outcome(REFUSED, str(refusal))
+        except Untranslated as problem:
+            return Outcome(NO_BATCH, f"program: {problem}")
+        except Refused as refusal:
+            return Outcome(REFUSED, str(refusal))
+        finally:
+            database.close()
+
+    def _streamed(self, case: Case, program: Program, batch: Rows, database: Any, fold: bool) -> Outcome:
+        above = Streamed(case.upstream or case.model, program, self.base.cursor(), fold)
+        below: Streamed | None = None
+        for cut in cuts(case.cuts):
+            above.take(cut)
+            if case.upstream is not None:
+                below = below or self._downstream(case, above, fold)
+                below.read(above)
+        above.flush()
+        if below is not None:
+            below.read(above)
+            below.flush()
+        last = below or above
+        difference = compare(batch, last.rows())
+        return Outcome(
+            DIFFERENT if difference else EQUAL, difference, above.steps + (below.steps if below else 0)
+        )
+
+    def _downstream(self, case: Case, above: Streamed, fold: bool) -> Streamed:
+        stream = next(n for n in nodes(case.model.root) if isinstance(n, Stream) and n.name == UPSTREAM)
+        time_column = next((column.name for column in stream.of if column.event_time), None)
+        known = Known(event_time=time_column)
+        if above.program.upsert is not None:
+            if above.program.upsert.key is None:
+                raise Refused("Rows of … change, and none of its columns tells which is which")
+            known = Known(time_column, above.program.upsert.key, changes=True)
+        program = planning.planned(case.model, known={**planning.KNOWN, UPSTREAM: known})
+        return Streamed(case.model, program, self.base.cursor(), fold)
+
+
+class Refused(Exception):
+    """What the running code refuses."""
+
+
+def _expected(model: Model) -> str:
+    return Printer(ties=True).text(model.root)
+
+
+@dataclass
+class Clock:
+    """How far event time has come."""
+
+    batch: int = -1
+    flush: int = 0
+    before: int | None = None
+    after: int | None = None
+
+
+class Streamed:
+    """A model that is kept up to date.
+
+    Args:
+        model: the model.
+        program: what a micro-batch of it does.
+        database: a connection of its own.
+        fold: whether the state is folded after each step.
+    """
+
+    def __init__(self, model: Model, program: Program, database: Any, fold: bool) -> None:
+        self.program, self.fold = program, fold
+        self.database = database
+        self.delay = 11 * 60_000_000
+        self.newest: dict[str, int | None] = {each.relation: None for each in program.inputs}
+        self.clock = Clock()
+        self.parts: dict[str, str] = {}
+        self.target: list[Row] = []
+        self.changes: list[tuple[Row, str, int]] = []
+        self.read_changes = 0
+        self.counts: dict[str, int] = {}
+        self.steps = 0
+        self.texts: dict[str, str] = {}
+        self.columns: list[str] = [column.name for column in model.root.columns]
+        self._make_state()
+
+    # -- DuckDB --------------------------------------------------------------------------------------
+
+    def _sql(self, text: str) -> str:
+        if text not in self.texts:
+            try:
+                self.texts[text] = translated(text)
+            except Exception as problem:
+                raise Untranslated(f"{_first_line(problem)}") from problem
+        return self.texts[text]
+
+    def _do(self, text: str) -> Any:
+        try:
+            return self.database.execute(text)
+        except duckdb.Error as problem:
+            raise Untranslated(f"{_first_line(problem)} | {text[:3000]}") from problem
+
+    def _show(self, name: str, text: str) -> int:
+        self._do(f'create or replace temp table "{name}" as {self._sql(text)}')
+        return self._do(f'select count(*) from "{name}"').fetchone()[0]
+
+    # -- state -----------------------------------------------------------------------------------------
+
+    def _make_state(self) -> None:
+        """Empty tables for all parts, by a step without rows."""
+        self._show_clock()
+        for stream in self.program.inputs:
+            self._show_stream(stream, "false")
+        for level in self.program.levels:
+            for step in level.known:
+                self._show(step.name, _text(step, True))
+            self._judge(level)
+            for step in level.ingest:
+                self._show(step.name, _text(step, True))
+            for part in level.parts:
+                name = f"part_{len(self.parts)}"
+                self._do(f"create or replace temp table {name} as {self._sql(_text(part, True))}")
+                self._do(f"delete from {name}")
+                self.parts[part.name] = name
+            self._show_state()
+            for step in level.emit:
+                self._show(step.name, step.sql)
+
+    def _show_state(self) -> None:
+        if not self.parts:
+            return
+        united = " union all by name ".join(
+            f"select '{part}' as part, * from {table}" for part, table in self.parts.items()
+        )
+        self._do(f"create or replace temp view state as {united}")
+
+    def _is_empty(self) -> bool:
+        return all(self._do(f"select count(*) from {t}").fetchone()[0] == 0 for t in self.parts.values())
+
+    # -- a step ------------------------------------------------------------------------------------------
+
+    def _show_clock(self) -> None:
+        def instant(micros: int | None) -> str:
+            return "cast(null as timestamp)" if micros is None else f"make_timestamp({micros}::bigint)"
+
+        kept = self.program.kept_for
+        clock = self.clock
+        times = {"now_before": clock.before, "now_after": clock.after}
+        times["watermark_before"] = None if clock.before is None else clock.before - kept
+        times["watermark_after"] = None if clock.after is None else clock.after - kept
+        values = {name: instant(at) for name, at in times.items()}
+        values["batch_id"] = f"{clock.batch}::bigint"
+        values["step"] = f"{clock.batch * 1000 + clock.flush}::bigint"
+        listed = ", ".join(f'{value} as "{name}"' for name, value in values.items())
+        self._do(f"create or replace temp table clock as select {listed}")
+
+    def _show_stream(self, stream: Any, where: str) -> None:
+        if stream.relation == UPSTREAM:
+            return self._show_upstream(stream, [])
+        self._do(
+            f'create or replace temp table "{stream.view}" as '
+            f"select * exclude ({_PIECE}) from {stream.relation}__pieces where {where}"
+        )
+        return None
+
+    def _show_upstream(self, stream: Any, rows: list[tuple[Row, str, int]]) -> None:
+        """The rows that came upstream, or what changed there."""
+        more = f", cast('' as varchar) as {CHANGE_TYPE}, 0::bigint as {BATCH_ID}" if stream.feed else ""
+        self._do(f'create or replace temp table "{stream.view}" as select *{more} from {UPSTREAM} limit 0')
+        if rows:
+            values = [(*row, kind, batch) if stream.feed else row for row, kind, batch in rows]
+            marks = ", ".join("?" for _ in values[0])
+            self.database.executemany(f'insert into "{stream.view}" values ({marks})', values)
+
+    def take(self, cut: tuple[int, int]) -> None:
+        """Takes in a cut of the streams."""
+        self._begin()
+        for stream in self.program.inputs:
+            if stream.relation == UPSTREAM:
+                raise Untranslated("a stream beside the model upstream")
+            self._show_stream(stream, f"{_PIECE} >= {cut[0]} and {_PIECE} < {cut[1]}")
+        self._step()
+
+    def read(self, above: Streamed) -> None:
+        """Takes in what the model upstream wrote."""
+        rows = above.changes[self.read_changes :]
+        self.read_changes = len(above.changes)
+        if not rows:
+            return
+        self._begin()
+        for stream in self.program.inputs:
+            if stream.relation != UPSTREAM:
+                raise Untranslated("a stream beside the model upstream")
+            self._show_upstream(stream, rows)
+        self._step()
+
+    def _begin(self) -> None:
+        self.clock = Clock(self.clock.batch + 1, 0, self.clock.after, self.clock.after)
+        self.steps += 1
+
+    def _step(self) -> None:
+        program = self.program
+        self._show_clock()
+        if not program.levels:
+            self._emit_rows()
+            self._advance({})
+            return
+        level = program.levels[0]
+        empty = self._is_empty()
+        self._show_known(level, empty)
+        self._advance(self._judge(level))
+        self._show_clock()
+        self._add(level)
+        self._put_out(0)
+
+    def _show_known(self, level: Level, empty: bool) -> None:
+        for step in level.known:
+            self._step_of(step, empty)
+
+    def _step_of(self, step: Step, empty: bool) -> None:
+        nothing = step.unless_empty is not None and not self.counts.get(step.unless_empty, 1)
+        self.counts[step.name] = self._show(step.name, _text(step, empty or nothing))
+
+    def _judge(self, level: Level) -> dict[str, int | None]:
+        """The rows that aren't late; the newest time of each stream whose time is computed."""
+        newest: dict[str, int | None] = {}
+        for rows in level.rows:
+            late = "coalesce(step.expires_at <= clock.watermark_before, false)" if rows.expires else "false"
+            if rows.time_zone:
+                raise Untranslated("a time zone")
+            clock = " cross join clock" if rows.expires else ""
+            self._do(
+                f'create or replace temp table "{rows.name}" as select step.*, {late} as late__ '
+                f"from ({self._sql(rows.sql)}) as step{clock}"
+            )
+            if rows.timed:
+                (most,) = self._do(f'select max(epoch_us(event_time)) from "{rows.name}"').fetchone()
+                for view in rows.streams:
+                    newest[view] = max((t for t in (newest.get(view), most) if t is not None), default=None)
+                self._do(f'delete from "{rows.name}" where event_time is null or late__')
+                self._do(f'alter table "{rows.name}" drop column event_time')
+            else:
+                self._do(f'delete from "{rows.name}" where late__')
+            self._do(f'alter table "{rows.name}" drop column late__')
+        return newest
+
+    def _advance(self, computed: Mapping[str, int | None]) -> None:
+        for stream in self.program.inputs:
+            if stream.event_time is None:
+                seen = computed.get(stream.view)
+            else:
+                text = f'select max(epoch_us("{stream.event_time}")) from "{stream.view}"'
+                (seen,) = self._do(text).fetchone()
+            had = self.newest[stream.relation]
+            if seen is not None:
+                self.newest[stream.relation] = seen if had is None else max(had, seen)
+        times = list(self.newest.values())
+        if all(time is not None for time in times):
+            slowest = min(time for time in times if time is not None) - self.delay
+            self.clock.after = slowest if self.clock.after is None else max(self.clock.after, slowest)
+
+    def _add(self, level: Level) -> None:
+        empty = self._is_empty()
+        for step in level.ingest:
+            self._step_of(step, empty)
+        made = []
+        for part in level.parts:
+            self._show(f"new_{self.parts[part.name]}", _text(part, empty))
+            made.append(self.parts[part.name])
+        for table in made:
+            self._do(f"insert into {table} by name select * from new_{table}")
+        self._show_state()
+
+    def _put_out(self, done: int) -> None:
+        program, clock = self.program, self.clock
+        if program.boundaries is not None and not any(
+            each.crossed(clock.before, clock.after) for each in program.boundaries
+        ):
+            return
+        self._show_clock()
+        for number, level in enumerate(program.levels):
+            if number > done:
+                self._show_known(level, self._is_empty())
+                self._judge(level)
+                self._add(level)
+            for step in level.emit:
+                self._step_of(step, False)
+        self._emit_rows()
+        if self.fold:
+            for level in program.levels:
+                for part in level.parts:
+                    table = self.parts[part.name]
+                    self._show(f"folded_{table}", part.fold)
+            for table in self.parts.values():
+                self._do(f"delete from {table}")
+                self._do(f"insert into {table} by name select * from folded_{table}")
+
+    def _emit_rows(self) -> None:
+        upsert = self.program.upsert
+        names = ", ".join(f'"{name}"' for name in self.columns)
+        new: list[Row] = self._do(f"select {names} from ({self._sql(self.program.output)})").fetchall()
+        if upsert is None:
+            self.changes += [(row, "insert", self.clock.batch) for row in new]
+            self.target += new
+            return
+        if upsert.key is None:
+            self._replace(self.target, new)
+            self.target = new
+            return
+        self._show("fired_windows", upsert.fired)
+        at = [self.columns.index(next(c for c in self.columns if c.lower() == k.lower())) for k in upsert.key]
+        keys = Counter(tuple(map(plain, (row[i] for i in at))) for row in new)
+        if any(count > 1 for count in keys.values()):
+            raise Refused("two rows of its result have the same key")
+        self._do(
+            f"create or replace temp table old_rows as select {names} from ({self._sql(self.program.output)}) limit 0"
+        )
+        if self.target:
+            marks = ", ".join("?" for _ in self.columns)
+            self.database.executemany(f"insert into old_rows values ({marks})", self.target)
+        scope = translated(f"select 1 from old join fired on {upsert.scope}").partition(" ON ")[2]
+        kept: list[Row] = self._do(
+            f'select old.* from old_rows as "old" anti join fired_windows as "fired" on {scope}'
+        ).fetchall()
+        self._replace(self.target, kept + new)
+        self.target = kept + new
+
+    def _replace(self, old: list[Row], new: list[Row]) -> None:
+        """Notes what changes."""
+        batch = self.clock.batch * 1000 + self.clock.flush
+        gone, came = _rows(old) - _rows(new), _rows(new) - _rows(old)
+        for rows, kind, listed in ((gone, "delete", old), (came, "insert", new)):
+            for row in listed:
+                key = tuple(map(plain, row))
+                if rows[key] > 0:
+                    rows[key] -= 1
+                    self.changes.append((row, kind, batch))
+
+    def flush(self) -> None:
+        """Closes all windows."""
+        zones = [
+            (self.parts[part.name], part.closes)
+            for level in self.program.levels
+            for part in level.parts
+            if part.closes is not None
+        ]
+        while zones:
+            times = [self._do(f"select max(epoch_us({c})) from {t}").fetchone()[0] for t, c in zones]
+            last = max((time for time in times if time is not None), default=None)
+            if last is None:
+                return
+            closing = last + self.program.kept_for
+            clock = self.clock
+            if clock.after is not None and closing <= clock.after:
+                return
+            self.clock = Clock(clock.batch, clock.flush + 1, clock.after, closing)
+            self.steps += 1
+            self._put_out(0)
+
+    def rows(self) -> Rows:
+        """The table's rows."""
+        return _rows(self.target)
+
+
+def _text(made: Step | StatePart, empty: bool) -> str:
+    if empty and made.initial is not None:
+        return made.initial
+    return made.append if isinstance(made, StatePart) else made.sql
+
+
+def _rows(rows: list[Row]) -> Rows:
+    return Counter(tuple(map(plain, row)) for row in rows)
+
+
+def _naive(value: Any) -> Any:
+    return value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value
+
+
+def _first_line(problem: BaseException) -> str:
+    return re.sub(r"\s+", " ", str(problem))[:300]

@@ -1,0 +1,49 @@
+"""A random model as the adapter sees it: a node of dbt's, planned by the code that plans dbt's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.streams import Known
+from tests.differential.tables import STREAMS, WATERMARK
+from tests.differential.tree import Model
+
+KNOWN: Mapping[str, Known] = {
+    name: Known(event_time=next(column.name for column in columns if column.event_time))
+    for name, columns in STREAMS.items()
+}
+
+
+def node_of(model: Model, name: str) -> dict[str, Any]:
+    """What dbt knows of a model."""
+    settings = {"materialized": "streaming_table", "watermark": WATERMARK, **model.settings()}
+    return {"name": name, "config": settings}
+
+
+def planned(model: Model, name: str = "m", known: Mapping[str, Known] = KNOWN) -> Program:
+    """What a micro-batch of a model does.
+
+    Raises:
+        QueryError: the model is refused.
+    """
+    node = node_of(model, name)
+    return streaming.program(node, streaming.plan(node, model.text(), known))
+
+
+_QUOTED = re.compile(r"'(?:[^']|'')*'|`[^`]*`")
+
+
+def reason(sentence: str) -> str:
+    """A refusal without what is particular to one query, so that refusals can be counted."""
+    text = re.sub(r"^Model \w+: ", "", sentence)
+    text = _QUOTED.sub("…", text.split("\n")[0])
+    text = re.sub(r"\b(tumble|hop|cumulate|session|dynamic_cumulate)\([^)]*\)", "a window", text)
+    text = re.sub(
+        r"keeps something for every value of .*? that ever comes.*", "keeps something for every value …", text
+    )
+    text = re.sub(r"[\w(), .]*?\b(LEFT|RIGHT|FULL)\b", r"\1", text) if "JOIN with" in text else text
+    return text[:110]

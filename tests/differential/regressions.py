@@ -1,0 +1,34 @@
+"""Queries that once gave other rows as a stream than in batch, as the random test found them, made small."""
+
+from __future__ import annotations
+
+from tests.differential.tables import STREAMS
+from tests.differential.tree import TIME, Call, Case, Column, Model, Written
+
+TUMBLE = Call("tumble", "ts", ("10 minutes",))
+HOP = Call("hop", "ts", ("5 minutes", "15 minutes"))
+
+
+def stream(name: str) -> str:
+    """A stream in FROM."""
+    return f"(select /*+ STREAM */ * from {name})"
+
+
+def _case(text: str, names: str, cuts: int = 3, **config: object) -> Case:
+    kinds = {column.name: column.kind for columns in STREAMS.values() for column in columns}
+    kinds |= {"window_start": TIME, "window_end": TIME}
+    columns = tuple(Column(name, kinds.get(name, "bigint")) for name in names.split())
+    return Case(Model(Written(text, columns), tuple(config.items())), cuts=cuts)
+
+
+EXAMPLES = {
+    "a window over two streams: the watermark is the slower one's": _case(
+        f"""with both as (
+          select ts, k from {stream("clicks")} union all select ts, k from {stream("loose")}
+        )
+        select window_start, window_end, count(*) as n
+        from {HOP.expand("both")} group by window_start, window_end""",
+        "window_start window_end n",
+    ),
+}
+"""What was wrong → the query. Each is equal today, or refused with a reason."""

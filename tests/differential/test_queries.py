@@ -1,0 +1,65 @@
+"""Random queries have the same rows as a stream and in batch, or are refused. More of them: bench/differential.py."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.differential import duck, spark, tables
+from tests.differential.generate import Generator
+from tests.differential.outcome import EQUAL, NO_BATCH, REFUSED
+from tests.differential.regressions import EXAMPLES
+
+ON_DUCKDB = range(40)
+ON_SPARK = range(8)
+
+
+@pytest.fixture(scope="module")
+def on_duckdb() -> duck.Laboratory:
+    return duck.Laboratory()
+
+
+@pytest.fixture(scope="module")
+def on_spark(spark: Any, storage_root: Path) -> Any:
+    return _spark_laboratory(spark, storage_root)
+
+
+def _spark_laboratory(session: Any, root: Path) -> spark.Laboratory:
+    return spark.Laboratory(session, root)
+
+
+def _run(laboratory: duck.Laboratory | spark.Laboratory, numbers: range) -> Counter[str]:
+    found: Counter[str] = Counter()
+    rows = tables.make(1)
+    for number in numbers:
+        case = Generator(f"ci {number}").case()
+        outcome = laboratory.run(case, rows)
+        assert not outcome.is_wrong, f"query 'ci {number}': {outcome.kind}\n{outcome.detail}\n{case}"
+        found[outcome.kind] += 1
+    return found
+
+
+def test_random_programs_on_duckdb(on_duckdb: duck.Laboratory) -> None:
+    found = _run(on_duckdb, ON_DUCKDB)
+    assert found[EQUAL] > len(ON_DUCKDB) // 2
+
+
+def test_random_queries_on_spark(on_spark: spark.Laboratory) -> None:
+    found = _run(on_spark, ON_SPARK)
+    assert found[EQUAL] > len(ON_SPARK) // 2
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_what_once_differed_on_duckdb(on_duckdb: duck.Laboratory, name: str) -> None:
+    outcome = on_duckdb.run(EXAMPLES[name], tables.make(1))
+    assert outcome.kind in (EQUAL, REFUSED, NO_BATCH), outcome.detail
+
+
+def test_what_once_differed_on_spark(on_spark: spark.Laboratory) -> None:
+    found = {name: on_spark.run(case, tables.make(1)) for name, case in EXAMPLES.items()}
+    assert not [
+        f"{name}: {outcome.kind}\n{outcome.detail}" for name, outcome in found.items() if outcome.is_wrong
+    ]

@@ -1,0 +1,832 @@
+"""Queries as small trees: made at random, printed as a model's text, and cut down node by node.
+
+A tree knows of each query its columns and its form, so that what is put on top of it has a meaning:
+
+static     a table that doesn't change
+rows       rows of a stream
+windowed   rows of a stream with their windows
+result     results of windows that have closed
+table      rows that change: groups and rankings of a stream without windows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+from dbt.adapters.spark_streaming.query import expansion, window_arguments
+
+STATIC, ROWS, WINDOWED, RESULT, TABLE = "static", "rows", "windowed", "result", "table"
+WINDOW = ("window_start", "window_end")
+TIME = "timestamp"
+
+
+class Invalid(Exception):
+    """A tree that has no meaning, as some that are cut down have not."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a query."""
+
+    name: str
+    kind: str
+    """Its type, as Spark prints it."""
+    exact: bool = True
+    """Whether its value doesn't depend on the order in which rows are added up."""
+    event_time: bool = False
+
+
+@dataclass(frozen=True)
+class Expr:
+    """An expression over the columns of one query."""
+
+    sql: str
+    kind: str
+    uses: frozenset[str] = frozenset()
+    exact: bool = True
+
+    @staticmethod
+    def of(column: Column) -> Expr:
+        """A column as it is."""
+        return Expr(column.name, column.kind, frozenset({column.name}), column.exact)
+
+
+@dataclass(frozen=True)
+class Item:
+    """An expression with a name."""
+
+    expr: Expr
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.expr.sql == self.name else f"{self.expr.sql} as {self.name}"
+
+
+@dataclass(frozen=True)
+class Order:
+    """One expression of an ORDER BY."""
+
+    column: str
+    descending: bool = False
+    nulls: str = ""
+
+    def __str__(self) -> str:
+        words = [self.column, "desc" if self.descending else "", f"nulls {self.nulls}" if self.nulls else ""]
+        return " ".join(word for word in words if word)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A windowing function with its arguments."""
+
+    kind: str
+    time_col: str
+    lengths: tuple[str, ...]
+    offset: str = "0 seconds"
+    partition_by: tuple[str, ...] = ()
+    time_zone: str | None = None
+
+    def expand(self, relation: str) -> str:
+        """What its macro prints."""
+        window = window_arguments.make(
+            self.kind,
+            self.time_col,
+            *self.lengths,
+            offset=self.offset,
+            partition_by=list(self.partition_by),
+            time_zone=self.time_zone,
+        )
+        return expansion.expand(relation, window)
+
+    def macro(self, relation: str) -> str:
+        """Its macro, as an author writes it."""
+        said = [relation, repr(self.time_col), *map(repr, self.lengths)]
+        if self.offset != "0 seconds":
+            said.append(f"offset={self.offset!r}")
+        if self.kind in ("session", "dynamic_cumulate"):
+            said.append(f"partition_by={list(self.partition_by)!r}")
+        if self.time_zone:
+            said.append(f"time_zone={self.time_zone!r}")
+        return f"{{{{ {self.kind}({', '.join(said)}) }}}}"
+
+
+class Printer:
+    """Prints trees; collects what stands in WITH.
+
+    Args:
+        ties: whether rankings that leave ties to chance go on to all columns, as a stream's do.
+        macros: whether macros are printed instead of what they expand to.
+    """
+
+    def __init__(self, ties: bool = False, macros: bool = False) -> None:
+        self.ties, self.macros = ties, macros
+        self.ctes: dict[Node, tuple[str, str]] = {}
+
+    def text(self, node: Node) -> str:
+        """The whole text of a query."""
+        body = node.sql(self)
+        named = ",\n".join(f"{name} as (\n{indented(text)}\n)" for name, text in self.ctes.values())
+        return f"with {named}\n{body}" if named else body
+
+    def cte(self, node: Node) -> str:
+        """The name that a query has in WITH."""
+        if node not in self.ctes:
+            text = node.sql(self)
+            self.ctes[node] = (f"q{len(self.ctes) + 1}", text)
+        return self.ctes[node][0]
+
+    def source(self, node: Node, alias: str = "t") -> str:
+        """A query in FROM."""
+        if isinstance(node, Static):
+            return f"{node.name} as {alias}"
+        if isinstance(node, Shared):
+            return f"{self.cte(node.input)} as {alias}"
+        if isinstance(node, Stream):
+            macro = f"{{{{ stream({node.name}) }}}}"
+            return f"{macro if self.macros else expansion.expand_stream(node.name)} as {alias}"
+        if isinstance(node, Windowed):
+            relation = node.input.name if isinstance(node.input, Stream) else self.cte(node.input)
+            call = node.call
+            return f"{call.macro(relation) if self.macros else call.expand(relation)} as {alias}"
+        return f"(\n{indented(node.sql(self))}\n) as {alias}"
+
+
+def indented(text: str) -> str:
+    """A text, two spaces to the right."""
+    return "\n".join("  " + line for line in text.splitlines())
+
+
+@dataclass(frozen=True)
+class Node:
+    """A query."""
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """What it gives."""
+        raise NotImplementedError
+
+    @cached_property
+    def form(self) -> str:
+        """What kind of rows these are."""
+        raise NotImplementedError
+
+    @property
+    def call(self) -> Call | None:
+        """The windowing function whose windows its rows are of, if there is one."""
+        return next((child.call for child in children(self) if child.call is not None), None)
+
+    def sql(self, printer: Printer) -> str:
+        """Its text."""
+        listed = ", ".join(column.name for column in self.columns)
+        return f"select {listed} from {printer.source(self)}"
+
+    def check(self) -> None:
+        """Passes a tree with a meaning.
+
+        Raises:
+            Invalid: it has none.
+        """
+        names = [column.name for column in self.columns]
+        if len(set(names)) != len(names) or not names:
+            raise Invalid(f"columns {names}")
+
+    def column(self, name: str) -> Column:
+        """One of its columns.
+
+        Raises:
+            Invalid: there is none of that name.
+        """
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise Invalid(f"no column {name}")
+
+    def has(self, *names: str) -> bool:
+        """Whether it has columns."""
+        return set(names) <= {column.name for column in self.columns}
+
+
+def children(node: Node) -> list[Node]:
+    """The queries a query reads."""
+    return [value for each in fields(node) if isinstance(value := getattr(node, each.name), Node)]
+
+
+def nodes(node: Node) -> Iterator[Node]:
+    """A query and all below it."""
+    yield node
+    for child in children(node):
+        yield from nodes(child)
+
+
+def depth(node: Node) -> int:
+    """How many queries stand in each other."""
+    return 1 + max(map(depth, children(node)), default=0)
+
+
+def check(node: Node) -> None:
+    """Passes a tree all of whose queries have a meaning.
+
+    Raises:
+        Invalid: one has none.
+    """
+    for child in children(node):
+        check(child)
+    node.check()
+
+
+def _needs(node: Node, names: Sequence[str] | frozenset[str]) -> None:
+    for name in names:
+        node.column(name)
+
+
+def aggregated(form: str) -> str:
+    """What an aggregate or a ranking of such rows is."""
+    return {WINDOWED: RESULT, ROWS: TABLE}.get(form, form)
+
+
+@dataclass(frozen=True)
+class Stream(Node):
+    """A stream."""
+
+    name: str
+    of: tuple[Column, ...]
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.of
+
+    @cached_property
+    def form(self) -> str:
+        return ROWS
+
+
+@dataclass(frozen=True)
+class Static(Node):
+    """A table."""
+
+    name: str
+    of: tuple[Column, ...]
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.of
+
+    @cached_property
+    def form(self) -> str:
+        return STATIC
+
+
+@dataclass(frozen=True)
+class Written(Node):
+    """A query written down by hand, over streams."""
+
+    text: str
+    of: tuple[Column, ...]
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.of
+
+    @cached_property
+    def form(self) -> str:
+        return TABLE
+
+    def sql(self, printer: Printer) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Shared(Node):
+    """A query under a name in WITH, read in more than one place."""
+
+    input: Node
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns
+
+    @cached_property
+    def form(self) -> str:
+        return self.input.form
+
+
+@dataclass(frozen=True)
+class Windowed(Node):
+    """A windowing function over rows."""
+
+    input: Node
+    over: Call
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return (
+            *self.input.columns,
+            *(Column(name, TIME) for name in (*WINDOW, "window_time")),
+        )
+
+    @cached_property
+    def form(self) -> str:
+        return WINDOWED
+
+    @property
+    def call(self) -> Call:
+        return self.over
+
+    def check(self) -> None:
+        super().check()
+        if self.input.form not in (ROWS, RESULT) or self.input.column(self.over.time_col).kind != TIME:
+            raise Invalid("a windowing function over something else")
+        _needs(self.input, self.over.partition_by)
+
+
+@dataclass(frozen=True)
+class Select(Node):
+    """Columns computed row by row, of the rows that pass."""
+
+    input: Node
+    items: tuple[Item, ...]
+    where: tuple[Expr, ...] = ()
+    explode: Item | None = None
+    """LATERAL VIEW explode of an array, under a name."""
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        found = []
+        for item in self.items:
+            same = self.input.column(item.expr.sql) if self.input.has(item.expr.sql) else None
+            time = same is not None and same.event_time
+            found.append(Column(item.name, item.expr.kind, item.expr.exact, time))
+        return tuple(found)
+
+    @cached_property
+    def form(self) -> str:
+        return self.input.form
+
+    def sql(self, printer: Printer) -> str:
+        text = f"select {', '.join(map(str, self.items))}\nfrom {printer.source(self.input)}"
+        if self.explode is not None:
+            text += f"\nlateral view explode({self.explode.expr.sql}) exploded as {self.explode.name}"
+        if self.where:
+            text += f"\nwhere {' and '.join(test.sql for test in self.where)}"
+        return text
+
+    def check(self) -> None:
+        super().check()
+        own = {self.explode.name} if self.explode else set()
+        for expr in [*(item.expr for item in self.items), *self.where]:
+            _needs(self.input, expr.uses - own)
+        if self.explode is not None:
+            _needs(self.input, self.explode.expr.uses)
+
+
+@dataclass(frozen=True)
+class Group(Node):
+    """GROUP BY, with grouping sets or without."""
+
+    input: Node
+    keys: tuple[Item, ...]
+    metrics: tuple[Item, ...]
+    having: Expr | None = None
+    sets: str = ""
+    """``rollup``, ``cube`` or the text of GROUPING SETS over the keys; window columns stay outside."""
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(
+            Column(item.name, item.expr.kind, item.expr.exact) for item in (*self.keys, *self.metrics)
+        )
+
+    @cached_property
+    def form(self) -> str:
+        return aggregated(self.input.form)
+
+    def sql(self, printer: Printer) -> str:
+        listed = ", ".join(map(str, (*self.keys, *self.metrics)))
+        text = f"select {listed}\nfrom {printer.source(self.input)}"
+        inside = [key.expr.sql for key in self.keys if key.expr.sql not in (*WINDOW, "window_time")]
+        outside = [key.expr.sql for key in self.keys if key.expr.sql in (*WINDOW, "window_time")]
+        if self.sets in ("rollup", "cube"):
+            outside.append(f"{self.sets} ({', '.join(inside)})")
+        elif self.sets:
+            outside.append(f"grouping sets ({self.sets})")
+        else:
+            outside += inside
+        if outside:
+            text += f"\ngroup by {', '.join(outside)}"
+        tests = [] if self.having is None else [self.having.sql]
+        if printer.ties and self.input.form == ROWS and self._has_total:
+            # A stream has its totals once there is something to count.
+            tests.append("count(*) > 0")
+        if tests:
+            text += f"\nhaving {' and '.join(tests)}"
+        return text
+
+    @property
+    def _has_total(self) -> bool:
+        """Whether there is a group of all rows, which batch has even of none."""
+        return not self.keys or self.sets in ("rollup", "cube") or "()" in self.sets
+
+    def check(self) -> None:
+        super().check()
+        if self.input.form == STATIC:
+            raise Invalid("groups of a table")
+        for item in (*self.keys, *self.metrics):
+            _needs(self.input, item.expr.uses)
+        if self.having is not None:
+            _needs(self.input, self.having.uses)
+        if not all(key.expr.exact for key in self.keys):
+            raise Invalid("a key that isn't exact")
+        if self.input.form in (WINDOWED, RESULT) and not set(WINDOW) <= {k.expr.sql for k in self.keys}:
+            raise Invalid("windows mixed")
+        if self.sets and self.sets not in ("rollup", "cube"):
+            named = set(self.sets.replace("(", " ").replace(")", " ").replace(",", " ").split())
+            if not named <= {key.expr.sql for key in self.keys}:
+                raise Invalid("a set of a key that isn't there")
+        if self.sets and len(self.keys) < 1 + 2 * (self.input.form in (WINDOWED, RESULT)):
+            raise Invalid("sets of nothing")
+
+
+@dataclass(frozen=True)
+class Rank(Node):
+    """A filter on ROW_NUMBER, RANK or DENSE_RANK."""
+
+    input: Node
+    partition: tuple[str, ...]
+    order: tuple[Order, ...]
+    function: str = "row_number"
+    test: str = "rn <= 2"
+    keep: bool = False
+    """Whether the rank is among the columns."""
+    qualify: bool = False
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return (*self.input.columns, *((Column("rn", "int"),) if self.keep else ()))
+
+    @cached_property
+    def form(self) -> str:
+        return aggregated(self.input.form)
+
+    @property
+    def is_first_row(self) -> bool:
+        """Whether it is the first row by event time, of a stream: final when the watermark is there."""
+        first = self.order[0]
+        return (
+            self.input.form == ROWS
+            and self.function == "row_number"
+            and self.test == "rn = 1"
+            and self.input.column(first.column).event_time
+            and not first.descending
+        )
+
+    def sql(self, printer: Printer) -> str:
+        order = list(map(str, self.order))
+        names = [column.name for column in self.input.columns]
+        if printer.ties and self.function == "row_number":
+            order.append(f"struct({', '.join(names)})")
+        over = f"partition by {', '.join(self.partition)} " if self.partition else ""
+        rank = f"{self.function}() over ({over}order by {', '.join(order)})"
+        source = printer.source(self.input)
+        if self.qualify:
+            rn = self.test.replace("rn", rank)
+            shown = [*names, f"{rank} as rn"] if self.keep else names
+            return f"select {', '.join(shown)} from {source}\nqualify {rn}"
+        inner = f"select {', '.join(names)}, {rank} as rn\nfrom {source}"
+        listed = ", ".join(column.name for column in self.columns)
+        return f"select {listed} from (\n{indented(inner)}\n) as r\nwhere {self.test}"
+
+    def check(self) -> None:
+        super().check()
+        _needs(self.input, self.partition)
+        if not self.order or self.input.form == STATIC:
+            raise Invalid("a ranking without an order")
+        if not all(column.exact for column in self.input.columns):
+            raise Invalid("ranked by what isn't exact")
+        _needs(self.input, [each.column for each in self.order])
+        if self.input.form in (WINDOWED, RESULT) and not set(WINDOW) <= set(self.partition):
+            raise Invalid("windows mixed")
+
+
+@dataclass(frozen=True)
+class Limit(Node):
+    """ORDER BY … LIMIT."""
+
+    input: Node
+    order: tuple[Order, ...]
+    rows: int
+    skipped: int = 0
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns
+
+    @cached_property
+    def form(self) -> str:
+        return aggregated(self.input.form)
+
+    def sql(self, printer: Printer) -> str:
+        names = ", ".join(column.name for column in self.columns)
+        order = [*map(str, self.order), *([f"struct({names})"] if printer.ties else [])]
+        offset = f" offset {self.skipped}" if self.skipped else ""
+        return (
+            f"select {names}\nfrom {printer.source(self.input)}\n"
+            f"order by {', '.join(order)} limit {self.rows}{offset}"
+        )
+
+    def check(self) -> None:
+        super().check()
+        if not self.order or self.input.form not in (ROWS, TABLE):
+            raise Invalid("a limit of something else")
+        if not all(column.exact for column in self.input.columns):
+            raise Invalid("ordered by what isn't exact")
+        _needs(self.input, [each.column for each in self.order])
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A column of a join: of the left, the right, or whichever has it."""
+
+    side: str
+    column: str
+    name: str
+
+    def __str__(self) -> str:
+        if self.side == "b":
+            return f"coalesce(l.{self.column}, r.{self.column}) as {self.name}"
+        return f"{self.side}.{self.column} as {self.name}"
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """A join of two queries."""
+
+    kind: str
+    left: Node
+    right: Node
+    on: tuple[tuple[str, str], ...]
+    items: tuple[Taken, ...]
+    more: str = ""
+    """A further condition, over ``l`` and ``r``."""
+    where: str = ""
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        found = []
+        for item in self.items:
+            of = (self.right if item.side == "r" else self.left).column(item.column)
+            # A pair of rows of two streams comes when the later one does: its times are no longer in order.
+            time = of.event_time and item.side == "l" and self.right.form == STATIC
+            found.append(Column(item.name, of.kind, of.exact, time))
+        return tuple(found)
+
+    @cached_property
+    def form(self) -> str:
+        forms = {self.left.form, self.right.form} - {STATIC}
+        if not forms:
+            return STATIC
+        if TABLE in forms:
+            return TABLE
+        if len({self.left.form, self.right.form}) == 1 and forms == {WINDOWED}:
+            return RESULT
+        return RESULT if RESULT in forms else next(iter(forms))
+
+    def sql(self, printer: Printer) -> str:
+        tests = [f"l.{left} = r.{right}" for left, right in self.on]
+        tests += [self.more] if self.more else []
+        text = (
+            f"select {', '.join(map(str, self.items))}\nfrom {printer.source(self.left, 'l')}\n"
+            f"{self.kind} join {printer.source(self.right, 'r')}\non {' and '.join(tests)}"
+        )
+        return f"{text}\nwhere {self.where}" if self.where else text
+
+    def check(self) -> None:
+        super().check()
+        if not self.on and not self.more:
+            raise Invalid("a join of everything")
+        for left, right in self.on:
+            if self.left.column(left).kind != self.right.column(right).kind:
+                raise Invalid("types differ")
+        for side in ("l", "r"):
+            node = self.left if side == "l" else self.right
+            for text in (self.more, self.where):
+                for word in text.replace("(", " ").replace(")", " ").replace(",", " ").split():
+                    if word.startswith(f"{side}."):
+                        node.column(word[2:])
+        for item in self.items:
+            if item.side == "b":
+                self.right.column(item.column)
+            if item.side != "l" and self.kind.endswith(("semi", "anti")):
+                raise Invalid("a column of the other side")
+        forms = {self.left.form, self.right.form}
+        if forms & {WINDOWED, RESULT} and STATIC not in forms and not self.on:
+            raise Invalid("windows mixed")
+
+
+@dataclass(frozen=True)
+class Combined(Node):
+    """UNION, INTERSECT or EXCEPT."""
+
+    op: str
+    left: Node
+    right: Node
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(
+            replace(
+                left,
+                exact=left.exact and right.exact,
+                event_time=left.event_time and right.event_time,
+            )
+            for left, right in zip(self.left.columns, self.right.columns, strict=True)
+        )
+
+    @cached_property
+    def form(self) -> str:
+        forms = {self.left.form, self.right.form}
+        if self.op == "union all":
+            if len(forms) == 1:
+                return next(iter(forms))
+            return next(form for form in (TABLE, RESULT, WINDOWED, ROWS, STATIC) if form in forms)
+        return aggregated(self.left.form)
+
+    def sql(self, printer: Printer) -> str:
+        return f"{self._side(self.left, printer)}\n{self.op}\n{self._side(self.right, printer)}"
+
+    @staticmethod
+    def _side(node: Node, printer: Printer) -> str:
+        plain = isinstance(node, Select | Group | Join)
+        if plain:
+            return node.sql(printer)
+        return f"select {', '.join(c.name for c in node.columns)} from {printer.source(node)}"
+
+    def check(self) -> None:
+        if [c.kind for c in self.left.columns] != [c.kind for c in self.right.columns]:
+            raise Invalid("types differ")
+        super().check()
+        if self.op != "union all" and not all(column.exact for column in self.columns):
+            raise Invalid("compares what isn't exact")
+
+
+@dataclass(frozen=True)
+class Distinct(Node):
+    """SELECT DISTINCT."""
+
+    input: Node
+    of: tuple[str, ...]
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(replace(self.input.column(name), event_time=False) for name in self.of)
+
+    @cached_property
+    def form(self) -> str:
+        return aggregated(self.input.form)
+
+    def sql(self, printer: Printer) -> str:
+        return f"select distinct {', '.join(self.of)}\nfrom {printer.source(self.input)}"
+
+    def check(self) -> None:
+        super().check()
+        if not all(column.exact for column in self.columns) or self.input.form == STATIC:
+            raise Invalid("compares what isn't exact")
+        if self.input.form in (WINDOWED, RESULT) and not set(WINDOW) <= set(self.of):
+            raise Invalid("windows mixed")
+
+
+@dataclass(frozen=True)
+class Among(Node):
+    """A filter by rows of another query: IN or EXISTS."""
+
+    input: Node
+    others: Node
+    column_of: tuple[str, str]
+    exists: bool = False
+    negated: bool = False
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns
+
+    @cached_property
+    def form(self) -> str:
+        return self.input.form
+
+    def sql(self, printer: Printer) -> str:
+        mine, theirs = self.column_of
+        below = printer.source(self.others, "o")
+        names = ", ".join(column.name for column in self.columns)
+        word = "not " if self.negated else ""
+        if self.exists:
+            test = f"{word}exists (select 1 from {below} where o.{theirs} = t.{mine})"
+        else:
+            test = f"t.{mine} {word}in (select o.{theirs} from {below})"
+        return f"select {names}\nfrom {printer.source(self.input)}\nwhere {test}"
+
+    def check(self) -> None:
+        super().check()
+        if self.input.column(self.column_of[0]).kind != self.others.column(self.column_of[1]).kind:
+            raise Invalid("types differ")
+
+
+@dataclass(frozen=True)
+class Over(Node):
+    """LAG, LEAD or a running aggregate over partitions, in an order that leaves nothing to chance."""
+
+    input: Node
+    function: str
+    of: str
+    partition: tuple[str, ...]
+    order: tuple[Order, ...]
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        kind = self.input.column(self.of).kind if self.function in ("lag", "lead", "max") else "bigint"
+        return (*self.input.columns, Column("running", kind))
+
+    @cached_property
+    def form(self) -> str:
+        return aggregated(self.input.form)
+
+    def sql(self, printer: Printer) -> str:
+        names = [column.name for column in self.input.columns]
+        order = ", ".join([*map(str, self.order), f"struct({', '.join(names)})"])
+        frame = (
+            "" if self.function in ("lag", "lead") else " rows between unbounded preceding and current row"
+        )
+        by = f"partition by {', '.join(self.partition)} " if self.partition else ""
+        over = f"{self.function}({self.of}) over ({by}order by {order}{frame}) as running"
+        return f"select {', '.join(names)}, {over}\nfrom {printer.source(self.input)}"
+
+    def check(self) -> None:
+        super().check()
+        _needs(self.input, [self.of, *self.partition, *(each.column for each in self.order)])
+        if not all(column.exact for column in self.input.columns) or self.input.form == STATIC:
+            raise Invalid("ordered by what isn't exact")
+        if self.input.form in (WINDOWED, RESULT) and not set(WINDOW) <= set(self.partition):
+            raise Invalid("windows mixed")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A streaming model: a query and its configs."""
+
+    root: Node
+    config: tuple[tuple[str, Any], ...] = ()
+
+    def text(self) -> str:
+        """Its compiled text."""
+        return Printer().text(self.root)
+
+    def expected(self) -> str:
+        """The text that gives its rows in batch, whatever chance would do with ties."""
+        return Printer(ties=True).text(self.root)
+
+    def settings(self) -> dict[str, Any]:
+        """Its configs."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in self.config}
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{key}={value!r}" for key, value in self.settings().items())
+        return f"{{{{ config({said}) }}}}\n{Printer(macros=True).text(self.root)}"
+
+
+UPSTREAM = "upstream"
+"""The name under which a model reads the one before it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One or two models, the second of which reads the first, and in how many pieces their input comes."""
+
+    model: Model
+    upstream: Model | None = None
+    cuts: int = 2
+
+    def check(self) -> None:
+        """Passes a case with a meaning.
+
+        Raises:
+            Invalid: it has none.
+        """
+        check(self.model.root)
+        reads = [node for node in nodes(self.model.root) if isinstance(node, Stream)]
+        if not reads and not isinstance(self.model.root, Written):
+            raise Invalid("no stream")
+        if any(node.name == UPSTREAM for node in reads) != (self.upstream is not None):
+            raise Invalid("no model upstream, or one that nobody reads")
+        if self.upstream is not None:
+            check(self.upstream.root)
+            of = {column.name: column.kind for column in self.upstream.root.columns}
+            for node in reads:
+                if node.name == UPSTREAM and {c.name: c.kind for c in node.of} != of:
+                    raise Invalid("other columns upstream")
+
+    def __str__(self) -> str:
+        parts = [f"-- {self.cuts} cuts"]
+        if self.upstream is not None:
+            parts += ["-- upstream:", str(self.upstream), "-- downstream:"]
+        return "\n".join([*parts, str(self.model)])
