@@ -1,49 +1,111 @@
 """dbt's own suite: cross-database macros."""
 
+from types import ModuleType
+from typing import Any
+
 import pytest
-from dbt.tests.adapter.utils.fixture_get_intervals_between import (
-    models__test_get_intervals_between_sql,
-    models__test_get_intervals_between_yml,
+from dbt.tests.adapter.utils import (
+    fixture_any_value,
+    fixture_bool_or,
+    fixture_cast,
+    fixture_cast_bool_to_text,
+    fixture_concat,
+    fixture_date,
+    fixture_date_spine,
+    fixture_date_trunc,
+    fixture_dateadd,
+    fixture_datediff,
+    fixture_escape_single_quotes,
+    fixture_generate_series,
+    fixture_get_intervals_between,
+    fixture_get_powers_of_two,
+    fixture_hash,
+    fixture_last_day,
+    fixture_length,
+    fixture_listagg,
+    fixture_position,
+    fixture_replace,
+    fixture_right,
+    fixture_safe_cast,
+    fixture_split_part,
+    fixture_string_literal,
 )
-from dbt.tests.adapter.utils.test_any_value import BaseAnyValue
+from dbt.tests.adapter.utils.base_utils import BaseUtils
 from dbt.tests.adapter.utils.test_array_append import BaseArrayAppend
 from dbt.tests.adapter.utils.test_array_concat import BaseArrayConcat
 from dbt.tests.adapter.utils.test_array_construct import BaseArrayConstruct
-from dbt.tests.adapter.utils.test_bool_or import BaseBoolOr
-from dbt.tests.adapter.utils.test_cast import BaseCast
-from dbt.tests.adapter.utils.test_cast_bool_to_text import BaseCastBoolToText
-from dbt.tests.adapter.utils.test_concat import BaseConcat
 from dbt.tests.adapter.utils.test_current_timestamp import BaseCurrentTimestampNaive
-from dbt.tests.adapter.utils.test_date import BaseDate
-from dbt.tests.adapter.utils.test_date_spine import BaseDateSpine
-from dbt.tests.adapter.utils.test_date_trunc import BaseDateTrunc
-from dbt.tests.adapter.utils.test_dateadd import BaseDateAdd
-from dbt.tests.adapter.utils.test_datediff import BaseDateDiff
 from dbt.tests.adapter.utils.test_equals import BaseEquals
-from dbt.tests.adapter.utils.test_escape_single_quotes import BaseEscapeSingleQuotesBackslash
 from dbt.tests.adapter.utils.test_except import BaseExcept
-from dbt.tests.adapter.utils.test_generate_series import BaseGenerateSeries
-from dbt.tests.adapter.utils.test_get_intervals_between import BaseGetIntervalsBetween
-from dbt.tests.adapter.utils.test_get_powers_of_two import BaseGetPowersOfTwo
-from dbt.tests.adapter.utils.test_hash import BaseHash
 from dbt.tests.adapter.utils.test_intersect import BaseIntersect
-from dbt.tests.adapter.utils.test_last_day import BaseLastDay
-from dbt.tests.adapter.utils.test_length import BaseLength
-from dbt.tests.adapter.utils.test_listagg import BaseListagg
 from dbt.tests.adapter.utils.test_null_compare import BaseMixedNullCompare, BaseNullCompare
-from dbt.tests.adapter.utils.test_position import BasePosition
-from dbt.tests.adapter.utils.test_replace import BaseReplace
-from dbt.tests.adapter.utils.test_right import BaseRight
-from dbt.tests.adapter.utils.test_safe_cast import BaseSafeCast
 from dbt.tests.adapter.utils.test_source_freshness_custom_info import BaseCalculateFreshnessMethod
-from dbt.tests.adapter.utils.test_split_part import BaseSplitPart
-from dbt.tests.adapter.utils.test_string_literal import BaseStringLiteral
 from dbt.tests.adapter.utils.test_timestamps import BaseCurrentTimestamps
 from dbt.tests.adapter.utils.test_validate_sql import BaseValidateSqlMethod
 
+MODULES = [
+    fixture_any_value,
+    fixture_bool_or,
+    fixture_cast,
+    fixture_cast_bool_to_text,
+    fixture_concat,
+    fixture_date,
+    fixture_date_spine,
+    fixture_date_trunc,
+    fixture_dateadd,
+    fixture_datediff,
+    fixture_escape_single_quotes,
+    fixture_generate_series,
+    fixture_get_intervals_between,
+    fixture_get_powers_of_two,
+    fixture_hash,
+    fixture_last_day,
+    fixture_length,
+    fixture_listagg,
+    fixture_position,
+    fixture_replace,
+    fixture_right,
+    fixture_safe_cast,
+    fixture_split_part,
+    fixture_string_literal,
+]
+"""Of the macros whose test asks that what it builds passes, and nothing else."""
 
-class TestAnyValue(BaseAnyValue):
-    pass
+
+def files(module: ModuleType, kind: str) -> dict[str, str]:
+    """The seeds or models of a module, by their files: `seeds__data_hash_csv` is data_hash.csv."""
+    start = f"{kind}__"
+    return {
+        ".".join(name.removeprefix(start).rsplit("_", 1)): text
+        for name, text in vars(module).items()
+        if name.startswith(start)
+    }
+
+
+class TestMacros(BaseUtils):
+    """What dbt has as a class and a project for each macro, as one project."""
+
+    @pytest.fixture(scope="class")
+    def project_config_update(self) -> dict[str, Any]:
+        types = {"from_time": "timestamp", "result": "timestamp"}
+        return {"seeds": {"test": {"data_dateadd": {"+column_types": types}}}}
+
+    @pytest.fixture(scope="class")
+    def seeds(self) -> dict[str, str]:
+        return {name: text for module in MODULES for name, text in files(module, "seeds").items()}
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        found = {name: text for module in MODULES for name, text in files(module, "models").items()}
+        # Of the two ways to escape a quote Spark has this one.
+        del found["test_escape_single_quotes_quote.sql"]
+        found["test_escape_single_quotes.sql"] = found.pop("test_escape_single_quotes_backslash.sql")
+        # With dates in the one form that Spark reads.
+        intervals = found["test_get_intervals_between.sql"]
+        found["test_get_intervals_between.sql"] = intervals.replace("09/01/2023", "2023-09-01").replace(
+            "09/12/2023", "2023-09-12"
+        )
+        return found
 
 
 class TestArrayAppend(BaseArrayAppend):
@@ -58,43 +120,7 @@ class TestArrayConstruct(BaseArrayConstruct):
     pass
 
 
-class TestBoolOr(BaseBoolOr):
-    pass
-
-
-class TestCast(BaseCast):
-    pass
-
-
-class TestCastBoolToText(BaseCastBoolToText):
-    pass
-
-
-class TestConcat(BaseConcat):
-    pass
-
-
 class TestCurrentTimestampNaive(BaseCurrentTimestampNaive):
-    pass
-
-
-class TestDate(BaseDate):
-    pass
-
-
-class TestDateSpine(BaseDateSpine):
-    pass
-
-
-class TestDateTrunc(BaseDateTrunc):
-    pass
-
-
-class TestDateAdd(BaseDateAdd):
-    pass
-
-
-class TestDateDiff(BaseDateDiff):
     pass
 
 
@@ -102,56 +128,11 @@ class TestEquals(BaseEquals):
     pass
 
 
-class TestEscapeSingleQuotesBackslash(BaseEscapeSingleQuotesBackslash):
-    pass
-
-
 class TestExcept(BaseExcept):
     pass
 
 
-class TestGenerateSeries(BaseGenerateSeries):
-    pass
-
-
-class TestGetIntervalsBetween(BaseGetIntervalsBetween):
-    @pytest.fixture(scope="class")
-    def models(self) -> dict[str, str]:
-        """With dates in the one form that Spark reads."""
-        return {
-            "test_get_intervals_between.yml": self.interpolate_macro_namespace(
-                models__test_get_intervals_between_yml, "get_intervals_between"
-            ),
-            "test_get_intervals_between.sql": self.interpolate_macro_namespace(
-                models__test_get_intervals_between_sql.replace("09/01/2023", "2023-09-01").replace(
-                    "09/12/2023", "2023-09-12"
-                ),
-                "get_intervals_between",
-            ),
-        }
-
-
-class TestGetPowersOfTwo(BaseGetPowersOfTwo):
-    pass
-
-
-class TestHash(BaseHash):
-    pass
-
-
 class TestIntersect(BaseIntersect):
-    pass
-
-
-class TestLastDay(BaseLastDay):
-    pass
-
-
-class TestLength(BaseLength):
-    pass
-
-
-class TestListagg(BaseListagg):
     pass
 
 
@@ -163,31 +144,7 @@ class TestNullCompare(BaseNullCompare):
     pass
 
 
-class TestPosition(BasePosition):
-    pass
-
-
-class TestReplace(BaseReplace):
-    pass
-
-
-class TestRight(BaseRight):
-    pass
-
-
-class TestSafeCast(BaseSafeCast):
-    pass
-
-
 class TestCalculateFreshnessMethod(BaseCalculateFreshnessMethod):
-    pass
-
-
-class TestSplitPart(BaseSplitPart):
-    pass
-
-
-class TestStringLiteral(BaseStringLiteral):
     pass
 
 
