@@ -148,6 +148,11 @@ def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str
 def _check_continuous(found: Plan, settings: stream_config.StreamConfig) -> None:
     """Passes configs that go with a query without windows, or with one that has them."""
     if not found.is_continuous:
+        if not found.stages and settings.emission != FINAL:
+            raise QueryError(
+                "Early results, late_updates and the offsets of results are about windows that are kept until they close, "
+                "and this query puts its rows out at once. Leave them out."
+            )
         for name in ("state_ttl", "constant_domains"):
             if getattr(settings, name):
                 raise QueryError(
@@ -379,7 +384,7 @@ def batch_text(sql: str) -> str:
     if not planner.reads_streams(sql):
         return sql
     try:
-        found = planner.plan(sql)
+        found = planner.plan(sql, batch=True)
     except QueryError:
         return sql  # What a stream can't do, batch can: the macros print plain SQL.
     return generate.batch(found) if found.stages else sql

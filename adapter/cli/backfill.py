@@ -38,7 +38,7 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
             return tuple(row)
 
         try:
-            overwriting = Overwriting(sql, ask)
+            overwriting = Overwriting(sql, ask, batch=False)
             ends = closed_only(overwriting.touched(span), closed)
             batch.check_history(overwriting, ends, model.target, ask)
             made = overwriting.overwrite(ends)

@@ -14,6 +14,7 @@ from . import marks
 from .aggregates import DISTINCT, MERGEABLE, PLAIN_WHEN_DISTINCT, RETRACTABLE
 from .dialect import DIALECT, arguments, canonical, from_clause, function_name, sql
 from .errors import QueryError
+from .expansion import LEAVING_OUT, without_windows
 from .grouping import grouping
 from .locality import Source, window_column
 from .names import Names
@@ -88,14 +89,18 @@ def sliced_input(select: exp.Select, window: Window) -> str:
     """The rows under a window function with their slices, and such window columns as a row has
     before its windows close."""
     ts = window.micros(f"input.{quote(window.time_col)}")
-    items = ["input.*", *(f"{text} as {hidden(name)}" for name, text in slice_columns(window).items())]
+    items = [
+        f"input.* {LEAVING_OUT}",
+        *(f"{text} as {hidden(name)}" for name, text in slice_columns(window).items()),
+    ]
     known = known_before_closing(window)
     if WINDOW_START in known:
         items.append(f"{window.instant(window.start(ts))} as {WINDOW_START}")
     if WINDOW_END in known:
         end = window.latest_instant(f"({window.slice_end(ts)})")
         items += [f"{end} as {WINDOW_END}", f"{end} - interval 1 microsecond as {WINDOW_TIME}"]
-    return f"select {', '.join(items)} from ({sql(marks.input_of(select))}) as input"
+    below = without_windows(sql(marks.input_of(select)), "below")
+    return f"select {', '.join(items)} from {below} as input"
 
 
 def known_before_closing(window: Window) -> frozenset[str]:

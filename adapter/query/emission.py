@@ -99,6 +99,11 @@ def read(config: Mapping[str, Any]) -> Emission:
             f"config {said('last_result_offset')} is before {said('complete_result_offset')}; state can't be cleared "
             "before the complete result."
         )
+    if late and last == complete:
+        raise QueryError(
+            f"config 'late_updates' is true, but {said('last_result_offset')} is when the complete result comes, so no row "
+            "can update it; make last_result_offset later, as in '1 hour', or leave both out."
+        )
     if last is not None and last > complete and not late:
         raise QueryError(
             f"config {said('last_result_offset')} is after {said('complete_result_offset')}, but late_updates is false, "

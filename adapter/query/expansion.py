@@ -10,6 +10,10 @@ from .windows import STREAM, Window, quote
 
 INPUT = "input"
 """The alias of the relation under a window function."""
+WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
+"""What a window function adds, in the place of columns of these names."""
+LEAVING_OUT = f"except ({', '.join(WINDOW_COLUMNS)})"
+"""Behind a star over `without_windows`."""
 
 
 def expand(relation: str, window: Window) -> str:
@@ -22,25 +26,35 @@ def expand_stream(relation: str) -> str:
     return f"(select /*+ {STREAM.upper()} */ * from {relation})"
 
 
+def without_windows(query: str, alias: str) -> str:
+    """A query, for FROM, that has each of `WINDOW_COLUMNS` whether its own rows have them or not: now they can be left
+    out. The join is with no rows, and no engine carries it out."""
+    columns = ", ".join(f"null as {name}" for name in WINDOW_COLUMNS)
+    return (
+        f"(select * from ({query}) as {alias} natural left join (select {columns} where false) as no_windows)"
+    )
+
+
 def _slices(relation: str, window: Window) -> str:
-    time = f"{INPUT}.{quote(window.time_col)}"
+    time = f"`rows`.{quote(window.time_col)}"
+    end = "windows.end_micros"
     slice_end = window.slice_end(window.micros(time))
     if window.kind == "tumble":
         ends = f"lateral view explode(array({slice_end})) windows as end_micros"
     else:
         first, last = window.first_end(f"({slice_end})"), window.last_end(f"({slice_end})")
         ends = f"lateral view explode(sequence({first}, {last}, {window.step})) windows as end_micros"
-    start = window.start("(end_micros - 1)") if window.grows else f"end_micros - {window.size}"
+    start = window.start(f"({end} - 1)") if window.grows else f"{end} - {window.size}"
     condition = f"{time} is not null"
-    if window.grows and (shown := window.shown("end_micros")):
-        condition += f" and ({shown} or end_micros = {window.last_end('end_micros')})"
+    if window.grows and (shown := window.shown(end)):
+        condition += f" and ({shown} or {end} = {window.last_end(end)})"
     if window.emit == "on_change":
         # Only the steps in which a key has new data: known where rows are grouped, not here.
         condition += " /* emit = on_change: silent steps are left out by the planner */"
     return (
-        f"(\n  select /*+ {window.hint()} */ {INPUT}.*,\n"
-        f"    {_window_columns(window, start, 'end_micros')}\n"
-        f"  from (select * from {relation}) as {INPUT}\n"
+        f"(\n  select /*+ {window.hint()} */ `rows`.* {LEAVING_OUT},\n"
+        f"    {_window_columns(window, start, end)}\n"
+        f"  from {without_windows(f'select * from {relation}', INPUT)} as `rows`\n"
         f"  {ends}\n"
         f"  where {condition}\n)"
     )
@@ -56,7 +70,7 @@ def _window_columns(window: Window, start: str, end: str) -> str:
 
 def _sessions(relation: str, window: Window) -> str:
     """By gaps and islands: a row opens a session when the row of its key before it is too far away."""
-    time = f"{INPUT}.{quote(window.time_col)}"
+    time = f"`rows`.{quote(window.time_col)}"
     keys = ", ".join(f"`row`.{quote(name)}" for name in window.partition_by)
     by_key = f"partition by {keys} " if keys else ""
     of_session = f"over (partition by {', '.join([keys, 'session']) if keys else 'session'})"
@@ -72,7 +86,7 @@ def _sessions(relation: str, window: Window) -> str:
         if shown := window.shown("end_micros"):
             ends += f"  where {shown} or end_micros = last_micros\n"
     return (
-        f"(\n  select /*+ {window.hint()} */ `row`.*,\n"
+        f"(\n  select /*+ {window.hint()} */ `row`.* {LEAVING_OUT},\n"
         f"    {_window_columns(window, 'start_micros', 'end_micros')}\n"
         f"  from (\n"
         f"    select `row`, {items}\n"
@@ -82,8 +96,8 @@ def _sessions(relation: str, window: Window) -> str:
         f"        select `row`, ts_micros, case when ts_micros - lag(ts_micros) over ({by_key}order by ts_micros)"
         f" <= {window.size} then 0 else 1 end as opens\n"
         f"        from (\n"
-        f"          select struct({INPUT}.*) as `row`, {window.micros(time)} as ts_micros\n"
-        f"          from (select * from {relation}) as {INPUT} where {time} is not null\n"
+        f"          select struct(`rows`.*) as `row`, {window.micros(time)} as ts_micros\n"
+        f"          from {without_windows(f'select * from {relation}', INPUT)} as `rows` where {time} is not null\n"
         f"        )\n"
         f"      )\n"
         f"    )\n"

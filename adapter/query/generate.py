@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from . import lookup_keys
+from . import event_clock, lookup_keys
 from .continuous import generate as continuous
 from .dialect import parse, sql
 from .emission import FINAL, Emission
@@ -98,7 +98,11 @@ def _tables(plan: Plan) -> list[Step]:
     """What the texts read besides state, whole."""
     read = {stream.view: stream.relation for stream in plan.streams}
     read |= {table.view: table.relation for table in plan.lookups}
-    return [Step(view, f"select * from {relation}") for view, relation in read.items()]
+    steps = [Step(view, f"select * from {relation}") for view, relation in read.items()]
+    if any(event_clock.READS_CLOCK in text for text in (plan.output, *(s.rows for s in plan.windowed))):
+        # As in a stream's first micro-batch.
+        steps.append(Step("clock", "select cast(null as timestamp) as now_before"))
+    return steps
 
 
 def batch(plan: Plan) -> str:

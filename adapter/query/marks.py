@@ -20,6 +20,7 @@ from .windows import Window
 
 _STREAM = "stream"
 _STAGE = "stage"
+_WROTE = "wrote"
 _LINE_COMMENT = re.compile(r"--[^\n]*")
 
 
@@ -40,7 +41,7 @@ def user_text(query: exp.Query) -> str:
     holder = exp.Subquery(this=query.copy())
     for select in list(windows_under(holder)):
         select.replace(input_of(select))
-    read = holder.this
+    read = as_written(holder).this
     if read.args.get("expressions"):
         read.set("expressions", [exp.Star()])
     for clause in ("group", "having", "order", "distinct", "hint"):
@@ -191,6 +192,23 @@ def stage_result(result: StageResult) -> exp.Select:
 def result_of(node: exp.Expr) -> StageResult | None:
     """The mark that `stage_result` left."""
     return node.meta.get(_STAGE)
+
+
+def stand_in(node: exp.Expr, wrote: exp.Expr) -> None:
+    """Marks an expression that is put in the place of one that the author wrote."""
+    node.meta[_WROTE] = wrote.copy()
+
+
+def stand_ins(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """The expressions that stand in for others."""
+    return (node for node in tree.walk() if _WROTE in node.meta)
+
+
+def as_written(tree: exp.Expr) -> exp.Expr:
+    """A tree as its author wrote it. Changes the tree."""
+    for node in list(stand_ins(tree)):
+        node.replace(node.meta[_WROTE].copy())
+    return tree
 
 
 def windows_under(tree: exp.Expr) -> Iterator[exp.Select]:

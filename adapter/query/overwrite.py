@@ -51,13 +51,14 @@ class Overwriting:
     Args:
         text: the model's compiled text.
         ask: carries out a query of one row.
+        batch: they are a batch model's; else a stream's.
 
     Raises:
         QueryError: it can't be planned, or the windows of its rows can't be told.
     """
 
-    def __init__(self, text: str, ask: Ask) -> None:
-        self.plan = planner.plan(text)
+    def __init__(self, text: str, ask: Ask, batch: bool = True) -> None:
+        self.plan = planner.plan(text, batch=batch)
         self._ask = ask
         self._windows = _windows(self.plan, text)
         self._column, self._shift = _column(self.plan)

@@ -183,6 +183,8 @@ class TopStage:
     """Whether a group's place can only get better through its own rows."""
     final: bool = False
     """Whether rows are put out once nothing can come before them, and never change."""
+    hidden: tuple[str, ...] = ()
+    """Columns it hands up that aren't the query's."""
 
     def carried(self, place: int) -> str:
         """What a column carries that holds one of `keys`."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from . import ctes, identity, lookups, marks, mini_batch, ranks, windows
+from . import ctes, event_clock, expansion, identity, lookups, marks, mini_batch, ranks, windows
 from .aggregate_stage import (
     GROUPING_ID,
     WINDOW_END,
@@ -55,13 +55,16 @@ class Info:
     """What identifies its rows, of what its columns carry."""
 
 
-def plan(text: str, known: Mapping[str, Known] | None = None, ttl: int | None = None) -> Plan:
+def plan(
+    text: str, known: Mapping[str, Known] | None = None, ttl: int | None = None, batch: bool = False
+) -> Plan:
     """The plan of a model's compiled text.
 
     Args:
         text: one SELECT.
         known: what the project says of relations, by their names in the text.
         ttl: microseconds after which an idle key of a query without windows is forgotten.
+        batch: it is for batch, where every clock is the machine's.
 
     Raises:
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
@@ -72,6 +75,8 @@ def plan(text: str, known: Mapping[str, Known] | None = None, ttl: int | None = 
     tree = ranks.without_qualify(ctes.inline(tree))
     marks.mark_streams(tree)
     outside = lookups.place(tree, [relation for relation, what in (known or {}).items() if what.lookup])
+    if not batch:
+        event_clock.mark(tree, known or {})
     found = replace(_planned(tree, known or {}, ttl, rewrites), mini_batch=hint)
     return lookups.with_tables(found, outside) if outside else found
 
@@ -131,6 +136,7 @@ class _Planner:
     def __init__(self, tree: exp.Query, rewrites: Rewrites) -> None:
         self.tree, self.rewrites = tree, rewrites
         self.streams = Streams(tree)
+        event_clock.show_watermark(tree)
         self.stages: dict[str, AggregateStage | RowsStage] = {}
         self.ranks: dict[str, None] = {}
 
@@ -140,6 +146,8 @@ class _Planner:
         if info.kind == WINDOWED and self._keep_sessions(root):
             info = self._visit(root)
         query = root.this
+        if self.stages:
+            event_clock.check_output(query)
         if info.kind == RESULT and isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
         output = self.rewrites.output(query)
@@ -411,7 +419,7 @@ class _Planner:
             stage = self.stages.get(key)
             level = self._visit(marks.input_of(select)).level
             if stage is None:
-                below = sql(marks.input_of(select))
+                below = expansion.without_windows(sql(marks.input_of(select)), "below")
                 items = ", ".join(f"{text} as {quote(name)}" for name, text in slice_columns(window).items())
                 name = self._new_name()
                 if top is not None and not window.merges and self.rewrites.topn_buckets is not None:
@@ -422,7 +430,7 @@ class _Planner:
                     level=level,
                     window=window,
                     streams=self._streams_under(select),
-                    rows=f"select {items}, struct(input.*) as `row` from ({below}) as input",
+                    rows=f"select {items}, struct(input.* {expansion.LEAVING_OUT}) as `row` from {below} as input",
                     source=marks.user_text(marks.input_of(select)),
                     reason=reason,
                     top=None if window.merges else top,

@@ -9,8 +9,8 @@ The texts read these views, which the running code provides before each step:
     one row: ``batch_id`` BIGINT, ``watermark_before`` and ``watermark_after`` TIMESTAMP. Both are
     NULL where there is no watermark yet; ``watermark_after`` is NULL until the input was read. A
     changing value is never a literal in a text: each new text would be compiled anew. ``step`` BIGINT
-    numbers micro-batches and flushes. Where results
-    may change, also ``now_before`` and ``now_after`` (`Program.kept_for`). For each zone that windows
+    numbers micro-batches and flushes. ``now_before`` and ``now_after`` are the watermarks themselves, where the others
+    are behind them (`Program.kept_for`). For each zone that windows
     are cut in, all of these once more as its clock shows them (`clock_column`).
 `StreamInput.view`
     the rows of the micro-batch of that stream.

@@ -205,7 +205,7 @@ class MicroBatch:
             return "cast(null as timestamp)" if micros is None else f"timestamp_micros({micros}L)"
 
         position, program = self.position, self._work.program
-        times = {"now_before": position.before, "now_after": position.after} if program.upsert else {}
+        times = {"now_before": position.before, "now_after": position.after}
         for name, now in (("watermark_before", position.before), ("watermark_after", position.after)):
             times[name] = None if now is None else now - program.kept_for
         values = {"batch_id": f"{position.batch}L", "step": f"{position.batch * _FLUSHES + position.flush}L"}

@@ -198,6 +198,24 @@ def test_how_long_is_measured_in_event_time() -> None:
         planner.plan(f"select x, count(*) from {B} group by x", {}, DAY)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select d.c, sum(b.y) as s from {BEST} as b join dims as d on d.x = b.x group by d.c",
+        f"select pmod(hash(uuid()), 8) as bucket, sum(y) as s from {BEST} group by 1",
+        f"select date(current_timestamp()) as day, sum(y) as s from {BEST} group by 1",
+    ],
+)
+def test_what_is_taken_away_must_be_what_was_added(text: str) -> None:
+    """Else groups are computed from the rows that keys have."""
+    found = plan(text)
+    assert (found.whole, [type(stage).__name__ for stage in found.stages]) == (True, ["KeyedStage"])
+    constant = plan(
+        f"select d.c, sum(b.y) as s from {BEST} as b join values (1, 2) as d(x, c) on d.x = b.x group by d.c"
+    )
+    assert not constant.whole
+
+
 def test_rows_that_come_and_go_are_undone_or_counted_by_value() -> None:
     found = plan(f"select x, count(*), sum(y), avg(y), max(y), count(distinct z) from {BEST} group by x")
     keyed, group = found.stages
@@ -228,3 +246,29 @@ def test_windows_over_what_changes_are_refused() -> None:
 
 def test_a_query_row_by_row_has_no_state() -> None:
     assert plan(f"select x + 1 as y from {B} where x > 3").stages == ()
+
+
+@pytest.mark.parametrize("ttl", [None, 10**12])
+@pytest.mark.parametrize(
+    "above",
+    [
+        "select n, count(*) as m from (select x, count(*) as n from {} group by x) group by n",
+        "select percentile(y, 0.5) as p from {}",
+        "select a.x, a.n from (select x, count(*) as n from {0} group by x) as a join "
+        "(select x, max(y) as m from {0} group by x) as b on a.x = b.x",
+    ],
+)
+def test_rows_that_never_change_come_out_once_below_what_is_computed_anew(
+    above: str, ttl: int | None
+) -> None:
+    first = f"(select * from (select *, row_number() over (partition by z order by ts) as rn from {B}) where rn = 1)"
+    found = plan(above.format(first), ttl)
+    assert found.whole
+    lower, upper = generate.program(found, ttl=ttl).levels
+    assert "due <= clock.watermark_after" in lower.emit[-1].sql
+    # What the upper stage measures its keys' idle time on is handed up to it.
+    handed = lower.emit[-1].sql.startswith(
+        "select * except (`__by_0`, `__order_0`, `__row_time`), __row_time from"
+    )
+    assert handed == (ttl is not None)
+    assert all(("__row_time" in rows.sql) == (ttl is not None) for rows in upper.rows)

@@ -42,6 +42,14 @@ TUMBLE = window("tumble", "10 minutes")
             "last_result_offset '1 minute' is before complete_result_offset '5 minutes'",
         ),
         ({"last_result_offset": "1 minute"}, "but late_updates is false"),
+        (
+            {
+                "late_updates": True,
+                "complete_result_offset": "1 minute",
+                "last_result_offset": "60 seconds",
+            },
+            "last_result_offset '60 seconds' is when the complete result comes, so no row can update it",
+        ),
         ({"first_result_offset": "soon"}, "config 'first_result_offset': 'soon' is not an interval"),
     ],
 )

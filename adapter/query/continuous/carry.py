@@ -58,12 +58,40 @@ def _carry(node: exp.Expr, columns: Mapping[str, Mapping[str, str]]) -> list[str
         if names:
             node.set("expressions", [exp.Star()])
         return names
-    found: list[str] = []
+    handed: dict[str, list[str]] = {}
     source = from_clause(node)
     for item in [source.this if source else None, *(join.this for join in node.args.get("joins") or ())]:
-        found += _carry(item, columns) if item is not None else []
-    names = list(dict.fromkeys(found))
-    if names and not any(item.is_star for item in node.expressions):
+        if item is not None and (names := _carry(item, columns)):
+            handed[item.alias_or_name.lower()] = names
+    names = list(dict.fromkeys(name for each in handed.values() for name in each))
+    if names and not _is_plain_star(node):
+        for item in node.expressions:
+            leave_out(item, handed)
         for name in names:
             node.append("expressions", exp.column(name))
     return names
+
+
+def _is_plain_star(select: exp.Select) -> bool:
+    """Whether a SELECT hands on what is under it as it is: then the hidden columns are the last of it, too."""
+    items = select.expressions
+    several = select.args.get("joins") or select.args.get("laterals")
+    return len(items) == 1 and isinstance(items[0], exp.Star) and not several
+
+
+def leave_out(item: exp.Expr, handed: Mapping[str, list[str]]) -> None:
+    """Takes hidden columns out of a star: they come last, so that the branches of a UNION ALL fit.
+
+    Args:
+        item: of a select list.
+        handed: the hidden columns of each source, by its alias in lower case.
+    """
+    star = item.this if isinstance(item, exp.Column) else item
+    if not isinstance(star, exp.Star):
+        return
+    names: list[exp.Expr]
+    if isinstance(item, exp.Column):
+        names = [exp.to_identifier(name) for name in handed.get(item.table.lower(), [])]
+    else:
+        names = [exp.column(name, table=alias or None) for alias, each in handed.items() for name in each]
+    star.set("except_", [*(star.args.get("except_") or ()), *names] or None)

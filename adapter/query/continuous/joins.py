@@ -15,11 +15,11 @@ from sqlglot import exp
 
 from ..dialect import DIALECT, canonical, sql
 from ..errors import QueryError
+from ..event_clock import interval
 from ..locality import Source
 from ..plan import Growth, JoinStage, Side
 from ..windows import quote
-from .carry import ROW_TIME
-from .temporal import interval
+from .carry import ROW_TIME, leave_out
 
 _JOINED = "joined"
 
@@ -107,8 +107,7 @@ def stage(
         _side(source, select, last, time, with_hidden, timed or ttl is not None, outer)
         for source, last, time in zip(streams, lasts, times, strict=True)
     ]
-    # The columns of `*` are not ours to add to.
-    hidden = [ROW_TIME] if ttl is not None and not any(item.is_star for item in select.expressions) else []
+    hidden = [ROW_TIME] if ttl is not None else []
     joined = tuple(
         _over(
             select, streams, [_view(name, s, _which(place, new)) for place, s in enumerate(streams)], hidden
@@ -275,6 +274,8 @@ def _over(
                     "kind", None if each.args.get("on") is None and not each.args.get("using") else "INNER"
                 )
             each.set("this", exp.to_table(places[alias.lower()], alias=alias))
+    for item in copy.expressions if hidden else ():
+        leave_out(item, {source.alias.lower(): list(hidden) for source in streams})
     for name in hidden:
         times = ", ".join(f"{quote(source.alias)}.{name}" for source in streams)
         copy.append("expressions", exp.alias_(exp.maybe_parse(f"greatest({times})", dialect=DIALECT), name))

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from .. import identity, lookups, marks, ranks
+from .. import event_clock, identity, lookups, marks, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
 from ..dialect import DIALECT, canonical, from_clause, function_name, sql
 from ..errors import QueryError
@@ -37,6 +37,7 @@ from .shape import is_grouped, is_row_by_row, write_distinct_as_group
 
 STATIC, ROWS, TABLE = "static", "rows", "table"
 _CARRIED = "carried"
+_RANDOM = (exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle)
 _Stage = TypeVar("_Stage", TopStage, KeyedStage, KeptStage, JoinStage)
 
 
@@ -289,6 +290,8 @@ class _Planner:
             rank=name,
             growth=self._growth(select, keys),
             final=final,
+            # Stages above measure their keys' idle time on it.
+            hidden=(ROW_TIME,) if final and self.ttl is not None else (),
         )
         return self._place_top(select, stage, sources)
 
@@ -323,6 +326,7 @@ class _Planner:
             uniques[0] if uniques else None,
             changes=not stage.final,
             others=tuple(uniques[1:]),
+            hidden=stage.hidden,
         )
         made = marks.stage_result(result)
         select.replace(made)
@@ -537,12 +541,12 @@ class _Planner:
                 f"A predicate on the time that goes by over {self._named(source)}, whose rows change, is not supported; "
                 "put it into the model that makes them."
             )
-        if is_grouped(select):
+        if is_grouped(select) and not _may_differ(select):
             table = next(table for table in source.node.find_all(exp.Table) if marks.is_stream(table))
             stage = self._keyed(table, known, signed=True)
             table.set("this", exp.to_identifier(f"{stage.name}{SIGNED}"))
             return self._group(select, self._sources(select), source, signed=True)
-        if select.find(exp.Window):
+        if is_grouped(select) or select.find(exp.Window):
             self._keep_keyed(source.node, known, stored=True)
             return self._visit_select(select)
         if order := select.args.get("order"):
@@ -615,6 +619,15 @@ def _alias(name: str) -> exp.TableAlias:
 
 def _parsed(text: str) -> exp.Expr:
     return exp.maybe_parse(text, dialect=DIALECT)
+
+
+def _may_differ(select: exp.Select) -> bool:
+    """Whether a row that is taken away may be computed otherwise than when it came: it was joined with a table that
+    has changed since, or holds a random value or the time of the machine. Then groups can't be added to and taken from."""
+    if any(isinstance(node, _RANDOM) or event_clock.is_clock(node) for node in select.walk()):
+        return True
+    tables = [table for table in select.find_all(exp.Table) if not marks.is_stream(table)]
+    return bool(tables) and not lookups.are_under(select)
 
 
 def _in_batch(tree: exp.Query) -> str:

@@ -51,7 +51,8 @@ class Tops:
         own += [f"`__order_{number}`" for number in range(count)]
         own += [f"`{ROW_TIME}`"] if ROW_TIME in self.stage.rows else []
         rank = f"place as {quote(self.stage.rank)}"
-        return f"select * except ({', '.join(own)}) from (\nselect {self.row}.*, {rank} from (\n{rows}\n)\n)"
+        items = [f"* except ({', '.join(own)})", *self.stage.hidden]
+        return f"select {', '.join(items)} from (\nselect {self.row}.*, {rank} from (\n{rows}\n)\n)"
 
 
 class RowTops(Tops):
@@ -117,8 +118,9 @@ class RowTops(Tops):
         return "".join(f", {text}" for text in added)
 
     def emit(self, whole: bool) -> list[Step]:
-        """The rankings that changed; all for `whole`."""
-        if whole:
+        """The rankings that changed; all for `whole`, unless rows that are out never change: then what
+        stands above takes them in once."""
+        if whole and not self.stage.final:
             rows = self.lives.alive(matching(self.part, self.keys, None))
             return [Step(self.name, self.shown(self.first(rows)))]
         touched = new_in_step(self.part, self.keys)

@@ -70,6 +70,18 @@ BAD = {
             "Model early_results_without_windows: Early results, late_updates and the offsets of results are about"
         ],
     ),
+    "late_results_of_rows_that_pass": (
+        streaming("select * from {{ stream(source('raw', 'events')) }}", complete_result_offset="5 minutes"),
+        [
+            "Model late_results_of_rows_that_pass: Early results, late_updates and the offsets of results are about"
+        ],
+    ),
+    "a_clock_that_is_none": (
+        streaming(GOOD.replace("group by", "where date(ts) = current_date() group by")),
+        [
+            "Model a_clock_that_is_none: 'CAST(ts AS DATE) = CURRENT_DATE' compares event time with CURRENT_DATE. In"
+        ],
+    ),
     "domains_that_are_no_list": (
         streaming(BY_PAGE, constant_domains="page"),
         ["Model domains_that_are_no_list: config 'constant_domains' is 'page'; write a list of columns"],

@@ -31,7 +31,23 @@ def first(
     return f"select * from ({ranked}) where {where}"
 
 
+FIRST = f"(select * from (select *, row_number() over (partition by price order by ts) as rn from {B}) where rn = 1)"
+FIRST_GROUPS = f"(select item, bidder, count(*) as n, sum(price) as s from {FIRST} group by item, bidder)"
+
+
 QUERIES = {
+    # Rows that are put out once go into what is computed anew once.
+    "groups of groups of first rows": f"""select item, count(*) as bidders, sum(n) as n, max(s) as s from {FIRST_GROUPS}
+        group by item""",
+    "a join of groups of first rows": f"""select x.item, x.bidder, x.n, y.n as m from {FIRST_GROUPS} as x
+        full join (select item, count(distinct bidder) as n from {FIRST} group by item) as y on x.item = y.item""",
+    "percentiles of first rows": f"select item, count(*) as n, percentile(price, 0.5) as p from {FIRST} group by item",
+    "topn of first rows": f"""select bidder, price from (
+        select *, row_number() over (partition by bidder order by price desc) as place from {FIRST}) where place <= 2""",
+    "topn of groups of first rows": first("s desc nulls last, bidder", of=f"select * from {FIRST_GROUPS}"),
+    "groups of a join in time": f"""select item, count(*) as n, max(at) as at from (
+        select b.*, a.ts as at from {B} as b join {A} as a
+        on b.price = a.price and a.ts between b.ts - interval 2 minutes and b.ts + interval '5' minute) group by item""",
     "groups": f"""select item, count(*) as n, count(price) as p, sum(price) as s, avg(price) as a, min(ts) as since,
         max_by(bidder, price) as best, round(stddev(price), 6) as d from {B} group by item""",
     "distinct values": f"""select item, count(distinct bidder) as b, count(distinct bidder, price) as bp,
@@ -85,6 +101,9 @@ QUERIES = {
 }
 AT_EVERY_VERSION = {"groups", "topn that may fall", "last row", "limit of rows"}
 TTL = {
+    "groups of groups of first rows",
+    "topn of groups of first rows",
+    "groups of a join in time",
     "percentiles",
     "a join",
     "groups of a join",
@@ -101,6 +120,9 @@ def planned(name: str) -> Plan:
 
 # All take minutes; those that differ little from others run with EVERY_QUERY=1.
 _LIKE_OTHERS = {
+    "a join of groups of first rows",
+    "topn of first rows",
+    "topn of groups of first rows",
     "no key",
     "having",
     "select distinct",
@@ -152,6 +174,9 @@ def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, fol
 
 def test_what_is_computed_anew() -> None:
     assert {name for name in QUERIES if planned(name).whole} == {
+        "groups of groups of first rows",
+        "a join of groups of first rows",
+        "percentiles of first rows",
         "groups of groups",
         "a join of groups",
         "topn of topn",

@@ -1,0 +1,320 @@
+"""`current_timestamp()` in a predicate on event time: event time's own clock, the watermark, so that a replay gives the
+same rows.
+
+Without windows rows leave again as the watermark moves on (`continuous.temporal`). Below a window function a row is judged
+when it comes in, by the watermark before its micro-batch, as late rows are. What can't be told of a row by then is refused.
+Everywhere else, as in a select list, the clock is that of the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from . import intervals, marks
+from .dialect import DIALECT, canonical, from_clause, function_name, sql, walk_same_query
+from .errors import QueryError
+from .expansion import WINDOW_COLUMNS
+from .row_level import aggregates
+from .streams import Known
+
+_CLOCKS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Localtimestamp)
+_NAMES = frozenset({"now", "current_timestamp", "current_date", "curdate", "current_time", "localtimestamp"})
+_IS_EVENT_TIME = "event time"
+
+# Before any time, so that without a watermark every row passes.
+_WATERMARK = "coalesce((select now_before from clock), timestamp_micros(-62135596800000000))"
+READS_CLOCK = "SELECT now_before FROM clock"
+"""Stands in a text that judges rows by the watermark."""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Where a column comes from."""
+
+    base: frozenset[tuple[str, str]] = frozenset()
+    """The columns of streams that it is computed from, with their relations."""
+    same: frozenset[object] = frozenset()
+    """What it is, row by row; nothing where that can't be told."""
+
+
+_NOTHING = Lineage()
+
+
+def lower_bound(node: exp.Expr) -> tuple[exp.Column, exp.Expr, int, bool] | None:
+    """Of ``ts > current_timestamp() - interval '1' day``: the column, the clock, the length in microseconds, and whether
+    rows exactly so old are in; None for any other condition."""
+    node = node.unnest()
+    if not isinstance(node, exp.GT | exp.GTE | exp.LT | exp.LTE):
+        return None
+    time, since = node.this.unnest(), node.expression.unnest()
+    greater = isinstance(node, exp.GT | exp.GTE)
+    if not isinstance(time, exp.Column):
+        time, since, greater = since, time, not greater
+    if not greater or not isinstance(time, exp.Column) or not isinstance(since, exp.Sub):
+        return None
+    clock = since.this.unnest()
+    is_now = isinstance(clock, exp.CurrentTimestamp) or _called(clock) in ("now", "current_timestamp")
+    if not is_now or not isinstance(since.expression, exp.Interval):
+        return None
+    return time, clock, interval(since.expression), isinstance(node, exp.GTE | exp.LTE)
+
+
+def interval(node: exp.Interval) -> int:
+    """Microseconds of an INTERVAL.
+
+    Raises:
+        QueryError: it has no fixed length.
+    """
+    unit = node.args.get("unit")
+    text = f"{node.this.name} {unit.name}" if unit is not None and node.this is not None else sql(node)
+    return intervals.parse(text, f"'{sql(node)}':")
+
+
+def mark(tree: exp.Query, known: Mapping[str, Known]) -> None:
+    """Marks the clocks of a tree that are the watermark.
+
+    Args:
+        tree: whose streams are marked.
+        known: what the project says of relations.
+
+    Raises:
+        QueryError: a predicate compares event time with a clock in a way that no row can be judged by.
+    """
+    if not any(is_clock(node) for node in tree.walk()):
+        return
+    _Marker(tree, known).mark()
+
+
+class _Marker:
+    def __init__(self, tree: exp.Query, known: Mapping[str, Known]) -> None:
+        self.tree = tree
+        self.windowed = next(marks.windows_under(tree), None) is not None
+        self.known = {relation.lower(): what for relation, what in known.items()}
+        self.untold: set[str] = set()
+        """The streams of which nothing says what their event time is."""
+        self.times: set[object] = set()
+        base: set[tuple[str, str]] = set()
+        for select in marks.windows_under(tree):
+            window = marks.window_of(select)
+            assert window is not None
+            found = self._of(marks.input_of(select), window.time_col)
+            self.times |= found.same
+            base |= found.base
+        for table in tree.find_all(exp.Table):
+            if marks.is_stream(table):
+                relation = marks.relation_name(table).lower()
+                time = self.known.get(relation, Known()).event_time
+                if time is not None:
+                    base.add((relation, time.lower()))
+                    self.times.add((relation, time.lower()))
+                elif not any(relation == other for other, _ in base):
+                    self.untold.add(relation)
+        self.base = frozenset(base)
+
+    def mark(self) -> None:
+        for select in list(self.tree.find_all(exp.Select)):
+            tests = _tests(select)
+            bounds = [test for test in tests if self._bounds(test, select)]
+            if len(bounds) > 1 and not self.windowed:
+                raise QueryError(
+                    f"'{sql(bounds[0])}' and '{sql(bounds[1])}' both bound event time from below; keep the narrower one."
+                )
+            for node in self._predicates(select):
+                if node not in bounds and (clock := self._compares(node, select)):
+                    self._refuse(node, clock, select)
+
+    def _bounds(self, test: exp.Expr, select: exp.Select) -> bool:
+        """Whether a condition is one that a row can be judged by; its clock is marked."""
+        found = lower_bound(test)
+        if found is None:
+            return False
+        column, clock, _, _ = found
+        lineage = self._column(column, select)
+        if not lineage.same or not lineage.same <= self.times:
+            return False
+        if not self.windowed and len(_streams(select)) != 1:
+            return False
+        clock.meta[_IS_EVENT_TIME] = True
+        return True
+
+    def _predicates(self, select: exp.Select) -> Iterator[exp.Expr]:
+        """The conditions in a SELECT, and the comparisons in its other parts."""
+        yield from _tests(select)
+        clauses = [clause.this for name in ("having", "qualify") if (clause := select.args.get(name))]
+        clauses += [on for join in select.args.get("joins") or () if (on := join.args.get("on"))]
+        for clause in clauses:
+            yield from _flat(clause)
+        for item in select.expressions:
+            for node in walk_same_query(item):
+                if isinstance(node, exp.Predicate):
+                    yield node
+
+    def _compares(self, node: exp.Expr, select: exp.Select) -> exp.Expr | None:
+        """The clock that a condition compares event time with; None: it does not."""
+        clock = next((each for each in walk_same_query(node) if is_clock(each)), None)
+        base = self._under(node, select)
+        of_untold = any(relation in self.untold for relation, _ in base)
+        return clock if clock is not None and (base & self.base or of_untold) else None
+
+    def _under(self, node: exp.Expr, select: exp.Select) -> frozenset[tuple[str, str]]:
+        """The columns of streams under a condition, also under those that it calls by their aliases."""
+        columns = [each for each in walk_same_query(node) if isinstance(each, exp.Column)]
+        names = {column.name.lower() for column in columns if not column.table}
+        for item in select.expressions:
+            if isinstance(item, exp.Alias) and item.alias.lower() in names:
+                columns += [each for each in walk_same_query(item.this) if isinstance(each, exp.Column)]
+        return frozenset().union(*(self._column(each, select).base for each in columns if not is_clock(each)))
+
+    def _refuse(self, node: exp.Expr, clock: exp.Expr, select: exp.Select) -> None:
+        base = self._under(node, select)
+        if not base & self.base:
+            relation = next(relation for relation, _ in base if relation in self.untold)
+            raise QueryError(
+                f"'{sql(node)}' compares a column of {relation} with the clock, which is the watermark where that column is "
+                "the event time, and nothing says which column is; give it dbt's config event_time."
+            )
+        time = sorted(name for _, name in base & self.base)[0]
+        raise QueryError(
+            f"'{sql(node)}' compares event time with {sql(clock)}. In a streaming model that clock is the watermark, so "
+            "that a replay gives the same rows, and a row can only be judged by how far it lies behind: write "
+            f"{time} > current_timestamp() - INTERVAL '1' DAY in a WHERE over the stream itself, with its event time "
+            "as it is."
+        )
+
+    # -- lineage -----------------------------------------------------------------------------------
+
+    def _column(self, column: exp.Column, select: exp.Select) -> Lineage:
+        sources = _sources(select)
+        if column.table:
+            sources = [each for each in sources if each.alias_or_name.lower() == column.table.lower()]
+        return self._of_any(sources, column.name)
+
+    def _of_any(self, sources: Sequence[exp.Expr], name: str) -> Lineage:
+        found = [lineage for each in sources if (lineage := self._of(each, name)).base]
+        if len(found) == 1:
+            return found[0]
+        return Lineage(frozenset().union(*(each.base for each in found)))
+
+    def _of(self, node: exp.Expr, name: str) -> Lineage:
+        """Of a column of something in FROM, or of a query."""
+        if isinstance(node, exp.Subquery):
+            if node.alias_column_names:
+                return Lineage(frozenset(self._all(node.this)))
+            return self._of(node.this, name)
+        if isinstance(node, exp.Table):
+            one = (marks.relation_name(node).lower(), name.lower())
+            return Lineage(frozenset({one}), frozenset({one})) if marks.is_stream(node) else _NOTHING
+        if isinstance(node, exp.SetOperation):
+            return self._of_branches(node, name)
+        return self._of_select(node, name) if isinstance(node, exp.Select) else _NOTHING
+
+    def _of_branches(self, node: exp.SetOperation, name: str) -> Lineage:
+        left, right = node.left, node.right
+        names = [each.lower() for each in left.named_selects] if "*" not in left.named_selects else []
+        there = right.named_selects
+        other = name
+        if name.lower() in names and "*" not in there and len(there) == len(names):
+            other = there[names.index(name.lower())]
+        one, two = self._of(left, name), self._of(right, other)
+        plain = isinstance(node, exp.Union) and not node.args.get("distinct")
+        # Without windows a bound over branches would have to keep the rows of each.
+        same = one.same | two.same if one.same and two.same and plain and self.windowed else frozenset()
+        return Lineage(one.base | two.base, same)
+
+    def _of_select(self, select: exp.Select, name: str) -> Lineage:
+        if window := marks.window_of(select):
+            below = marks.input_of(select)
+            if name.lower() in WINDOW_COLUMNS:
+                return Lineage(self._of(below, window.time_col).base)
+            return self._of(below, name)
+        for item in select.expressions:
+            if item.is_star or item.output_name.lower() != name.lower():
+                continue
+            made = item.unalias()
+            if isinstance(made, exp.Column):
+                return self._passed(select, self._column(made, select))
+            columns = [each for each in made.find_all(exp.Column) if each.find_ancestor(exp.Select) is select]
+            base = frozenset().union(*(self._column(each, select).base for each in columns))
+            same = frozenset({(canonical(made), base)}) if base else frozenset()
+            return self._passed(select, Lineage(base, same))
+        stars = [item for item in select.expressions if item.is_star]
+        tables = {item.table.lower() for item in stars if isinstance(item, exp.Column)}
+        every = any(isinstance(item, exp.Star) for item in stars)
+        sources = [each for each in _sources(select) if every or each.alias_or_name.lower() in tables]
+        return self._passed(select, self._of_any(sources, name))
+
+    def _passed(self, select: exp.Select, lineage: Lineage) -> Lineage:
+        """What is left of it above a SELECT: only row by row a column stays what it is."""
+        clauses = ("group", "distinct", "having", "limit", "offset", "qualify")
+        stays = not any(select.args.get(clause) for clause in clauses)
+        stays = stays and aggregates(select) is None and select.find(exp.Window) is None
+        if not self.windowed:
+            # A bound below it, or a join of streams, keeps rows: above that nothing is a stream any more.
+            stays = (
+                stays and len(_streams(select)) == 1 and not any(lower_bound(test) for test in _tests(select))
+            )
+        return lineage if stays else Lineage(lineage.base)
+
+    def _all(self, query: exp.Expr) -> Iterator[tuple[str, str]]:
+        yield from self.base
+        for table in query.find_all(exp.Table):
+            if marks.is_stream(table):
+                yield marks.relation_name(table).lower(), ""
+
+
+def show_watermark(tree: exp.Expr) -> None:
+    """Puts the watermark before the micro-batch in the place of the marked clocks. Changes the tree."""
+    for node in [each for each in tree.walk() if each.meta.get(_IS_EVENT_TIME)]:
+        made: exp.Expr = exp.maybe_parse(_WATERMARK, dialect=DIALECT)
+        marks.stand_in(made, node)
+        node.replace(made)
+
+
+def check_output(query: exp.Expr) -> None:
+    """Passes the query over stages, which is evaluated when their windows close.
+
+    Raises:
+        QueryError: it judges rows by the watermark.
+    """
+    found = next(marks.stand_ins(query), None)
+    if found is not None:
+        test = found.find_ancestor(exp.Predicate)
+        assert test is not None
+        holder = exp.Paren(this=test.copy())
+        raise QueryError(
+            f"'{sql(marks.as_written(holder).this)}' would be asked of rows that are kept until their windows close, "
+            "when the watermark has moved on; put it below the window function, into a CTE."
+        )
+
+
+def _tests(select: exp.Select) -> list[exp.Expr]:
+    where = select.args.get("where")
+    return [] if where is None else _flat(where.this)
+
+
+def _flat(node: exp.Expr) -> list[exp.Expr]:
+    return list(node.flatten()) if isinstance(node, exp.And) else [node]
+
+
+def _sources(select: exp.Select) -> list[exp.Expr]:
+    source = from_clause(select)
+    nodes = [source.this] if source is not None else []
+    return [*nodes, *(join.this for join in select.args.get("joins") or ())]
+
+
+def _streams(select: exp.Select) -> list[exp.Expr]:
+    return [each for each in _sources(select) if any(map(marks.is_stream, each.find_all(exp.Table)))]
+
+
+def _called(node: exp.Expr) -> str:
+    return function_name(node) if isinstance(node, exp.Anonymous) else ""
+
+
+def is_clock(node: exp.Expr) -> bool:
+    """Whether a node asks what time it is."""
+    # Some may be written without parentheses, and look like columns.
+    plain = isinstance(node, exp.Column) and not node.table and node.name.lower() in _NAMES
+    return isinstance(node, _CLOCKS) or _called(node) in _NAMES or plain

@@ -1,0 +1,28 @@
+"""`current_timestamp()` in a predicate on event time, below a window: how far a row lies behind when it comes in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
+
+from .harness import Stream
+
+
+def test_a_row_is_judged_by_the_watermark_before_its_micro_batch(spark: Any, storage_root: Path) -> None:
+    of = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
+    text = f"""select window_start, window_end, count(*) as n from {of}
+        where ts > current_timestamp() - interval '5' seconds group by window_start, window_end"""
+    # The state is kept longer than the window; how old a row is doesn't depend on it.
+    late = emission.read({"late_updates": True, "last_result_offset": "1 hour"})
+    program = generate.program(planner.plan(text), late)
+    s = Stream(spark, storage_root, program, "window_start timestamp, window_end timestamp, n bigint")
+    s.add((0, "a", 1), (20_000, "a", 1))  # no watermark yet
+    s.run()
+    s.add((15_000, "too old", 1), (15_001, "a", 1), (40_000, "a", 1))
+    s.run()
+    s.add((30_000, "too old", 1), (36_000, "a", 1))
+    assert s.run().late_rows == 0
+    s.flush()
+    assert s.rows() == [(0, 60_000, 5)]

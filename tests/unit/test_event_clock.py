@@ -1,0 +1,148 @@
+"""What `current_timestamp()` is: the watermark in a predicate on event time, with and without windows."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.plan import KeptStage, Plan
+from dbt.adapters.spark_streaming.query.streams import Known
+
+BIDS, ASKS = "(select /*+ STREAM */ * from bids)", "(select /*+ STREAM */ * from asks)"
+KNOWN = {"bids": Known("ts"), "asks": Known("ts")}
+AGO = "current_timestamp() - interval '1' hour"
+COUNTED = "select window_start, window_end, {} as n from {} group by window_start, window_end"
+THE_WATERMARK = (
+    "COALESCE((SELECT now_before FROM clock), TIMESTAMP_MICROS(-62135596800000000)) - INTERVAL '1' HOUR"
+)
+
+
+def window(of: str = "bids", time: str = "ts", kind: str = "tumble") -> str:
+    return expansion.expand(of, window_arguments.make(kind, time, "10 minutes"))
+
+
+def windows(
+    where: str = "", below: str = "select * from bids", time: str = "ts", items: str = "count(*)"
+) -> Plan:
+    return planner.plan(COUNTED.format(items, f"{window(f'({below})', time)} {where}"), KNOWN)
+
+
+def groups(text: str) -> Plan:
+    return planner.plan(text, KNOWN, 10**12)
+
+
+@pytest.mark.parametrize(
+    ("below", "time"),
+    [
+        (f"select * from bids where ts > {AGO}", "ts"),
+        (f"select * from bids where price > 0 and {AGO} < ts", "ts"),
+        (f"select * from bids where ts > {AGO.replace('current_timestamp', 'now')}", "ts"),
+        (f"select * from (select ts as t, price from bids) where t > {AGO}", "t"),
+        (f"select * from (select timestamp_millis(ms) as t, price from bids) where t > {AGO}", "t"),
+        (
+            f"select * from (select ts, item from {BIDS} union all select ts, x from {ASKS}) where ts > {AGO}",
+            "ts",
+        ),
+    ],
+)
+def test_below_a_window_it_is_the_watermark_before_the_micro_batch(below: str, time: str) -> None:
+    plan = windows(below=below, time=time)
+    assert THE_WATERMARK in plan.stages[0].rows
+    assert "CURRENT_TIMESTAMP" not in plan.stages[0].rows
+    # Where closed windows are computed again, all rows come in at once; and the state knows what the author wrote.
+    assert "clock as (\n  select cast(null as timestamp) as now_before\n)" in generate.batch(plan)
+    assert "now_before" not in str(generate.signature(plan))
+
+
+def test_and_right_above_it() -> None:
+    assert THE_WATERMARK in windows(f"where ts > {AGO}").stages[0].rows
+    assert THE_WATERMARK in planner.plan(f"select * from {window()} where ts > {AGO}").output
+
+
+def test_in_batch_it_is_the_clock_of_the_machine() -> None:
+    for where in (f"ts > {AGO}", "ts <= now()", "date(ts) = current_date()"):
+        text = COUNTED.format("count(*)", f"{window()} where {where}")
+        made = generate.batch(planner.plan(text, batch=True))
+        assert "clock" not in made
+        assert "CURRENT_" in made or "NOW()" in made
+
+
+def test_without_windows_rows_leave_again() -> None:
+    for text in (
+        f"select item, count(*) as n from {BIDS} where ts > {AGO} group by item",
+        f"select b.item from {BIDS} as b join dims as d on b.item = d.item where b.ts > {AGO}",
+    ):
+        assert [type(stage) for stage in groups(text).stages[:1]] == [KeptStage]
+        assert "CURRENT_TIMESTAMP" not in groups(text).output
+
+
+@pytest.mark.parametrize(
+    ("where", "clock"),
+    [
+        ("date(ts) = current_date()", "CURRENT_DATE"),
+        ("ts > localtimestamp() - interval 1 hour", "LOCALTIMESTAMP"),
+        ("ts > localtimestamp - interval 1 hour", "localtimestamp"),
+        ("unix_timestamp(ts) > unix_timestamp() - 3600", "CURRENT_TIMESTAMP()"),
+        ("ts <= now()", "NOW()"),
+        (f"ts between {AGO} and current_timestamp()", "CURRENT_TIMESTAMP()"),
+        (f"(ts > {AGO} or price > 3)", "CURRENT_TIMESTAMP()"),
+        (f"date_trunc('hour', ts) > {AGO}", "CURRENT_TIMESTAMP()"),
+        (f"window_end > {AGO}", "CURRENT_TIMESTAMP()"),
+    ],
+)
+def test_what_no_row_can_be_judged_by(where: str, clock: str) -> None:
+    sentence = f"compares event time with {clock}. In a streaming model that clock is the watermark"
+    with pytest.raises(QueryError) as refusal:
+        windows(f"where {where}")
+    assert sentence in str(refusal.value)
+    assert "write ts > current_timestamp() - INTERVAL '1' DAY" in str(refusal.value)
+    if "window_end" not in where:
+        with pytest.raises(QueryError) as refusal:
+            groups(f"select item, count(*) as n from {BIDS} where {where} group by item")
+        assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select item, max(ts) as m from {BIDS} group by item having m > {AGO}",
+        f"select * from (select item, max(ts) as m from {BIDS} group by item) where m > {AGO}",
+        f"select * from (select *, row_number() over (partition by item order by ts) as rn from {BIDS}) "
+        f"where rn = 1 and ts > {AGO}",
+        f"select item, case when ts > {AGO} then 1 end as c from {BIDS}",
+        f"select item, count(*) filter (where ts > {AGO}) as n from {BIDS} group by item",
+        f"select b.item from {BIDS} as b join dims as d on b.item = d.item and b.ts > {AGO}",
+        f"select a.item, b.x from {BIDS} as b join {ASKS} as a on a.item = b.item where a.ts > {AGO}",
+        f"select * from (select * from {BIDS} where ts > {AGO}) where ts > now() - interval 2 minutes",
+        f"select * from (select ts from {BIDS} union all select ts from {ASKS}) where ts > {AGO}",
+        f"select window_end, n from ({COUNTED.format('max(ts)', window())}) where n > {AGO}",
+    ],
+)
+def test_nor_where_rows_are_no_longer_the_streams(text: str) -> None:
+    with pytest.raises(QueryError, match="compares event time with"):
+        groups(text)
+
+
+def test_nor_of_rows_that_are_kept() -> None:
+    for text in (COUNTED.format("percentile(price, 0.5)", "{}"), COUNTED.format("count(*)", "{}")):
+        kind = "tumble" if "percentile" in text else "session"
+        with pytest.raises(QueryError, match=r"'ts > .*' would be asked of rows that are kept .* into a CTE"):
+            planner.plan(text.format(f"{window(kind=kind)} where ts > {AGO}"))
+
+
+def test_one_bound_is_enough() -> None:
+    with pytest.raises(QueryError, match="both bound event time from below; keep the narrower one"):
+        groups(f"select item from {BIDS} where ts > {AGO} and ts > now() - interval 2 hours")
+
+
+def test_which_column_is_event_time_must_be_known() -> None:
+    with pytest.raises(QueryError, match="nothing says which column is; give it dbt's config event_time"):
+        planner.plan(f"select item from {BIDS} where ts > {AGO}")
+
+
+def test_elsewhere_it_is_the_clock_of_the_machine() -> None:
+    text = f"select item, now() - ts as age from {BIDS} where expires > {AGO}"
+    assert groups(text).output.endswith("WHERE expires > CURRENT_TIMESTAMP() - INTERVAL '1' HOUR")
+    dims = "(select * from dims where valid > current_date())"
+    assert "CURRENT_DATE" in windows(f"as w join {dims} as d on w.item = d.item").stages[0].rows
