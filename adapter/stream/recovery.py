@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from . import settings
 from .checkpoint import Checkpoint
 from .differences import differences
 from .errors import StreamError
@@ -81,9 +82,16 @@ def _state_problem(model: StreamModel, signature: Mapping[str, object], found: F
             f"its state {model.state} was written by another stream (checkpoint {state.query_id}) than the "
             f"one in {model.checkpoint} ({checkpoint.query_id})."
         )
-    changed = differences(found.signature or {}, signature)
+    known = found.signature or {}
+    # Settings are told apart: they aren't the query's.
+    changed = differences({**known, settings.ENTRY: None}, {**signature, settings.ENTRY: None})
     if changed:
         return f"its query has changed in what its state depends on ({'; '.join(changed)})."
+    if other := list(settings.differences(known, signature)):
+        return (
+            f"its state was made under other settings of the session ({'; '.join(other)}), by which the same query gives "
+            "other rows. Set them back, in the profile's server_side_parameters."
+        )
     if state.batch > (-1 if checkpoint.planned is None else checkpoint.planned):
         return (
             f"its state {model.state} is at micro-batch {state.batch}, but its checkpoint {model.checkpoint} "

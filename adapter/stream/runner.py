@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..query.program import Program
+from . import settings
 from .batches import Batches
 from .checkpoint import read_checkpoint
 from .errors import StreamError, explain
@@ -23,6 +24,7 @@ from .position import Position
 from .recovery import Found, check, unfinished
 from .session import working_session
 from .sink import AppendSink
+from .source_order import in_first_order
 from .sources import read_streams
 from .state import StateTable
 from .upsert import UpsertSink
@@ -153,11 +155,12 @@ class RunningStream:
             self._batches = _resume(session, model, program)
             # Of a run that ended before it was read.
             model.storage.delete(model.stop_request)
-            check_sources(session, model)
-            move_along(model)
+            ordered, inputs = in_first_order(model, program.inputs)
+            check_sources(session, ordered)
+            move_along(ordered)
             reached("stream:starting", model.name)
             writer = (
-                read_streams(session, model, program.inputs)
+                read_streams(session, ordered, inputs)
                 .writeStream.queryName(model.key)
                 .option("checkpointLocation", model.checkpoint)
                 .foreachBatch(self._take)
@@ -228,6 +231,7 @@ class RunningStream:
 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
     """Look at checkpoint, state and table, and finish what a crash cut short."""
+    program = replace(program, signature=settings.with_settings(program.signature, session))
     state = StateTable(session, model)
     upsert = program.upsert
     sink = UpsertSink(session, model, upsert) if upsert else AppendSink(session, model)
@@ -242,6 +246,8 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         signature=state.signature() if stateful else None,
     )
     check(model, stateful, program.signature, found)
+    if found.signature is not None and settings.noted(found.signature) != settings.noted(program.signature):
+        state.sign(session, program.signature)
 
     def query_id() -> str:
         checkpoint = read_checkpoint(model.storage, model.checkpoint)

@@ -114,6 +114,12 @@ class StateTable:
         found: Mapping[str, object] = json.loads(self._table.property(_SIGNATURE) or "{}")
         return found
 
+    def sign(self, spark: SparkSession, signature: Mapping[str, object]) -> None:
+        """Note what the state was made for, where it is known more exactly than before."""
+        settings = f"{literal(_SIGNATURE)} = {literal(json.dumps(signature, sort_keys=True))}"
+        spark.sql(f"alter table {self._model.state} set tblproperties ({settings})")
+        self._table = IcebergTable(spark, self._model.state)
+
     def create(self, spark: SparkSession, schema: StructType, signature: Mapping[str, object]) -> None:
         """Make the table.
 

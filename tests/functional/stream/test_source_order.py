@@ -1,0 +1,73 @@
+"""Sources are known by what they read, wherever they stand in the query."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.model import StreamSource
+
+from .harness import Stream
+
+
+def test_branches_of_a_union_may_be_put_in_another_order(
+    spark: Any, storage_root: Path, tmp_path: Path
+) -> None:
+    folders = {name: tmp_path / name for name in ("one", "two", "three")}
+
+    def put(name: str, *numbers: int) -> None:
+        rows = spark.createDataFrame([(name, n) for n in numbers], "k string, n int")
+        rows.coalesce(1).write.mode("append").parquet(str(folders[name]))
+
+    def reads(*names: str) -> None:
+        branches = [f"select k, n from (select /*+ STREAM */ * from {name})" for name in names]
+        stream.program = generate.program(planner.plan(" union all ".join(branches)))
+        sources = (StreamSource(name, str(folders[name]), "parquet", "k string, n int") for name in names)
+        stream.model = replace(stream.model, sources=tuple(sources))
+
+    for name in folders:
+        put(name, 1, 2)
+    one = planner.plan("select k, n from (select /*+ STREAM */ * from one)")
+    stream = Stream(spark, storage_root, generate.program(one), "k string, n int")
+    reads("one", "two")
+    assert stream.run().rows_out == 4
+    reads("two", "one")
+    assert stream.run().rows_in == 0
+    put("one", 3)
+    assert stream.run().rows_out == 1
+    reads("one", "two")
+    put("two", 4)
+    assert stream.run().rows_out == 1
+    # A source under another name is the same one.
+    stream.program = replace(
+        stream.program,
+        inputs=tuple(
+            replace(each, relation=f"renamed_{each.relation}") for each in reversed(stream.program.inputs)
+        ),
+    )
+    renamed = (
+        replace(source, relation=f"renamed_{source.relation}") for source in reversed(stream.model.sources)
+    )
+    stream.model = replace(stream.model, sources=tuple(renamed))
+    assert stream.run().rows_in == 0
+    rows = [("one", 1), ("one", 2), ("one", 3), ("two", 1), ("two", 2), ("two", 4)]
+    assert stream.rows() == rows
+
+    for names, said in (
+        (["three", "one", "two"], "reads three, which it didn't when it began"),
+        (["two"], "no longer reads one"),
+        (["three", "one"], "no longer reads two and reads three, which it didn't when it began"),
+    ):
+        reads(*names)
+        with pytest.raises(StreamError) as refusal:
+            stream.run()
+        assert refusal.value.msg == (
+            f"Model {stream.model.name}: its query {said}, and a stream goes on with the sources it began with. "
+            f"To build it anew: {stream.model.rebuild}."
+        )
+    assert stream.rows() == rows
