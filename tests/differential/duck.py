@@ -20,8 +20,18 @@ from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query.dialect import from_clause
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.program import BATCH_ID, CHANGE_TYPE, Level, Program, StatePart, Step
+from dbt.adapters.spark_streaming.query.program import (
+    BATCH_ID,
+    CHANGE_TYPE,
+    Level,
+    Program,
+    StatePart,
+    Step,
+    clock_column,
+)
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream.clock import instant as utc
+from dbt.adapters.spark_streaming.stream.clock import shown
 from tests.differential import planning
 from tests.differential.outcome import (
     CRASHED,
@@ -319,7 +329,9 @@ class Streamed:
         times = {"now_before": clock.before, "now_after": clock.after}
         times["watermark_before"] = None if clock.before is None else clock.before - kept
         times["watermark_after"] = None if clock.after is None else clock.after - kept
-        values = {name: instant(at) for name, at in times.items()}
+        values = {}
+        for zone in (None, *self.program.time_zones):
+            values |= {clock_column(name, zone): instant(shown(at, zone)) for name, at in times.items()}
         values["batch_id"] = f"{clock.batch}::bigint"
         values["step"] = f"{clock.batch * 1000 + clock.flush}::bigint"
         listed = ", ".join(f'{value} as "{name}"' for name, value in values.items())
@@ -396,9 +408,8 @@ class Streamed:
         """The rows that aren't late; the newest time of each stream whose time is computed."""
         newest: dict[str, int | None] = {}
         for rows in level.rows:
-            late = "coalesce(step.expires_at <= clock.watermark_before, false)" if rows.expires else "false"
-            if rows.time_zone:
-                raise Untranslated("a time zone")
+            watermark = clock_column("watermark_before", rows.time_zone)
+            late = f"coalesce(step.expires_at <= clock.{watermark}, false)" if rows.expires else "false"
             clock = " cross join clock" if rows.expires else ""
             self._do(
                 f'create or replace temp table "{rows.name}" as select step.*, {late} as late__ '
@@ -445,7 +456,8 @@ class Streamed:
     def _put_out(self, done: int) -> None:
         program, clock = self.program, self.clock
         if program.boundaries is not None and not any(
-            each.crossed(clock.before, clock.after) for each in program.boundaries
+            each.crossed(shown(clock.before, each.time_zone), shown(clock.after, each.time_zone))
+            for each in program.boundaries
         ):
             return
         self._show_clock()
@@ -510,14 +522,17 @@ class Streamed:
     def flush(self) -> None:
         """Closes all windows."""
         zones = [
-            (self.parts[part.name], part.closes)
+            (self.parts[part.name], part.closes, part.time_zone)
             for level in self.program.levels
             for part in level.parts
             if part.closes is not None
         ]
         while zones:
-            times = [self._do(f"select max(epoch_us({c})) from {t}").fetchone()[0] for t, c in zones]
-            last = max((time for time in times if time is not None), default=None)
+            times = [
+                (self._do(f"select max(epoch_us({column})) from {table}").fetchone()[0], zone)
+                for table, column, zone in zones
+            ]
+            last = max((utc(time, zone) for time, zone in times if time is not None), default=None)
             if last is None:
                 return
             closing = last + self.program.kept_for
