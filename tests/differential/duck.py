@@ -77,6 +77,12 @@ def _translate(node: exp.Expr) -> None:
         node.parent.set("hint", None)  # type: ignore[union-attr]
     elif isinstance(node, exp.DataType) and node.this in (exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ):
         node.set("this", exp.DType.TIMESTAMP)
+    elif isinstance(node, exp.AtTimeZone | exp.FromTimeZone):
+        # Times have no zone in here, and are in UTC.
+        zones = [node.args["zone"], exp.Literal.string("UTC")]
+        first, last = reversed(zones) if isinstance(node, exp.AtTimeZone) else zones
+        inner = exp.Anonymous(this="timezone", expressions=[first, node.this])
+        node.replace(exp.Anonymous(this="timezone", expressions=[last, inner]))
     elif isinstance(node, exp.Struct):
         stars = [each for each in node.expressions if isinstance(each, exp.Column) and each.is_star]
         if stars:
