@@ -335,7 +335,7 @@ class Streamed:
         times = {"now_before": clock.before, "now_after": clock.after}
         times["watermark_before"] = None if clock.before is None else clock.before - kept
         times["watermark_after"] = None if clock.after is None else clock.after - kept
-        values = {}
+        values: dict[str, str] = {}
         for zone in (None, *self.program.time_zones):
             values |= {clock_column(name, zone): instant(shown(at, zone)) for name, at in times.items()}
         values["batch_id"] = f"{clock.batch}::bigint"
