@@ -67,6 +67,10 @@ def translated(text: str) -> str:
     'SELECT PMOD(EPOCH_US("ts"), 3) AS "x" FROM "t" WHERE "a" IS NOT DISTINCT FROM "b"'
     """
     tree = sqlglot.parse_one(text, read="spark")
+    for join in [each for each in tree.find_all(exp.Join) if each.args.get("method") == "NATURAL"]:
+        _have_columns(join)
+    for struct in [each for each in tree.find_all(exp.Struct) if each.find(exp.Star)]:
+        _leave_out(struct)
     for node in list(tree.walk()):
         _translate(node)
     return tree.sql("duckdb", identify=True)
@@ -101,6 +105,37 @@ def _translate(node: exp.Expr) -> None:
     elif isinstance(node, exp.Anonymous) and node.name.lower() == "xxhash64":
         hashed = exp.Anonymous(this="hash", expressions=node.expressions)
         node.replace(exp.Anonymous(this="signed", expressions=[hashed]))
+
+
+def _have_columns(join: exp.Join) -> None:
+    """Rows that have columns whether they are theirs or not. (DuckDB refuses a natural join without any in common.)"""
+    select = join.parent
+    assert isinstance(select, exp.Select)
+    from_ = from_clause(select)
+    assert from_ is not None
+    names = [item.alias for item in join.this.this.expressions]
+    none = exp.select(*(f"cast(null as timestamp) as {name}" for name in names)).where("false")
+    own = exp.select("*").from_(from_.this.copy())
+    select.set("joins", None)
+    from_.this.replace(exp.Subquery(this=exp.Union(this=none, expression=own, distinct=False, by_name=True)))
+
+
+def _leave_out(struct: exp.Expr) -> None:
+    """Puts rows without some columns beside the rows with them, for `struct(input.* except (…))`."""
+    star = struct.find(exp.Star)
+    assert star is not None
+    left_out = star.args.get("except_")
+    select = struct.find_ancestor(exp.Select)
+    from_ = from_clause(select) if isinstance(select, exp.Select) else None
+    if not left_out or from_ is None:
+        return
+    assert isinstance(select, exp.Select)
+    fewer = exp.Select(expressions=[exp.Star(except_=[each.copy() for each in left_out])]).from_(
+        from_.this.copy()
+    )
+    kept = exp.Subquery(this=fewer, alias=exp.TableAlias(this=exp.to_identifier("kept__")))
+    select.append("joins", exp.Join(this=kept, method="POSITIONAL"))
+    struct.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier("kept__"))])
 
 
 def _alias_of_source(node: exp.Expr) -> str:

@@ -21,7 +21,23 @@ def _case(text: str, names: str, cuts: int = 3, **config: object) -> Case:
     return Case(Model(Written(text, columns), tuple(config.items())), cuts=cuts)
 
 
+FIRST = f"""(select * from (
+    select *, row_number() over (partition by v order by ts) as rn from {stream("clicks")}) where rn = 1)"""
+BY_K = f"(select k, u, count(*) as n, sum(w) as total from {FIRST} group by k, u)"
+LONG = "1000 days"
+
+
 EXAMPLES = {
+    "groups of groups of first rows": _case(
+        f"select k, count(*) as n, max(n) as most from {BY_K} group by k", "k n most", 4, state_ttl=LONG
+    ),
+    "a join of groups of first rows": _case(
+        f"""select x.k, x.u, x.n, y.most from {BY_K} as x
+        full join (select k, count(distinct u) as most from {FIRST} group by k) as y on x.k = y.k""",
+        "k u n most",
+        4,
+        state_ttl=LONG,
+    ),
     "a window over two streams: the watermark is the slower one's": _case(
         f"""with both as (
           select ts, k from {stream("clicks")} union all select ts, k from {stream("loose")}
