@@ -17,6 +17,8 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
 from dbt.adapters.spark_streaming.errors import readable
 from dbt.adapters.spark_streaming.literals import literal
+from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
+from dbt.adapters.spark_streaming.stream.identifiers import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -109,7 +111,7 @@ class Handle(SparkConnectionWrapper):
         if self._frame is None:
             return []
         return [
-            (field.name, field.dataType.simpleString(), None, None, None, None, field.nullable)
+            (field.name, type_text(field.dataType), None, None, None, None, field.nullable)
             for field in self._frame.schema.fields
         ]
 
@@ -145,7 +147,7 @@ class Handle(SparkConnectionWrapper):
         except Exception as problem:
             if self.cancelled:
                 raise DbtDatabaseError("Cancelled.") from None
-            raise DbtDatabaseError(readable(problem)) from problem
+            raise DbtDatabaseError(readable(problem)) from cause_of(problem)
         finally:
             self._running = False
 
@@ -182,11 +184,11 @@ class SparkStreamingConnectionManager(SparkConnectionManager):
         try:
             yield
         except DbtRuntimeError:
-            logger.debug(f"Error while running:\n{sql}")
+            logger.debug(f"Error while running:\n{without_secrets(sql)}")
             raise
         except Exception as problem:
-            logger.debug(f"Error while running:\n{sql}")
-            raise DbtRuntimeError(readable(problem)) from problem
+            logger.debug(f"Error while running:\n{without_secrets(sql)}")
+            raise DbtRuntimeError(readable(problem)) from cause_of(problem)
 
     @classmethod
     def get_response(cls, cursor: Any) -> AdapterResponse:

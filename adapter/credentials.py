@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 from dbt.adapters.spark.connections import SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_streaming.redaction import kind_of, remember, without_secrets
 
 METHODS = ("session", "connect")
 
@@ -104,7 +107,7 @@ class SparkStreamingCredentials(SparkCredentials):
             ("file_format", str, "text"),
         ):
             if data.get(key) is not None and not isinstance(data[key], kind):
-                raise DbtRuntimeError(f"'{key}' in the profile must be {what}, not {data[key]!r}.")
+                raise DbtRuntimeError(f"'{key}' in the profile must be {what}, not {kind_of(data[key])}.")
         super().validate(data)
 
     def __post_init__(self) -> None:
@@ -116,11 +119,11 @@ class SparkStreamingCredentials(SparkCredentials):
         if self.method == "connect" and not str(self.host).startswith("sc://"):
             raise DbtRuntimeError(
                 f"'method: connect' needs a 'host' that starts with sc://, such as sc://localhost:15002, "
-                f"but the profile has {self.host!r}."
+                f"but the profile has {without_secrets(repr(self.host))}."
             )
         if self.method == "session" and self.host != "local":
             raise DbtRuntimeError(
-                f"'host: {self.host}' means nothing with 'method: session'. Say 'method: connect' to use a "
+                f"'host: {without_secrets(self.host)}' means nothing with 'method: session'. Say 'method: connect' to use a "
                 "Spark Connect server, or 'master' to name a cluster."
             )
         if not _IDENTIFIER.match(self.catalog):
@@ -144,6 +147,7 @@ class SparkStreamingCredentials(SparkCredentials):
             str(key): str(value).lower() if isinstance(value, bool) else str(value)
             for key, value in self.catalog_options.items()
         }
+        remember({**self.server_side_parameters, **self.catalog_options, **dict(self._places())})
         super().__post_init__()
         self.project_root = os.getcwd()
         if ansi is not None:
@@ -170,6 +174,14 @@ class SparkStreamingCredentials(SparkCredentials):
     def unique_field(self) -> str:
         """What dbt counts installations by, hashed."""
         return str(self.host)
+
+    def _places(self) -> Iterable[tuple[str, Any]]:
+        return ((key, getattr(self, key)) for key in ("host", "master", "storage_root"))
+
+    def connection_info(self, *, with_aliases: bool = False) -> Iterable[tuple[str, Any]]:
+        """What `dbt debug` shows."""
+        for key, value in super().connection_info(with_aliases=with_aliases):
+            yield key, without_secrets(value) if isinstance(value, str) else value
 
     def _connection_keys(self) -> tuple[str, ...]:
         return ("method", "host", "master", "schema", "catalog", "storage_root", "file_format", "packages")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .messages import unreachable
+from .redaction import without_secrets
 
 # Where a message turns into a query plan or a stack trace.
 _MACHINERY = re.compile(r"^(['!+:]|\s*at |\t|JVM stacktrace|Driver stacktrace|Traceback|\s*\.\.\. \d+ more)")
@@ -18,7 +19,11 @@ _NOT_UNIQUE = (
 
 
 def readable(problem: BaseException) -> str:
-    """The message of an exception, without plans and stack traces, with its cause if that says more."""
+    """The message of an exception, without plans, stack traces and secrets, with its cause if that says more."""
+    return without_secrets(_readable(problem))
+
+
+def _readable(problem: BaseException) -> str:
     java = getattr(problem, "java_exception", None)
     text = str(java.toString() if java is not None and java.getMessage() else problem)
     lines = []

@@ -11,6 +11,7 @@ from .query.errors import QueryError
 from .query.streams import Known
 from .stream.changes import KEY_PROPERTY, REPLACED_PROPERTY
 from .stream.iceberg import load
+from .stream.identifiers import last
 from .stream.model import feed_of
 from .stream_config import MATERIALIZATIONS
 
@@ -41,7 +42,7 @@ def with_feeds(
             continue
         of_table = load(spark, table)
         if of_table is not None and of_table.property(REPLACED_PROPERTY) is not None:
-            name = table.rpartition(".")[2]
+            name = last(table)
             if feed is not None:
                 raise QueryError(
                     f"Rows of {relation} change, and none of its columns tells which is which, so it can't be read as a "

@@ -25,6 +25,7 @@ from dbt.adapters.spark_streaming.connections import SparkStreamingConnectionMan
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
 from dbt.adapters.spark_streaming.operations import OperationMethods
 from dbt.adapters.spark_streaming.python_models import run_python_model
+from dbt.adapters.spark_streaming.redaction import without_secrets
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.rewrite_methods import RewriteMethods
 from dbt.adapters.spark_streaming.streaming_methods import StreamingMethods
@@ -89,12 +90,13 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         environment = self.environment
         for name, value in (*environment.versions().items(), ("Catalog", environment.describe_catalog())):
             fire_event(DebugCmdOut(msg=f"  {name}: {value}"))
+        root = without_secrets(environment.storage.root)
         if problem := environment.storage.problem():
             raise DbtRuntimeError(
-                f"The storage root {environment.storage.root} can't be written: {problem}. Name another place as "
+                f"The storage root {root} can't be written: {without_secrets(problem)}. Name another place as "
                 "'storage_root' in the profile."
             )
-        fire_event(DebugCmdOut(msg=f"  Storage root: {environment.storage.root} (can be written)"))
+        fire_event(DebugCmdOut(msg=f"  Storage root: {root} (can be written)"))
 
     def valid_incremental_strategies(self) -> list[str]:
         """The strategies that are built in."""

@@ -11,6 +11,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from .query import intervals
 from .query.errors import QueryError
+from .redaction import kind_of, remember
 from .stream_source import StreamSource
 
 KEYS = ("url", "dbtable", "driver", "options", "cache_ttl", "chunk_size", "retries")
@@ -54,7 +55,9 @@ class LookupSource:
             DbtRuntimeError: a key or a value that means nothing, named with the source.
         """
         if not isinstance(config, Mapping):
-            raise DbtRuntimeError(f"Source {name}: 'lookup' must be a mapping with a 'url', not {config!r}.")
+            raise DbtRuntimeError(
+                f"Source {name}: 'lookup' must be a mapping with a 'url', not {kind_of(config)}."
+            )
         for key in config:
             if key not in KEYS:
                 raise DbtRuntimeError(
@@ -97,7 +100,7 @@ def _options(name: str, options: Any) -> dict[str, str]:
 def _text(name: str, config: Mapping[str, Any], key: str, default: str) -> str:
     value = default if config.get(key) is None else config[key]
     if not isinstance(value, str) or not value.strip():
-        raise DbtRuntimeError(f"Source {name}: '{key}' of 'lookup' must be text, not {value!r}.")
+        raise DbtRuntimeError(f"Source {name}: '{key}' of 'lookup' must be text, not {kind_of(value)}.")
     return value
 
 
@@ -133,6 +136,7 @@ _lock = threading.Lock()
 
 def register(source: LookupSource) -> None:
     """Make a source known to this process."""
+    remember(source.options)
     with _lock:
         _known[source.relation] = source
 

@@ -10,6 +10,7 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 
 from . import messages
+from .redaction import kind_of, remember, without_secrets
 
 KEYS = ("format", "options", "path", "schema", "value_format", "unique_key")
 
@@ -60,7 +61,7 @@ class StreamSource:
         """
         if not isinstance(config, Mapping):
             raise DbtRuntimeError(
-                f"Source {name}: 'stream' must be a mapping with 'format' and 'options', not {config!r}."
+                f"Source {name}: 'stream' must be a mapping with 'format' and 'options', not {kind_of(config)}."
             )
         for key in config:
             if key not in KEYS:
@@ -73,7 +74,7 @@ class StreamSource:
         options = config.get("options") or {}
         if not isinstance(options, Mapping):
             raise DbtRuntimeError(
-                f"Source {name}: 'options' must be a mapping of names to values, not {options!r}."
+                f"Source {name}: 'options' must be a mapping of names to values, not {kind_of(options)}."
             )
         texts = {str(key): _text(value) for key, value in options.items()}
         if "path" in config:
@@ -114,7 +115,7 @@ def _schema(name: str, schema: Any) -> str | None:
     if not columns or not all(isinstance(part, str) and part for column in columns for part in column):
         raise DbtRuntimeError(
             f"Source {name}: 'schema' must be text like 'a INT, b TIMESTAMP', a mapping of columns to types, or a "
-            f"list of columns with 'name' and 'type'; it is {schema!r}."
+            f"list of columns with 'name' and 'type'; it is {without_secrets(repr(schema))}."
         )
     return ", ".join(f"`{column}` {type_}" for column, type_ in columns)
 
@@ -136,6 +137,7 @@ _lock = threading.Lock()
 
 def register(source: StreamSource) -> None:
     """Make a source known to this process."""
+    remember(source.options)
     with _lock:
         _known[source.relation] = source
 

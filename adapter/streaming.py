@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timezone
 from typing import Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 
 from . import feeds, stream_config
 from .environment import Environment
 from .environment.file_sources import at_project
+from .errors import readable
 from .lookup_source import LookupSource, lookup_source
-from .query import generate, intervals, mini_batch, planner, rewriting
+from .query import generate, intervals, mini_batch, planner, ranges, rewriting
 from .query.continuous import growth
 from .query.emission import FINAL
 from .query.errors import QueryError
 from .query.plan import Plan
 from .query.program import Program, StreamInput
 from .query.streams import Known
+from .redaction import cause_of, without_secrets
 from .stream.errors import StreamError
+from .stream.identifiers import joined, parts, with_suffix
 from .stream.limits import limited
-from .stream.model import StreamModel, StreamSource, feed_of
+from .stream.model import STATE, StreamModel, StreamSource, feed_of
 from .stream.runner import StreamResult
 from .stream_source import stream_source
 
@@ -65,9 +70,11 @@ def sentences() -> Iterator[None]:
     try:
         yield
     except QueryError as problem:
-        raise CompilationError(str(problem)) from problem
+        raise CompilationError(without_secrets(problem)) from cause_of(problem)
     except StreamError as problem:
-        raise DbtRuntimeError(str(problem)) from problem
+        raise DbtRuntimeError(str(problem)) from cause_of(problem)
+    except (Py4JError, PySparkException) as problem:
+        raise DbtRuntimeError(readable(problem)) from cause_of(problem)
 
 
 def plan(node: Mapping[str, Any], sql: str, known: Mapping[str, Known] | None = None) -> Plan:
@@ -273,11 +280,11 @@ def model(
     at which the sources' paths start. By dbt's `graph` it knows whether another model needs its changes."""
     settings = config(node)
     # Named in full: a declared source of the same schema and name lies in another catalog.
-    target = _in_catalog(node["relation_name"].replace("`", ""), environment)
+    target = _in_catalog(node["relation_name"], environment)
     return StreamModel(
         name=node["name"],
         target=target,
-        state=f"{target}__state",
+        state=with_suffix(target, STATE),
         storage=environment.storage,
         sources=_sources(made, environment, project_root) if made else (),
         lookups=_lookups(made) if made else (),
@@ -291,14 +298,15 @@ def model(
 
 
 def _in_catalog(name: str, environment: Environment) -> str:
-    return name if name.count(".") > 1 else f"{environment.credentials.catalog}.{name}"
+    named = parts(name)
+    return joined(named if len(named) > 2 else [environment.credentials.catalog, *named])
 
 
 def tables(sql: str, environment: Environment) -> Mapping[str, str]:
     """The tables that a text reads as streams, in full, by their names in it."""
     named = {relation: stream_source(relation) for relation in planner.stream_relations(sql)}
     return {
-        relation: _in_catalog(relation.replace("`", ""), environment)
+        relation: _in_catalog(relation, environment)
         for relation, declared in named.items()
         if declared is None or declared.is_table
     }
@@ -326,7 +334,7 @@ def _source(
         options = declared.options if declared else {}
         if rows is not None:
             options = limited(declared.format if declared else "iceberg", options, rows)
-        table = _in_catalog(relation.replace("`", ""), environment)
+        table = _in_catalog(relation, environment)
         return StreamSource(relation, feed_of(table) if stream.feed else table, options=options)
     located = at_project(declared, project_root)
     options = {key: value for key, value in located.options.items() if key != "path"}
@@ -353,7 +361,7 @@ def response(result: StreamResult) -> StreamResponse:
     """What dbt says and keeps of a run."""
     watermark = None
     if result.watermark is not None:
-        watermark = datetime.fromtimestamp(result.watermark / 1e6, timezone.utc).isoformat(sep=" ")
+        watermark = f"{ranges.text(result.watermark)}+00:00"
     dropped = [
         f"{count} {what}"
         for count, what in ((result.late_rows, "late"), (result.null_time_rows, "without a time"))
@@ -362,6 +370,9 @@ def response(result: StreamResult) -> StreamResponse:
     message = f"{result.rows_in} rows in, {result.rows_out} out, {result.batches} batches"
     if result.lookup_requests:
         message += f", {result.lookup_requests} lookups of {result.lookup_keys} keys"
+    if result.watermark is not None and result.watermark - time.time_ns() // 1000 > intervals.DAY:
+        # Rows of today are late from now on: somebody has to look at what pushed it there.
+        message += f", watermark {ranges.text(result.watermark)} ahead of the clock"
     return StreamResponse(
         _message=f"STREAM ({message}{', dropped ' + ' and '.join(dropped) if dropped else ''})",
         code="STREAM",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base import available
@@ -12,7 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from . import streaming
 from .query import expansion, generate, window_arguments
-from .stream import limits, runner, upstream
+from .stream import columns, limits, runner, upstream
 
 if TYPE_CHECKING:
     from .environment import Environment
@@ -98,8 +99,8 @@ class StreamingMethods(metaclass=AdapterMeta):
                 raise
             handle.execute(planned)
             found = handle.description
-        columns = {name.lower(): SparkColumn(column=name, dtype=kind) for name, kind, *_ in found}
-        return [columns[name.lower()] for name in order] if order else list(columns.values())
+        made = {name.lower(): SparkColumn(column=name, dtype=kind) for name, kind, *_ in found}
+        return [made[name.lower()] for name in order] if order else list(made.values())
 
     @available.parse_none
     def check_stream(self, model: Mapping[str, Any], sql: str, graph: Any = None, anew: bool = False) -> None:
@@ -131,6 +132,30 @@ class StreamingMethods(metaclass=AdapterMeta):
                 streaming.check_times(model, handle.description)
 
     @available.parse_none
+    def check_columns(
+        self, model: Mapping[str, Any], sql: str, graph: Any = None, anew: bool = False
+    ) -> None:
+        """Passes a streaming model whose columns its table can take. Touches nothing.
+
+        Args:
+            model: its node.
+            sql: its compiled text.
+            graph: dbt's.
+            anew: whether its table is made by this run.
+
+        Raises:
+            DbtRuntimeError: Spark refuses the query, or a column is none that the table can take.
+        """
+        if self._is_empty_run():
+            return
+        with streaming.sentences():
+            program = streaming.program(model, self._plan(model, sql, graph))
+            described = streaming.model(model, self.environment, program, graph=graph)
+            gives = {column.name: column.dtype for column in self.query_columns(sql)}
+            has = None if anew else self.environment.session().table(described.target).columns
+            columns.check_columns(described, program, gives, has)
+
+    @available.parse_none
     def reset_stream(self, model: Mapping[str, Any]) -> None:
         """Forgets checkpoint and state of a streaming model."""
         with streaming.sentences():
@@ -144,6 +169,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         graph: Any = None,
         flush: bool = False,
         at_once: bool = False,
+        keep_state: bool = False,
     ) -> streaming.StreamResponse:
         """Takes in what the streams of a model have, and says what came of it.
 
@@ -153,6 +179,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             graph: dbt's.
             flush: whether all windows are closed after that.
             at_once: whether it is one micro-batch, whatever limits the sources have.
+            keep_state: whether a state that was made for other rows of the same sources is kept.
 
         Raises:
             DbtRuntimeError: the stream can't start or go on.
@@ -163,6 +190,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             program = streaming.program(model, self._plan(model, sql, graph))
             project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
             described = streaming.model(model, self.environment, program, project_root, graph)
+            described = replace(described, keep_state=keep_state)
             if at_once:
                 described = limits.at_once(described)
             self.connections.get_thread_connection().handle.prepare(sql)

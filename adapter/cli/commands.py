@@ -14,6 +14,8 @@ import click
 from dbt.cli.options import MultiOption
 
 from ..__version__ import version
+from ..redaction import without_secrets
+from .interrupts import without_trace
 from .project import Project, ProjectError, Selection
 
 Command = Callable[..., None]
@@ -177,7 +179,8 @@ def _print_json(value: Any) -> None:
 def _sentences() -> Iterator[None]:
     """Ends the command with a sentence where a user's mistake was found."""
     try:
-        yield
+        with without_trace():
+            yield
     except ProjectError as problem:
-        click.echo(f"Error: {problem}", err=True)
+        click.echo(f"Error: {without_secrets(problem)}", err=True)
         sys.exit(2)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +15,7 @@ from ..query import intervals
 from ..query.program import Program
 from ..stream.model import StreamModel
 from ..stream.runner import RunningStream
+from .interrupts import interrupts
 from .live import Board
 from .project import Project, ProjectError, Selection, project_errors
 
@@ -81,7 +80,7 @@ def run_models(project: Project, selection: Selection, every: str) -> bool:
     nodes, graph = project.run(names)
     environment = project.environment()
     described = [_described(project, environment, node, graph, intervals.format(interval)) for node in nodes]
-    with _signals() as signals:
+    with interrupts() as signals:
         return _keep_going(environment, described, signals)
 
 
@@ -117,28 +116,3 @@ def _keep_going(
         for each in running:
             each.stream.stop()
     return all(each.problem is None for each in running)
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """The first Ctrl-C, or a service manager's SIGTERM, is put down; another one interrupts."""
-    found: list[int] = []
-    before: dict[signal.Signals, Any] = {}
-
-    def put_back() -> None:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-    def put_down(number: int, _: object) -> None:
-        found.append(number)
-        put_back()
-
-    try:
-        for each in (signal.SIGINT, signal.SIGTERM):
-            before[each] = signal.signal(each, put_down)
-    except ValueError:  # not in the main thread, where no signals come
-        pass
-    try:
-        yield found
-    finally:
-        put_back()

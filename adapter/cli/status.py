@@ -86,7 +86,7 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
     ]
     watermark = str(progress["watermark"] or "none yet").partition(".")[0].replace("T", " ")
     behind = _seconds(progress["lag_seconds"])
-    watermark = "\n".join([watermark, *([f"{behind} ago"] if behind else [])])
+    watermark = "\n".join([watermark, *([behind] if behind else [])])
     for stream in progress.get("idle_streams", ()):
         watermark += f"\nnot waiting for {stream}"
     return {
@@ -117,10 +117,11 @@ def _lookups(lookups: dict[str, Any] | None) -> str:
 def _seconds(value: float | None) -> str:
     if value is None:
         return ""
+    long, when = abs(value), "ago" if value >= 0 else "ahead"
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if value >= size:
-            return f"{value / size:.1f} {unit}"
-    return f"{value:.1f} s"
+        if long >= size:
+            return f"{long / size:,.1f} {unit} {when}"
+    return f"{long:.1f} s {when}"
 
 
 def _bytes(value: float) -> str:

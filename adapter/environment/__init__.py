@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.redaction import without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +81,11 @@ class Environment(ABC):
         """The models' catalog, for `dbt debug`. Leaves out what may be secret."""
         prefix = f"spark.sql.catalog.{self.catalog}"
         conf = self.session().conf
-        told = [f"{key} {value}" for key in DESCRIBED if (value := conf.get(f"{prefix}.{key}", None))]
+        told = [
+            f"{key} {without_secrets(value)}"
+            for key in DESCRIBED
+            if (value := conf.get(f"{prefix}.{key}", None))
+        ]
         what = ", ".join(told) or conf.get(prefix, None) or "the session's own"
         return f"{self.catalog} ({what})"
 

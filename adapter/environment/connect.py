@@ -11,6 +11,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.environment import Environment
 from dbt.adapters.spark_streaming.environment.session import iceberg_version
 from dbt.adapters.spark_streaming.errors import readable
+from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,8 +52,8 @@ class ConnectEnvironment(Environment):
             session.version  # noqa: B018  the first question to the server
         except Exception as problem:
             raise DbtRuntimeError(
-                f"There is no Spark Connect server at {host}: {readable(problem).splitlines()[0]}"
-            ) from problem
+                f"There is no Spark Connect server at {without_secrets(host)}: {readable(problem).splitlines()[0]}"
+            ) from cause_of(problem)
         for key, value in self.credentials.server_side_parameters.items():
             try:
                 session.conf.set(key, value)
@@ -60,7 +61,7 @@ class ConnectEnvironment(Environment):
                 raise DbtRuntimeError(
                     f"'{key}' in 'server_side_parameters' can't be set on a server that runs already. Set it where "
                     "the server is started."
-                ) from problem
+                ) from cause_of(problem)
         if self.credentials.catalog != DEFAULT_CATALOG:
             session.catalog.setCurrentCatalog(self.credentials.catalog)
         return session  # type: ignore[return-value]
@@ -95,4 +96,4 @@ class ConnectEnvironment(Environment):
                 try:
                     session.stop()
                 except Exception as problem:
-                    logger.debug(f"While leaving the server: {problem}")
+                    logger.debug(f"While leaving the server: {without_secrets(problem)}")

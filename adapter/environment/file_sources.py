@@ -14,6 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.errors import readable
 from dbt.adapters.spark_streaming.literals import literal
 from dbt.adapters.spark_streaming.messages import MESSAGE, advice, in_batch, message
+from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
 from dbt.adapters.spark_streaming.stream_source import KAFKA, StreamSource, known_sources
 
 _NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
@@ -61,9 +62,10 @@ class DeclaredSources:
             if self._made.get(source.relation) == located:
                 return
             session = self._session()
+            path = without_secrets(located.options.get("path", ""))
             if located.is_files and not _exists(session, located.options["path"]):
                 raise DbtRuntimeError(
-                    f"Source {source.name}: there is no folder {located.options['path']}. It is the 'path' that "
+                    f"Source {source.name}: there is no folder {path}. It is the 'path' that "
                     "sources.yml gives; a relative one starts at the project."
                 )
             schema_name = source.relation.rpartition(".")[0]
@@ -78,17 +80,17 @@ class DeclaredSources:
                     session.sql(create_table(raw))
                     session.sql(create_view(located, raw.relation))
             except Exception as problem:
-                where = f" ({located.options['path']})" if "path" in located.options else ""
+                where = f" ({path})" if path else ""
                 if source.format == "jdbc" and _NO_DRIVER.search(str(problem)):
                     raise DbtRuntimeError(
                         f"Source {source.name} can't be read, for there is no JDBC driver for its 'url'. Name the driver's "
                         "Maven coordinates under 'packages' in the profile, as in org.postgresql:postgresql:42.7.7, "
                         "and its class as 'driver' beside the 'url' if it isn't found by that alone."
-                    ) from problem
+                    ) from cause_of(problem)
                 cause = advice(readable(problem)) if source.format == KAFKA else readable(problem)
                 raise DbtRuntimeError(
                     f"Source {source.name} can't be read as {source.format}{where}: {cause}"
-                ) from problem
+                ) from cause_of(problem)
             self._made[source.relation] = located
 
 

@@ -24,6 +24,8 @@ from urllib.parse import urlsplit
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.spark_streaming.redaction import without_secrets
+
 logger = AdapterLogger("Spark")
 
 SUPPORTED = (17, 21)
@@ -201,7 +203,7 @@ class Jvm:
     def _read_output(self) -> None:
         assert self.process.stdout is not None
         for raw in self.process.stdout:
-            line = raw.decode(errors="replace").rstrip()
+            line = without_secrets(raw.decode(errors="replace").rstrip())
             self.last_lines.append(line)
             self._on_line(line)
 

@@ -31,6 +31,7 @@ from dbt.adapters.spark_streaming.environment.packages import (
     default_cache,
     jars,
 )
+from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,6 +71,7 @@ class SessionEnvironment(Environment):
         from pyspark.sql import SparkSession
 
         conf = settings(self.credentials, self.storage)
+        root = without_secrets(self.storage.root)
         if SparkContext._active_spark_context is not None:
             return _join(SparkSession.builder.getOrCreate(), conf)
         if self.storage.is_local:
@@ -77,7 +79,7 @@ class SessionEnvironment(Environment):
                 os.makedirs(self.storage.warehouse, exist_ok=True)
             except OSError as problem:
                 raise DbtRuntimeError(
-                    f"The storage root {self.storage.root} can't be written: {problem.strerror}. Name another "
+                    f"The storage root {root} can't be written: {problem.strerror}. Name another "
                     "folder as 'storage_root' in the profile."
                 ) from problem
         self._java = find_java()
@@ -103,8 +105,12 @@ class SessionEnvironment(Environment):
         except Exception as problem:
             self.close()
             cause = getattr(problem, "java_exception", problem)
-            raise DbtRuntimeError(f"Spark didn't start: {str(cause).splitlines()[0]}") from problem
-        logger.debug(f"Spark {session.version} on Java {self._java}, storage root {self.storage.root}")
+            raise DbtRuntimeError(
+                f"Spark didn't start: {without_secrets(str(cause).splitlines()[0])}"
+            ) from cause_of(problem)
+        logger.debug(
+            f"Spark {session.version} on Java {self._java}, storage root {without_secrets(self.storage.root)}"
+        )
         return session
 
     def _flags(self, conf: dict[str, str], cache: Path) -> list[str]:
@@ -162,7 +168,7 @@ class SessionEnvironment(Environment):
                         self._classes.write(session)
                     session.stop()
                 except Exception as problem:
-                    logger.debug(f"While stopping Spark: {problem}")
+                    logger.debug(f"While stopping Spark: {without_secrets(problem)}")
             jvm.gateway.shutdown()
             jvm.close()
             SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
@@ -236,8 +242,8 @@ def catalog_settings(credentials: SparkStreamingCredentials, storage: Storage) -
     if _is_embedded(credentials):
         if not storage.is_local:
             raise DbtRuntimeError(
-                f"The storage root {storage.root} isn't on this machine, but the embedded catalog is a SQLite "
-                "file. Name a catalog with 'catalog_options' in the profile (type: rest, hive, glue, jdbc …)."
+                f"The storage root {without_secrets(storage.root)} isn't on this machine, but the embedded catalog is a "
+                "SQLite file. Name a catalog with 'catalog_options' in the profile (type: rest, hive, glue, jdbc …)."
             )
         options = {
             "type": "jdbc",

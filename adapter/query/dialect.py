@@ -22,7 +22,14 @@ class DIALECT(Spark):
         FUNC_TOKENS = Spark.Parser.FUNC_TOKENS | {TokenType.SESSION}
 
     class Generator(Spark.Generator):  # type: ignore[misc, valid-type]
-        """Leaves PERCENTILE_CONT as it is (there it becomes an approximate one), and FILTER in one line."""
+        """Leaves PERCENTILE_CONT as it is (there it becomes an approximate one), FILTER in one line, and no name bare that
+        would be read as a keyword."""
+
+        RESERVED_KEYWORDS = {  # noqa: RUF012
+            word.lower()
+            for word, kind in Spark.Tokenizer.KEYWORDS.items()
+            if word.isalpha() and kind not in Spark.Parser.ALIAS_TOKENS | Spark.Parser.ID_VAR_TOKENS
+        }
 
         TRANSFORMS = {  # noqa: RUF012
             kind: made for kind, made in Spark.Generator.TRANSFORMS.items() if kind is not exp.WithinGroup

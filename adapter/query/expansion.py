@@ -6,6 +6,7 @@ relation and its alias ``input`` from the text.
 
 from __future__ import annotations
 
+from . import instants
 from .windows import STREAM, Window, quote
 
 INPUT = "input"
@@ -17,7 +18,7 @@ LEAVING_OUT = f"except ({', '.join(WINDOW_COLUMNS)})"
 
 
 def expand(relation: str, window: Window) -> str:
-    """A subquery that gives every row its windows. Rows without an event time are in none."""
+    """A subquery that gives every row its windows. Rows without a usable event time are in none."""
     return _sessions(relation, window) if window.merges else _slices(relation, window)
 
 
@@ -45,7 +46,7 @@ def _slices(relation: str, window: Window) -> str:
         first, last = window.first_end(f"({slice_end})"), window.last_end(f"({slice_end})")
         ends = f"lateral view explode(sequence({first}, {last}, {window.step})) windows as end_micros"
     start = window.start(f"({end} - 1)") if window.grows else f"{end} - {window.size}"
-    condition = f"{time} is not null"
+    condition = instants.is_usable(time)
     if window.grows and (shown := window.shown(end)):
         condition += f" and ({shown} or {end} = {window.last_end(end)})"
     if window.emit == "on_change":
@@ -97,7 +98,8 @@ def _sessions(relation: str, window: Window) -> str:
         f" <= {window.size} then 0 else 1 end as opens\n"
         f"        from (\n"
         f"          select struct(`rows`.*) as `row`, {window.micros(time)} as ts_micros\n"
-        f"          from {without_windows(f'select * from {relation}', INPUT)} as `rows` where {time} is not null\n"
+        f"          from {without_windows(f'select * from {relation}', INPUT)} as `rows`\n"
+        f"          where {instants.is_usable(time)}\n"
         f"        )\n"
         f"      )\n"
         f"    )\n"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from . import event_clock, lookup_keys
+from . import event_clock, instants, lookup_keys
 from .continuous import generate as continuous
 from .dialect import parse, sql
 from .emission import FINAL, Emission
@@ -116,7 +116,10 @@ def batch(plan: Plan) -> str:
         rows = pieces.rows_text(stage.rows, clock=False)
         steps.append(Step(f"{stage.name}_all_rows", rows))
         steps.append(
-            Step(f"{stage.name}_rows", f"select * from {stage.name}_all_rows where event_time is not null")
+            Step(
+                f"{stage.name}_rows",
+                f"select * from {stage.name}_all_rows where {instants.is_usable('event_time')}",
+            )
         )
         steps += pieces.batch()
     names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from zoneinfo import ZoneInfo
 
+from . import instants
 from .intervals import DAY
 from .windows import Window
 
@@ -104,7 +104,7 @@ def text(instant: int) -> str:
     >>> text(90_000_000), text(1)
     ('1970-01-01 00:01:30', '1970-01-01 00:00:00.000001')
     """
-    return (_EPOCH + timedelta(microseconds=instant)).replace(tzinfo=None).isoformat(" ")
+    return instants.text(instant, " ").removesuffix(".000000")
 
 
 def literal(instant: int) -> str:
@@ -140,11 +140,7 @@ def _end_until(window: Window, shown: int) -> int:
 
 
 def _offset(zone: str | None, instant: int) -> int:
-    if zone is None:
-        return 0
-    found = (_EPOCH + timedelta(microseconds=instant)).astimezone(ZoneInfo(zone)).utcoffset()
-    assert found is not None
-    return found // timedelta(microseconds=1)
+    return 0 if zone is None else instants.offset(instant, zone)
 
 
 def _shown_from(window: Window, instant: int) -> int:

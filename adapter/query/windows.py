@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from . import intervals
+from . import instants, intervals
 
 KINDS = ("tumble", "hop", "cumulate", "session", "dynamic_cumulate")
 STREAM = "stream"
@@ -64,7 +64,9 @@ class Window:
         """SQL for a time as microseconds of the clock that windows are cut on."""
         instant = f"cast({column} as timestamp)"  # a TIMESTAMP_NTZ is taken in the session's zone
         if self.time_zone:
-            instant = f"from_utc_timestamp({instant}, '{self.time_zone}')"
+            # Moved to a clock, one at the end of what a BIGINT can hold would fail.
+            usable = f"case when {instants.is_usable(instant)} then {instant} end"
+            instant = f"from_utc_timestamp({usable}, '{self.time_zone}')"
         return f"unix_micros({instant})"
 
     def instant(self, micros: str) -> str:

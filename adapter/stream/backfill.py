@@ -14,6 +14,7 @@ from ..query.program import Program
 from ..query.replace_rows import replace_files, replace_where
 from .errors import StreamError
 from .failpoints import around
+from .identifiers import type_text
 from .model import StreamModel
 from .runner import at_rest
 from .sink import AppendSink
@@ -73,9 +74,7 @@ def backfill(
         session.conf.set("spark.sql.adaptive.enabled", "true")
         windows = find(session, position.after - program.kept_for)
         columns = AppendSink(session, model).columns(session, windows.sql)
-        types = {
-            field.name: field.dataType.simpleString() for field in session.table(model.target).schema.fields
-        }
+        types = {field.name: type_text(field.dataType) for field in session.table(model.target).schema.fields}
         for name, value in windows.notes.items():
             session.conf.set(f"spark.sql.iceberg.snapshot-property.backfill.{name}", value)
         rows = columns.select(session, windows.sql)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..query.program import BATCH_ID, CHANGE_TYPE
 from .failpoints import around
 from .iceberg import IcebergTable, load
+from .identifiers import type_text
 from .model import StreamModel
 from .position import PREFIX, Position, read_position
 from .writing import literal, one_file, quoted, writer
@@ -66,7 +67,7 @@ class Changes:
 
     def _create(self, spark: SparkSession) -> None:
         fields = spark.table(self._model.target).schema.fields
-        columns = [f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields]
+        columns = [f"{quoted(field.name)} {type_text(field.dataType)}" for field in fields]
         columns += [f"{CHANGE_TYPE} string", f"{BATCH_ID} bigint"]
         properties = ""
         if self._key is not None:

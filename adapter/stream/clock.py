@@ -5,12 +5,10 @@ A clock that is put back shows some times twice, one that is put forward leaves 
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
 from typing import overload
-from zoneinfo import ZoneInfo
 
-_EPOCH = datetime(1970, 1, 1)
-_MICROSECOND = timedelta(microseconds=1)
+from ..query.instants import offset, offset_of_clock
+
 _LONGEST_STEP = 3 * 3600 * 1_000_000
 """No clock was ever put back so far."""
 
@@ -30,14 +28,13 @@ def shown(micros: int | None, zone: str | None) -> int | None:
     """
     if micros is None or zone is None:
         return micros
-    clock = ZoneInfo(zone)
-    now, later = _offset(micros, clock), _offset(micros + _LONGEST_STEP, clock)
+    now, later = offset(micros, zone), offset(micros + _LONGEST_STEP, zone)
     if later >= now:
         return micros + now
     low, high = micros, micros + _LONGEST_STEP  # the clock is put back in (low, high]
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _offset(middle, clock) == now else (low, middle)
+        low, high = (middle, high) if offset(middle, zone) == now else (low, middle)
     return min(micros + now, high + later)
 
 
@@ -45,16 +42,4 @@ def instant(micros: int, zone: str | None) -> int:
     """The last instant at which a clock shows a time; after it, the clock has passed it for good."""
     if zone is None:
         return micros
-    wall = _EPOCH + micros * _MICROSECOND
-    clock = ZoneInfo(zone)
-    return max(micros - _micros(wall.replace(tzinfo=clock, fold=fold).utcoffset()) for fold in (0, 1))
-
-
-def _offset(micros: int, clock: ZoneInfo) -> int:
-    moment = (_EPOCH + micros * _MICROSECOND).replace(tzinfo=timezone.utc)
-    return _micros(moment.astimezone(clock).utcoffset())
-
-
-def _micros(offset: timedelta | None) -> int:
-    assert offset is not None
-    return offset // _MICROSECOND
+    return max(micros - offset_of_clock(micros, zone, fold) for fold in (0, 1))

@@ -28,6 +28,22 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def only_rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether two signatures differ in nothing but which rows go in: a filter, or what is made of a column below.
+
+    >>> stage = {"name": "stage_1", "source": "SELECT * FROM a", "keys": {"k": "k"}}
+    >>> only_rows({"stages": [stage]}, {"stages": [{**stage, "source": "SELECT * FROM a WHERE b"}]})
+    True
+    >>> only_rows({"stages": [stage]}, {"stages": [{**stage, "source": "SELECT * FROM a", "keys": {}}]})
+    False
+    """
+
+    def without_rows(signature: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**signature, "stages": [{**stage, "source": None} for stage in signature.get("stages", ())]}
+
+    return "stages" in old and without_rows(old) == without_rows(new)
+
+
 def _of_stage(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     known = {"keys": "group key", "metrics": "aggregate"}
     for entry, what in known.items():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..messages import is_lost, unreachable
+from ..redaction import without_secrets
 from .model import make_anew
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ _DEPTH = 30
 
 class StreamError(DbtRuntimeError):
     """A stream that can't start or go on. `msg` names the model, what was found and what to do."""
+
+    def __init__(self, msg: str) -> None:
+        super().__init__(without_secrets(msg))
 
 
 def explain(model: StreamModel, problem: BaseException) -> StreamError:
@@ -77,7 +81,15 @@ _OTHER_SOURCES = re.compile(
 _TWO_WRITERS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using")
 
 
+_RAISED = re.compile(
+    r"PythonException: (?:.*\n)??\s*Traceback \(most recent call last\):\n(?:[ \t].*\n|\s*\n)+"
+    r"(?P<said>[A-Za-z_][\w.]*(?::.*)?)"
+)
+
+
 def _known(model: StreamModel, text: str) -> str | None:
+    if raised := _RAISED.search(text):
+        return f"Model {model.name}: a Python function of the query raised {raised['said'].strip()}"
     if _UNREADABLE.search(text):
         found = _FILE.search(text)
         if found:
@@ -150,7 +162,7 @@ _WRAPPERS = {
 
 def cause(problem: BaseException) -> str:
     """What went wrong, as a sentence of whoever says so."""
-    text = _first_cause("\n".join(_message(link) for link in _chain(problem))).strip()
+    text = without_secrets(_first_cause("\n".join(_message(link) for link in _chain(problem))).strip())
     return text if text.endswith((".", "!")) else f"{text}."
 
 

@@ -63,17 +63,6 @@ def kind(type_: DataType) -> str | None:
     return name if name in ("date", "timestamp", "timestamp_ntz", "boolean") else None
 
 
-def without_secrets(url: str) -> str:
-    """A URL as a message may show it.
-
-    >>> without_secrets("jdbc:postgresql://me:secret@db:5432/shop?password=secret")
-    'jdbc:postgresql://db:5432/shop'
-    >>> without_secrets("jdbc:derby:memory:shop;password=secret")
-    'jdbc:derby:memory:shop'
-    """
-    return re.sub(r"//[^/@]*@", "//", re.split(r"[?;]", url)[0])
-
-
 class Table:
     """A table of a database.
 
@@ -205,8 +194,9 @@ def bound_as(column: str, type_: DataType) -> str:
     value = f"try_cast({column} as {type_.simpleString()})"
     shapes = {
         "timestamp": "unix_micros({})",
-        "timestamp_ntz": "cast({} as string)",
-        "date": "cast({} as string)",
+        # What no database has can be equal to nothing.
+        "timestamp_ntz": "cast(if(year({0}) between 1 and 9999, {0}, null) as string)",
+        "date": "cast(if(year({0}) between 1 and 9999, {0}, null) as string)",
     }
     return shapes.get(kind(type_) or "", "{}").format(value)
 

@@ -19,9 +19,10 @@ from pyspark.errors import PySparkException
 
 from ..lookup_source import LookupSource
 from ..query.program import Lookup
+from ..redaction import without_secrets
 from .errors import StreamError, cause
 from .failpoints import around
-from .jdbc import Table, bound_as, chunks, kind, without_secrets
+from .jdbc import Table, bound_as, chunks, kind
 from .model import StreamModel
 from .progress import Figures
 from .rows import Kept

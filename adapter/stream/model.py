@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..environment.storage import Storage
 from ..lookup_source import LookupSource
+from .identifiers import last, parts, with_suffix
+
+STATE, CHANGES = "__state", "__changes"
+"""What is added to a table's name for those of its state and of its changes."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +48,12 @@ class StreamSource:
 
 def feed_of(table: str) -> str:
     """The name of the table with a table's changes."""
-    return f"{table}__changes"
+    return with_suffix(table, CHANGES)
 
 
 def make_anew(table: str) -> str:
     """The command that has dbt make a table from scratch, and all that reads it."""
-    upstream = table.rpartition(".")[2].removesuffix(feed_of(""))
+    upstream = last(table).removesuffix(CHANGES)
     return f"`dbt run --full-refresh --select {upstream}+`"
 
 
@@ -78,6 +83,8 @@ class StreamModel:
     """Microseconds that the watermark stays behind the newest event time."""
     idle_timeout: int | None = None
     """Microseconds without rows after which a stream doesn't hold the watermark; None: it always does."""
+    keep_state: bool = False
+    """Whether a state that was made for other rows of the same sources is kept: their author says that it may be."""
     trigger: str | None = None
     """None: take all that is there, then stop. Else an interval between micro-batches, as in
     '10 seconds'; the stream goes on until it is stopped."""
@@ -90,7 +97,12 @@ class StreamModel:
     @property
     def key(self) -> str:
         """The model's name for files: two models of a target never share it."""
-        return re.sub(r"[^\w.-]", "_", self.target.replace("`", ""))
+        plain = ".".join(parts(self.target))
+        safe = re.sub(r"[^\w.-]", "_", plain)
+        if safe == plain and plain.count(".") == len(parts(self.target)) - 1:
+            return safe
+        # Names that differ only in what a file's can't have.
+        return f"{safe}-{hashlib.sha256(self.target.encode()).hexdigest()[:8]}"
 
     @property
     def checkpoint(self) -> str:
@@ -111,6 +123,11 @@ class StreamModel:
     def progress(self) -> str:
         """The file with the last micro-batch's figures."""
         return f"{self.storage.progress}/{self.key}.json"
+
+    @property
+    def keep(self) -> str:
+        """The command that goes on with the state of a query whose rows were others."""
+        return f"`dbt run --select {self.name} --vars '{{keep_state: true}}'`"
 
     @property
     def rebuild(self) -> str:

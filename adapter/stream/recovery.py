@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from . import settings
 from .checkpoint import Checkpoint
-from .differences import differences
+from .differences import differences, only_rows
 from .errors import StreamError
 from .model import StreamModel
 from .position import Position
@@ -84,9 +84,13 @@ def _state_problem(model: StreamModel, signature: Mapping[str, object], found: F
         )
     known = found.signature or {}
     # Settings are told apart: they aren't the query's.
-    changed = differences({**known, settings.ENTRY: None}, {**signature, settings.ENTRY: None})
-    if changed:
-        return f"its query has changed in what its state depends on ({'; '.join(changed)})."
+    had, wants = ({**each, settings.ENTRY: None} for each in (known, signature))
+    changed = differences(had, wants)
+    if changed and not (model.keep_state and only_rows(had, wants)):
+        said = f"its query has changed in what its state depends on ({'; '.join(changed)})."
+        if not only_rows(had, wants):
+            return said
+        return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."
     if other := list(settings.differences(known, signature)):
         return (
             f"its state was made under other settings of the session ({'; '.join(other)}), by which the same query gives "

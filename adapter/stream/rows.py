@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..query.instants import is_usable
 from ..query.program import Rows, StreamInput, clock_column
 from .errors import StreamError
 from .model import StreamModel
@@ -106,12 +107,13 @@ class Meter:
 def _counts(stream: StreamInput) -> Sequence[Any]:
     from pyspark.sql import functions as F
 
-    newest = (
-        "cast(null as bigint)"
-        if stream.event_time is None
-        else f"unix_micros(cast(max({quoted(stream.event_time)}) as timestamp))"
-    )
+    newest = "cast(null as bigint)" if stream.event_time is None else _newest(quoted(stream.event_time))
     return F.expr("count(*)").alias("rows"), F.expr(newest).alias("newest")
+
+
+def _newest(column: str) -> str:
+    # Not by FILTER, which what is observed can't have.
+    return f"unix_micros(cast(max(case when {is_usable(column)} then {column} end) as timestamp))"
 
 
 def judge(spark: SparkSession, model: StreamModel, step: Rows, kept: Kept) -> Judged:
@@ -134,8 +136,9 @@ def judge(spark: SparkSession, model: StreamModel, step: Rows, kept: Kept) -> Ju
     clock = " cross join clock" if step.expires else ""
     rows = spark.sql(f"select step.*, {is_late} as {_LATE}\nfrom (\n{step.sql}\n) as step{clock}")
     _check_times(model, {field.name: field.dataType for field in rows.schema.fields})
-    no_time = "event_time is null" if step.timed else "false"
-    latest = "unix_micros(cast(max(event_time) as timestamp))" if step.timed else "cast(null as bigint)"
+    # One beyond SQL's range is none either: a window of it would end where no TIMESTAMP reaches.
+    no_time = f"not coalesce({is_usable('event_time')}, false)" if step.timed else "false"
+    latest = _newest("event_time") if step.timed else "cast(null as bigint)"
     judged = rows.observe(
         step.name,
         F.expr(f"count_if({no_time})"),

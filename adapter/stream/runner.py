@@ -13,6 +13,7 @@ from ..query.program import Program
 from . import settings
 from .batches import Batches
 from .checkpoint import read_checkpoint
+from .differences import differences
 from .errors import StreamError, explain
 from .failpoints import around, reached
 from .initial_offset import move_along
@@ -246,7 +247,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         signature=state.signature() if stateful else None,
     )
     check(model, stateful, program.signature, found)
-    if found.signature is not None and settings.noted(found.signature) != settings.noted(program.signature):
+    if found.signature is not None and differences(found.signature, program.signature):
         state.sign(session, program.signature)
 
     def query_id() -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..query.program import CHANGE_TYPE
 from .changes import Changes
-from .errors import StreamError
+from .columns import check_same
 from .failpoints import around
 from .iceberg import IcebergTable, load
 from .model import StreamModel
@@ -92,22 +92,8 @@ class Sink(ABC):
         """
         if self._columns is None:
             self._columns = Columns(spark.table(self.model.target).schema)
-            self._check(spark.sql(query).columns, self._columns.names)
+            check_same(self.model, spark.sql(query).columns, self._columns.names)
         return self._columns
-
-    def _check(self, of_query: Sequence[str], of_table: Sequence[str]) -> None:
-        has = {name.lower() for name in of_table}
-        gives = {name.lower() for name in of_query}
-        if has == gives:
-            return
-        differences = [
-            *(f"the query gives {name}, which the table lacks" for name in sorted(gives - has)),
-            *(f"the table has {name}, which the query doesn't give" for name in sorted(has - gives)),
-        ]
-        raise StreamError(
-            f"Model {self.model.name}: its table {self.model.target} has other columns than its query "
-            f"({'; '.join(differences)}). To build it anew from its sources: {self.model.rebuild}."
-        )
 
 
 class AppendSink(Sink):

@@ -19,6 +19,7 @@ from .clock import instant
 from .errors import StreamError
 from .failpoints import around
 from .iceberg import IcebergTable, added_rows, load
+from .identifiers import type_text
 from .model import StreamModel
 from .position import PREFIX, Growth, Position, read_position
 from .session import show
@@ -115,7 +116,7 @@ class StateTable:
         return found
 
     def sign(self, spark: SparkSession, signature: Mapping[str, object]) -> None:
-        """Note what the state was made for, where it is known more exactly than before."""
+        """Note what the state is of, where that is known more exactly than before, or its author says that it goes on."""
         settings = f"{literal(_SIGNATURE)} = {literal(json.dumps(signature, sort_keys=True))}"
         spark.sql(f"alter table {self._model.state} set tblproperties ({settings})")
         self._table = IcebergTable(spark, self._model.state)
@@ -138,9 +139,7 @@ class StateTable:
             _SIGNATURE: json.dumps(signature, sort_keys=True),
             _VERSION: str(VERSION),
         }
-        columns = ", ".join(
-            f"{quoted(field.name)} {field.dataType.simpleString()}" for field in schema.fields
-        )
+        columns = ", ".join(f"{quoted(field.name)} {type_text(field.dataType)}" for field in schema.fields)
         settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
         with around("state.create", self._model.name):
             spark.sql(

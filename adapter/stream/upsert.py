@@ -100,18 +100,18 @@ class UpsertSink(Sink):
         show(rows, _NEW)
         listed = ", ".join(map(quoted, columns.names))
         differences = spark.sql(
-            f"select {listed}, sum(sign) as times from (\n"
-            f"  select *, 1 as sign from {_NEW}\n  union all\n  select *, -1 as sign from {self._as_it_is(columns)}\n"
-            f") group by {listed} having sum(sign) <> 0"
-        ).observe(_CHANGED, F.expr("sum(abs(times))").alias("rows"))
+            f"select {listed}, sum(__sign) as __times from (\n"
+            f"  select *, 1 as __sign from {_NEW}\n  union all\n  select *, -1 as __sign from {self._as_it_is(columns)}\n"
+            f") group by {listed} having sum(__sign) <> 0"
+        ).observe(_CHANGED, F.expr("sum(abs(__times))").alias("rows"))
         kept.keep(differences)
         (changed,) = kept.observed(_CHANGED)
         if not changed:
             return 0
         if self._changes is not None:
             show(differences, _CHANGED)
-            kinds = f"if(times > 0, '{_INSERT}', '{_DELETE}') as {CHANGE_TYPE}"
-            each = f"select {listed}, {kinds} from {_CHANGED} lateral view explode(sequence(1L, abs(times))) as time"
+            kinds = f"if(__times > 0, '{_INSERT}', '{_DELETE}') as {CHANGE_TYPE}"
+            each = f"select {listed}, {kinds} from {_CHANGED} lateral view explode(sequence(1L, abs(__times))) as __time"
             self._changes.append(spark, each, position)
         made = spark.sql(one_file(f"select * from {_NEW}")) if few else rows
         self._overwrite(made, _counting(position, changed))
@@ -137,8 +137,16 @@ class UpsertSink(Sink):
     def _check_unique(self, spark: SparkSession) -> None:
         """Passes changes of which each is of another row."""
         columns = ", ".join(quoted(f"new {name}") for name in self._keys)
+        kinds = dict(spark.table(_CHANGED).dtypes)
+        # Times as text: Python's end with the year 9999.
+        shown = ", ".join(
+            f"string({quoted(name)})"
+            if kinds.get(name, "").startswith(("timestamp", "date"))
+            else quoted(name)
+            for name in (f"new {key}" for key in self._keys)
+        )
         twice = spark.sql(
-            f"select {columns} from {_CHANGED} where {CHANGE_TYPE} <> '{_DELETE}' group by {columns} "
+            f"select {shown} from {_CHANGED} where {CHANGE_TYPE} <> '{_DELETE}' group by {columns} "
             "having count(*) > 1 limit 1"
         ).collect()
         if twice:
@@ -172,12 +180,12 @@ class UpsertSink(Sink):
         before = ", ".join(f"old_.{quoted(name)} as {quoted('old ' + name)}" for name in names)
         after = ", ".join(f"new_.{quoted(name)} as {quoted('new ' + name)}" for name in names)
         return (
-            f"select case when not coalesce(old_there, false) then '{_INSERT}'\n"
-            f"  when not coalesce(new_there, false) then '{_DELETE}' else '{_AFTER}' end as {CHANGE_TYPE},\n"
+            f"select case when not coalesce(__old_there, false) then '{_INSERT}'\n"
+            f"  when not coalesce(__new_there, false) then '{_DELETE}' else '{_AFTER}' end as {CHANGE_TYPE},\n"
             f"  {before},\n  {after}\n"
-            f"from (select *, true as old_there from (\n{old}\n)) as old_\n"
-            f"full join (select *, true as new_there from (\n{new}\n)) as new_ on {same}\n"
-            f"where not (coalesce(old_there, false) and coalesce(new_there, false) and {whole})"
+            f"from (select *, true as __old_there from (\n{old}\n)) as old_\n"
+            f"full join (select *, true as __new_there from (\n{new}\n)) as new_ on {same}\n"
+            f"where not (coalesce(__old_there, false) and coalesce(__new_there, false) and {whole})"
         )
 
     def _write(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+from ..query import instants
 
 
 @dataclass(frozen=True)
@@ -68,10 +67,7 @@ def to_text(micros: int | None) -> str | None:
     >>> to_text(1_500_000)
     '1970-01-01T00:00:01.500000Z'
     """
-    if micros is None:
-        return None
-    moment = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None)
-    return f"{moment.isoformat(timespec='microseconds')}Z"
+    return None if micros is None else f"{instants.text(micros)}Z"
 
 
 def from_text(text: str | None) -> int | None:
@@ -80,6 +76,4 @@ def from_text(text: str | None) -> int | None:
     >>> from_text(to_text(-7))
     -7
     """
-    if not text:
-        return None
-    return (datetime.fromisoformat(text.replace("Z", "+00:00")) - _EPOCH) // timedelta(microseconds=1)
+    return instants.parse(text.removesuffix("Z")) if text else None

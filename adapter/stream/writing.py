@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .identifiers import quoted as quoted
+from .identifiers import type_text
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
     from .position import Position
 
@@ -20,7 +23,8 @@ class Columns:
 
     def __init__(self, schema: StructType) -> None:
         self.names = list(schema.names)
-        self._types = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
+        self._types = {field.name.lower(): type_text(field.dataType) for field in schema.fields}
+        self._fields = {field.name.lower(): _fields(field.dataType) for field in schema.fields}
         self._texts: dict[tuple[str, str | None], str] = {}
 
     def select(self, spark: SparkSession, query: str, part: str | None = None) -> str:
@@ -51,15 +55,32 @@ class Columns:
             raise ValueError(f"no column for {', '.join(sorted(unknown))}")
         columns = []
         for wanted in self.names:
+            if (field := have.get(wanted.lower())) is not None and _fields(field.dataType) != self._fields[
+                wanted.lower()
+            ]:
+                # Spark would cast them one after the other, whatever their names.
+                raise ValueError(f"column {wanted} has other fields in it than it had")
             kind, found = self._types[wanted.lower()], have.get(wanted.lower())
             if found is None:
                 value = literal(part) if part is not None and wanted == "part" else "null"
             else:
                 value = quoted(found.name)
-            if found is None or found.dataType.simpleString() != kind:
+            if found is None or type_text(found.dataType) != kind:
                 value = f"cast({value} as {kind})"
             columns.append(f"{value} as {quoted(wanted)}")
         return f"select {', '.join(columns)}\nfrom (\n{query}\n)"
+
+
+def _fields(type_: DataType) -> list[object]:
+    """The names in a type, however deep."""
+    found: list[object] = []
+    for name in ("fields", "elementType", "keyType", "valueType"):
+        inner = getattr(type_, name, None)
+        if name == "fields" and inner is not None:
+            found += [(field.name.lower(), _fields(field.dataType)) for field in inner]
+        elif inner is not None:
+            found.append(_fields(inner))
+    return found
 
 
 def one_file(query: str) -> str:
@@ -73,11 +94,6 @@ def writer(rows: DataFrame, table: str, position: Position) -> DataFrameWriterV2
     for key, value in position.properties().items():
         made = made.option(f"snapshot-property.{key}", value)
     return made
-
-
-def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def literal(text: str) -> str:

@@ -36,6 +36,8 @@
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
 
+  {%- do adapter.check_columns(model, sql, graph, anew) -%}
+
   {%- if anew -%}
     {%- do adapter.reset_stream(model) -%}
     {%- if existing is not none and not existing.is_table -%}
@@ -46,7 +48,9 @@
   {%- endif -%}
 
   {#- History that was asked for anew is one micro-batch; a first run keeps the limits that its sources have. -#}
-  {%- set response = adapter.run_stream(model, sql, graph, flush=var('flush', false), at_once=full_refresh) -%}
+  {%- set response = adapter.run_stream(
+    model, sql, graph, flush=var('flush', false), at_once=full_refresh, keep_state=var('keep_state', false)
+  ) -%}
   {%- do store_result('main', response) -%}
 
   {%- set should_revoke = should_revoke(existing, full_refresh_mode=true) -%}

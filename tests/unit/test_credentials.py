@@ -89,3 +89,20 @@ def test_another_file_system_stays_as_it_is() -> None:
     made = credentials(schema="s", storage_root="s3a://bucket/dbt")
     made.start_at("/project")
     assert made.storage_root == "s3a://bucket/dbt"
+
+
+def test_dbt_debug_shows_no_secrets() -> None:
+    made = credentials(
+        schema="x",
+        method="connect",
+        host="sc://spark:15002/;token=swordfish;user_id=me",
+        storage_root="s3a://AKIA:swordfish@bucket/root",
+    )
+    shown = dict(made.connection_info())
+    assert shown["host"] == "sc://spark:15002/;token=***;user_id=me"
+    assert shown["storage_root"] == "s3a://***@bucket/root"
+    with pytest.raises(DbtRuntimeError) as raised:
+        credentials(schema="x", catalog_options=["password=swordfish"])
+    assert raised.value.msg == (
+        "'catalog_options' in the profile must be a mapping of the catalog's options to values, not a list."
+    )

@@ -72,7 +72,7 @@ def test_stream_and_stage_are_cut_to_the_input_and_the_output_to_the_windows() -
 
 def test_all_windows_need_no_bounds() -> None:
     made = Overwriting(counted(window("tumble", "10 minutes")), nothing).overwrite(Ends())
-    assert (made.condition, "timestamp'" in made.sql) == ("true", False)
+    assert (made.condition, "timestamp'1970" in made.sql) == ("true", False)
 
 
 def test_a_computed_time_cuts_the_rows_but_not_the_stream() -> None:

@@ -93,6 +93,16 @@ def test_the_innermost_cause_is_told() -> None:
     )
 
 
+def test_a_function_that_raises() -> None:
+    said = (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception\n"
+        "Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        '  File "/models/udf.py", line 3, in price\n    raise KeyError(code)\n'
+        "KeyError: 'EUR'\n\n\tat org.apache.spark.api.python.BasePythonRunner"
+    )
+    assert sentence(said) == "Model curves: a Python function of the query raised KeyError: 'EUR'"
+
+
 def test_kafka() -> None:
     model = replace(MODEL, sources=(StreamSource("raw.views", "", "kafka"),))
     said = "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors."

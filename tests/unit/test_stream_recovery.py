@@ -148,6 +148,23 @@ def test_a_changed_query_names_what_changed() -> None:
     assert problem(found) == "its query has changed in what its state depends on (keys)."
 
 
+def test_a_state_is_kept_where_only_rows_changed() -> None:
+    def signature(source: str, key: str = "k") -> dict[str, object]:
+        return {"stages": [{"name": "stage_1", "source": source, "keys": {key: key}}]}
+
+    keeps = replace(MODEL, keep_state=True)
+    found = replace(GOING, signature=signature("SELECT * FROM a"))
+    filtered = signature("SELECT * FROM a WHERE b")
+    with pytest.raises(
+        StreamError, match=r"To keep the state.*`dbt run --select curves --vars '{keep_state: true}'`\."
+    ):
+        check(MODEL, True, filtered, found)
+    check(keeps, True, filtered, found)
+    with pytest.raises(StreamError, match="the group key l is new") as raised:
+        check(keeps, True, signature("SELECT * FROM a WHERE b", "l"), found)
+    assert "keep_state" not in raised.value.msg
+
+
 @pytest.mark.parametrize(
     "found",
     [

@@ -1,0 +1,72 @@
+"""Instants, microseconds since 1970-01-01 00:00 UTC, as text and on the clocks of time zones.
+
+Spark's timestamps go from the year -290308 to 294247, Python's from 1 to 9999. The calendar repeats every
+400 years, so an instant beyond Python's range is read from the same day of a year within it.
+
+>>> text(253_402_300_800_000_000), text(-62_135_596_800_000_001)
+('+10000-01-01T00:00:00.000000', '0000-12-31T23:59:59.999999')
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The first and the last instant of the years 1 to 9999: those a TIMESTAMP has in SQL's standard."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+_DAY = 86_400_000_000
+_CYCLE = 146_097 * _DAY
+"""400 years."""
+_YEAR = re.compile(r"[+-]?\d{4,}(?=-)")
+
+
+def text(micros: int, separator: str = "T") -> str:
+    """An instant in UTC as ISO 8601 writes it, exact to the microsecond."""
+    cycles = 0 if EARLIEST <= micros <= LATEST else (micros - EARLIEST) // _CYCLE
+    moment = (_EPOCH + (micros - cycles * _CYCLE) * _MICROSECOND).replace(tzinfo=None)
+    year = moment.year + 400 * cycles
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04}{moment.isoformat(separator, 'microseconds')[4:]}"
+
+
+def parse(written: str) -> int:
+    """The instant that `text` wrote.
+
+    >>> [parse(text(micros)) for micros in (-7, 2**63 - 1, -(2**63))]
+    [-7, 9223372036854775807, -9223372036854775808]
+    """
+    found = _YEAR.match(written)
+    if found is None:
+        raise ValueError(f"{written!r} is not an instant")
+    cycles, year = divmod(int(found[0]) - 1, 400)
+    moment = datetime.fromisoformat(f"{year + 2001}{written[found.end() :]}").replace(tzinfo=timezone.utc)
+    return (moment - _EPOCH) // _MICROSECOND + (cycles - 5) * _CYCLE
+
+
+def offset(micros: int, zone: str) -> int:
+    """How far a zone's clock is ahead of UTC at an instant. Before the year 1 and after 9999 it stays as it was."""
+    return _micros((_EPOCH + _within(micros) * _MICROSECOND).astimezone(ZoneInfo(zone)).utcoffset())
+
+
+def offset_of_clock(micros: int, zone: str, fold: int) -> int:
+    """The same where a clock shows a time, for the first time (0) or again (1)."""
+    shown = (_EPOCH + _within(micros) * _MICROSECOND).replace(tzinfo=ZoneInfo(zone), fold=fold)
+    return _micros(shown.utcoffset())
+
+
+def _within(micros: int) -> int:
+    return min(max(micros, EARLIEST + _DAY), LATEST - _DAY)
+
+
+def _micros(length: timedelta | None) -> int:
+    assert length is not None
+    return length // _MICROSECOND
+
+
+def is_usable(column: str) -> str:
+    """SQL for whether a time is one that windows can be cut by: there, and in the years 1 to 9999."""
+    return f"{column} between timestamp'{text(EARLIEST)}Z' and timestamp'{text(LATEST)}Z'"

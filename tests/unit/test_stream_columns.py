@@ -1,0 +1,74 @@
+"""Names that need quotes, and columns that a model's table can take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query.program import Program, Upsert
+from dbt.adapters.spark_streaming.stream.columns import check_columns
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.identifiers import joined, parts
+from dbt.adapters.spark_streaming.stream.model import StreamModel, feed_of, make_anew
+
+MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lambda: None), ())
+APPENDS = Program(inputs=(), levels=(), output="", boundaries=None)
+REPLACES = replace(APPENDS, upsert=Upsert(key=("k",), fired="", scope="", bound=None))
+
+
+def refused(program: Program, gives: dict[str, str], has: Any = None, model: StreamModel = MODEL) -> str:
+    with pytest.raises(StreamError) as raised:
+        check_columns(model, program, gives, has)
+    return str(raised.value.msg)
+
+
+@pytest.mark.parametrize("name", ["a.b.c", "a.`b-c`.`d.e`", "`with space`.`tick``s`", "größe.`1x`"])
+def test_names_and_their_parts(name: str) -> None:
+    assert parts(joined(parts(name))) == parts(name)
+
+
+def test_what_lies_beside_a_table() -> None:
+    assert feed_of(MODEL.target) == "lake.`dbt-dev`.`my-model__changes`"
+    assert make_anew(feed_of(MODEL.target)) == "`dbt run --full-refresh --select my-model+`"
+
+
+def test_names_of_files_differ_as_those_of_tables_do() -> None:
+    names = [
+        "lake.d.m",
+        "lake.d.`m m`",
+        "lake.d.m_m",
+        "lake.d.`m/m`",
+        "lake.`d.m`.m",
+        "lake.d.m.m",
+        "lake.d.`m-m`",
+    ]
+    keys = [replace(MODEL, target=name).key for name in names]
+    assert len(set(keys)) == len(names) and keys[0] == "lake.d.m" and keys[-1] == "lake.d.m-m"
+    assert all("/" not in key and " " not in key for key in keys)
+
+
+def test_columns_that_came_later() -> None:
+    check_columns(MODEL, REPLACES, {"K": "int", "v": "string"}, ["k", "V"])
+    found = refused(APPENDS, {"k": "int", "later": "int"}, ["k", "gone"])
+    assert (
+        "the query gives later, which the table lacks; the table has gone, which the query doesn't give"
+        in found
+    )
+    assert "`dbt run --full-refresh --select m`" in found and "name the table's columns" in found
+
+
+def test_what_can_not_be_compared() -> None:
+    check_columns(MODEL, APPENDS, {"k": "map<string,int>"}, None)
+    check_columns(MODEL, REPLACES, {"map": "struct<`map`:int>"}, None)
+    for kind in ("map<string,int>", "array<struct<a:int,b:map<int,int>>>"):
+        assert "its column tags is or holds a MAP" in refused(REPLACES, {"k": "int", "tags": kind})
+    assert "Select to_json(v) instead." in refused(REPLACES, {"v": "variant"})
+
+
+def test_names_that_the_changes_have() -> None:
+    logged = replace(MODEL, changelog=True)
+    check_columns(MODEL, APPENDS, {"_batch_id": "int"}, None)
+    assert "its column _Batch_Id is one that" in refused(APPENDS, {"_Batch_Id": "int"}, None, logged)
