@@ -90,8 +90,11 @@ def plan(node: Mapping[str, Any], sql: str, known: Mapping[str, Known] | None = 
     """
     settings = config(node)
     with named(node):
-        found = planner.plan(
-            rewriting.by_config(sql, node["config"], streaming=True), known, settings.state_ttl
+        found = planner.plan_any(
+            rewriting.by_config(sql, node["config"], streaming=True),
+            known,
+            settings.state_ttl,
+            settings.constant_domains,
         )
         _check_continuous(found, settings)
         materialized = node["config"]["materialized"]
@@ -123,6 +126,8 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
     settings = config(node)
     with named(node):
         interval(settings, found)
+        if settings.unique_key and found.dataflow is not None and found.dataflow.root.relation.changes:
+            found = replace(found, dataflow=replace(found.dataflow, key=settings.unique_key))
         made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
         if not settings.unique_key:
             return made
@@ -154,7 +159,8 @@ def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str
 
 def _check_continuous(found: Plan, settings: stream_config.StreamConfig) -> None:
     """Passes configs that go with a query without windows, or with one that has them."""
-    if not found.is_continuous:
+    flow = found.dataflow
+    if not found.is_continuous and flow is None:
         if not found.stages and settings.emission != FINAL:
             raise QueryError(
                 "Early results, late_updates and the offsets of results are about windows that are kept until they close, "
@@ -170,10 +176,10 @@ def _check_continuous(found: Plan, settings: stream_config.StreamConfig) -> None
         return
     if settings.emission.changes or settings.emission != FINAL:
         raise QueryError(
-            "Early results, late_updates and the offsets of results are about windows, and this query has none: its "
-            "results change at once. Leave them out."
+            "Early results, late_updates and the offsets of results are about windows that go straight to the table; "
+            "results of this query change at once. Leave them out."
         )
-    changes = found.whole or found.changes_of is not None
+    changes = flow.root.relation.changes if flow else found.whole or found.changes_of is not None
     if changes and settings.output_mode == "append":
         raise QueryError(
             "config 'output_mode' is 'append', but the rows of this query change as rows come in; leave output_mode "

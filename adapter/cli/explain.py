@@ -34,7 +34,7 @@ from ..query.ranks import Top
 from ..query.streams import Known
 from ..query.windows import Window
 from ..stream_config import StreamConfig
-from . import explain_continuous
+from . import explain_continuous, explain_operators
 from .project import ProjectError
 
 _KINDS: Mapping[type, str] = {
@@ -59,6 +59,15 @@ def _planned(node: Mapping[str, Any], known: Mapping[str, Known]) -> tuple[Plan,
 def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, Any]:
     """Plan and program as plain JSON."""
     plan, program = _planned(node, known)
+    if plan.dataflow is not None:
+        return {
+            "model": node["name"],
+            "materialized": node["config"]["materialized"],
+            "settings": asdict(streaming.config(node)),
+            "streams": [asdict(stream) for stream in plan.streams],
+            "operators": explain_operators.as_json(plan.dataflow),
+            "program": asdict(program),
+        }
     stages = [{"kind": _KINDS[type(stage)], **asdict(stage)} for stage in plan.stages]
     return {
         "model": node["name"],
@@ -86,13 +95,15 @@ def print_plan(node: Mapping[str, Any], known: Mapping[str, Known]) -> None:
         console.print(_lookup(lookup), markup=False)
     if plan.static:
         console.print(f"Read afresh at each micro-batch: {', '.join(plan.static)}")
+    if plan.dataflow is not None:
+        console.print(explain_operators.tree(plan.dataflow))
     for stage in plan.stages:
         console.print(_stage(stage))
     for rewrite, effect in plan.rewrites:
         console.print(f"{rewrite}: {effect}.", markup=False)
     if plan.windowed:
         console.print(_results(settings.emission))
-    elif not plan.stages:
+    elif not plan.stages and plan.dataflow is None:
         console.print("No state: the query works row by row.")
     if plan.whole:
         console.print(

@@ -8,3 +8,7 @@ class QueryError(Exception):
 
     The adapter puts the model's name in front and raises it as dbt's compilation error.
     """
+
+
+class Unbounded(QueryError):
+    """The state of a query can grow for ever."""

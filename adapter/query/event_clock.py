@@ -73,6 +73,11 @@ def interval(node: exp.Interval) -> int:
     return intervals.parse(text, f"'{sql(node)}':")
 
 
+def is_read(tree: exp.Query) -> bool:
+    """Whether a marked tree reads the watermark."""
+    return any(node.meta.get(_IS_EVENT_TIME) for node in tree.walk())
+
+
 def mark(tree: exp.Query, known: Mapping[str, Known]) -> None:
     """Marks the clocks of a tree that are the watermark.
 

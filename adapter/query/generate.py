@@ -15,7 +15,19 @@ from .continuous import generate as continuous
 from .dialect import parse, sql
 from .emission import FINAL, Emission
 from .kept import KeptRows, KeptSessions
-from .plan import AggregateStage, GroupStage, JoinStage, KeptStage, KeyedStage, Plan, RowsStage, TopStage
+from .operators import generate as operators
+from .operators.base import Dataflow, WindowResults
+from .plan import (
+    AggregateStage,
+    GroupStage,
+    JoinStage,
+    KeptStage,
+    KeyedStage,
+    Plan,
+    RowsStage,
+    Stage,
+    TopStage,
+)
 from .program import Boundaries, Level, Program, Rows, Step, StreamInput
 from .ranks import Top
 from .replacing import replacing
@@ -44,6 +56,8 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
     Raises:
         QueryError: results would change that can't be found again.
     """
+    if plan.dataflow is not None:
+        return _dataflow(plan, ttl)
     if plan.is_continuous:
         return continuous.program(plan, ttl, signature(plan, ttl))
     replaces = upsert or emission.changes
@@ -86,6 +100,20 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
         time_zones=tuple(sorted({s.window.time_zone for s in plan.windowed if s.window.time_zone})),
         signature=signature(plan),
     )
+
+
+def _dataflow(plan: Plan, ttl: int | None) -> Program:
+    """The program of operators: the windows among them level by level, then all others."""
+    assert plan.dataflow is not None
+    stages = _stages_of_windows(plan.dataflow)
+    levels = program(replace(plan, stages=stages, dataflow=None)).levels if stages else ()
+    zones = tuple(sorted({stage.window.time_zone for stage in stages if stage.window.time_zone}))
+    return operators.program(plan, levels, zones, ttl, signature(plan, ttl))
+
+
+def _stages_of_windows(flow: Dataflow) -> tuple[Stage, ...]:
+    windows = [each.plan for each in flow.operators if isinstance(each, WindowResults)]
+    return tuple(stage for each in windows for stage in each.windowed)
 
 
 def _boundaries(pieces: Sequence[SlicedStage | KeptRows]) -> tuple[Boundaries, ...] | None:
@@ -174,7 +202,13 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
         elif isinstance(stage, TopStage):
             entry["top"] = _top(stage.top)
         stages.append(entry)
-    return {"version": SIGNATURE_VERSION, "stages": stages}
+    found: dict[str, object] = {"version": SIGNATURE_VERSION, "stages": stages}
+    if plan.dataflow is not None:
+        windows = replace(plan, stages=_stages_of_windows(plan.dataflow), dataflow=None)
+        found["stages"] = signature(windows)["stages"]
+        found["operators"] = {each.name: each.label for each in plan.dataflow.operators}
+        found["state_ttl"] = ttl is not None
+    return found
 
 
 def _top(top: Top) -> list[object]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from .operators.base import Dataflow
 from .program import MiniBatch
 from .ranks import Top
 from .windows import Window
@@ -317,6 +318,8 @@ class Plan:
     lookups: tuple[LookupTable, ...] = ()
     mini_batch: MiniBatch | None = None
     """What a micro-batch is at most, where the text says so."""
+    dataflow: Dataflow | None = None
+    """The query as operators, where it is kept up to date by them."""
 
     @property
     def windowed(self) -> tuple[AggregateStage | RowsStage, ...]:

@@ -11,8 +11,9 @@ result     rows of windows that have closed, out of a stage
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -30,8 +31,9 @@ from .aggregate_stage import (
 )
 from .continuous.planner import continuous_plan
 from .dialect import canonical, from_clause, function_name, parse, sql, walk_same_query
-from .errors import QueryError
+from .errors import QueryError, Unbounded
 from .locality import Columns, Source, check, check_ranks, output_columns
+from .operators.planner import dataflow
 from .plan import AggregateStage, Plan, RowsStage, Stream
 from .row_level import check_joins, check_row_level, is_aggregate, refuse_streams_in_expressions
 from .stream_rewrites import Rewrites
@@ -55,10 +57,37 @@ class Info:
     """What identifies its rows, of what its columns carry."""
 
 
+def plan_any(
+    text: str,
+    known: Mapping[str, Known] | None = None,
+    ttl: int | None = None,
+    domains: Collection[str] = (),
+) -> Plan:
+    """The plan of a model's compiled text, whatever it puts together: in stages where it is of their kinds, else as a
+    tree of operators.
+
+    Args:
+        text: one SELECT.
+        known: what the project says of relations, by their names in the text.
+        ttl: microseconds after which an idle key of a query without windows is forgotten.
+        domains: columns whose sets of values do not grow.
+
+    Raises:
+        QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
+    """
+    try:
+        return plan(text, known, ttl)
+    except QueryError as refused:
+        try:
+            return plan_operators(text, known or {}, ttl, domains)
+        except QueryError as problem:
+            raise (problem if isinstance(problem, Unbounded) else refused) from problem
+
+
 def plan(
     text: str, known: Mapping[str, Known] | None = None, ttl: int | None = None, batch: bool = False
 ) -> Plan:
-    """The plan of a model's compiled text.
+    """The plan of a text in stages.
 
     Args:
         text: one SELECT.
@@ -67,7 +96,7 @@ def plan(
         batch: it is for batch, where every clock is the machine's.
 
     Raises:
-        QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
+        QueryError: as in `plan_any`, or its parts go together only as operators.
     """
     tree = parse(text)
     hint = mini_batch.take(tree, text)
@@ -79,6 +108,60 @@ def plan(
         event_clock.mark(tree, known or {})
     found = replace(_planned(tree, known or {}, ttl, rewrites), mini_batch=hint)
     return lookups.with_tables(found, outside) if outside else found
+
+
+def plan_operators(
+    text: str, known: Mapping[str, Known], ttl: int | None = None, domains: Collection[str] = ()
+) -> Plan:
+    """The plan of a text as a tree of operators. Arguments as in `plan_any`.
+
+    Raises:
+        QueryError: it has no meaning over a stream, or its state can grow for ever (`Unbounded`).
+    """
+    tree = parse(text)
+    hint = mini_batch.take(tree, text)
+    rewrites = Rewrites(tree, text)
+    tree = ranks.without_qualify(ctes.inline(tree))
+    marks.mark_streams(tree)
+    if lookups.place(tree, [relation for relation, what in known.items() if what.lookup]):
+        raise QueryError("A lookup join in a query like this; put it into a model below.")
+    event_clock.mark(tree, known)
+    if event_clock.is_read(tree):
+        raise QueryError("A predicate on the time that goes by in a query like this; put it into a model below.")
+    batch = sql(_with_ties_broken(tree))
+    flow, streams, ended = dataflow(
+        tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites)
+    )
+    rewrites.check()
+    read = streams.read(True)
+    unmeasured = [stream.relation for stream in read if stream.event_time is None]
+    if unmeasured and len(read) > 1:
+        raise QueryError(
+            f"It can't be told how far {', '.join(unmeasured)} has come, since nothing says which column is its event time; "
+            "give it dbt's config event_time."
+        )
+    return Plan(
+        read,
+        (),
+        f"select * from {flow.root.name}",
+        tuple(streams.static),
+        ranks=ended,
+        batch=batch,
+        rewrites=tuple(rewrites.done),
+        mini_batch=hint,
+        dataflow=flow,
+    )
+
+
+def _plan_within_windows(rewrites: Rewrites, tree: exp.Query, streams: Streams, stages: int) -> Plan:
+    return _Planner(tree, rewrites, streams, stages).plan()
+
+
+def _with_ties_broken(tree: exp.Query) -> exp.Query:
+    copy = tree.copy()
+    for select in copy.find_all(exp.Select):
+        break_ties(select)
+    return copy
 
 
 def _planned(tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewrites: Rewrites) -> Plan:
@@ -133,9 +216,12 @@ def stream_relations(text: str) -> tuple[str, ...]:
 
 
 class _Planner:
-    def __init__(self, tree: exp.Query, rewrites: Rewrites) -> None:
-        self.tree, self.rewrites = tree, rewrites
-        self.streams = Streams(tree)
+    def __init__(
+        self, tree: exp.Query, rewrites: Rewrites, streams: Streams | None = None, others: int = 0
+    ) -> None:
+        """`streams`: of a tree that this one is a part of, in which `others` is the number of stages before."""
+        self.tree, self.rewrites, self.others = tree, rewrites, others
+        self.streams = streams or Streams(tree)
         event_clock.show_watermark(tree)
         self.stages: dict[str, AggregateStage | RowsStage] = {}
         self.ranks: dict[str, None] = {}
@@ -454,7 +540,7 @@ class _Planner:
         return bool(merging)
 
     def _new_name(self) -> str:
-        return f"stage_{len(self.stages) + 1}"
+        return f"stage_{self.others + len(self.stages) + 1}"
 
     def _streams_under(self, node: exp.Expr) -> tuple[str, ...]:
         names = (table.name for table in node.find_all(exp.Table) if marks.is_stream(table))

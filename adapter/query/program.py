@@ -222,5 +222,8 @@ class Program:
     """The zones that ``clock`` has columns for."""
     mini_batch: MiniBatch | None = None
     """What a micro-batch is at most; None: the sources and the trigger say."""
+    again: Step | None = None
+    """Where the changes of all levels are computed before any state is written, and all of it is written in one commit:
+    what `output` reads, taken from that commit. None: a commit for each level, and `output` is computed after it."""
     signature: dict[str, object] = field(default_factory=dict)
     """What the state depends on, as plain JSON. Kept with the state and compared on the next run."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from .dataflow import DataflowBatch
 from .microbatch import MicroBatch, Work
 from .position import Position
 from .progress import report, write_progress
@@ -116,7 +117,8 @@ class Batches:
     def _step(self, spark: SparkSession, position: Position) -> Iterator[MicroBatch]:
         scheduler = spark._jsc.sc().dagScheduler()
         jobs = scheduler.numTotalJobs()
-        step = MicroBatch(self._work, spark, position, self._partitions)
+        kind = MicroBatch if self._work.program.again is None else DataflowBatch
+        step = kind(self._work, spark, position, self._partitions)
         try:
             yield step
         finally:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_FEW_ROWS = 50_000
+FEW_ROWS = 50_000
 """So many are written by one task into one file."""
 
 _FLUSHES = 1_000
@@ -86,7 +86,7 @@ class MicroBatch:
         with self.figures.timed("read"):
             judged = self._judge(level)
             counts = [counted(self._kept, stream) for stream in self._work.program.inputs]
-            watermark = watermark.advance(self._newest(counts, judged), _now())
+            watermark = watermark.advance(self._newest(counts, judged), now())
         self.position = replace(
             self.position,
             after=watermark.value,
@@ -127,7 +127,7 @@ class MicroBatch:
                     self._show(step)
         self._look_up(program.lookups)
         with self.figures.timed("emission"):
-            self._append(few=self._work.state.rows <= _FEW_ROWS)
+            self._append(few=self._work.state.rows <= FEW_ROWS)
 
     def pass_on(self, batch: DataFrame, watermark: Watermark) -> Watermark:
         """From the micro-batch's rows to the table, where there is no state between: one commit.
@@ -155,7 +155,7 @@ class MicroBatch:
         with self.figures.timed("emission"):
             self._append(few=False)
         counts = [counted(self._kept, each) for each in streams] if lookups else [m.read() for m in meters]
-        watermark = watermark.advance(self._newest(counts, []), _now())
+        watermark = watermark.advance(self._newest(counts, []), now())
         self.position = replace(
             self.position,
             after=watermark.value,
@@ -262,7 +262,7 @@ class MicroBatch:
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         nothing = step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
-        rows = self._spark.sql(_text(step, state_is_empty or nothing))
+        rows = self._spark.sql(text_of(step, state_is_empty or nothing))
         if step.persist:
             self._rows_of[step.name] = self._kept.keep(rows)
         show(rows, step.name)
@@ -271,15 +271,7 @@ class MicroBatch:
 
     def _add_level(self, level: Level, judged: Sequence[Judged]) -> None:
         """From judged rows to a commit of the state."""
-        late = sum(rows.late_rows for rows in judged)
-        null_times = sum(rows.null_time_rows for rows in judged)
-        self.figures.late_rows += late
-        self.figures.null_time_rows += null_times
-        self.position = replace(
-            self.position,
-            late_rows=self.position.late_rows + late,
-            null_time_rows=self.position.null_time_rows + null_times,
-        )
+        self._count(judged)
         state = self._work.state
         rows = sum(each.live_rows for each in judged)
         spread(self._spark, self._partitions, rows)
@@ -290,8 +282,20 @@ class MicroBatch:
             is_empty = state.rows == 0
             for step in level.ingest:
                 self._show(step, is_empty)
-            parts = {part.name: _text(part, is_empty) for part in level.parts}
-        self._commit(parts, few=rows <= _FEW_ROWS)
+            parts = {part.name: text_of(part, is_empty) for part in level.parts}
+        self._commit(parts, few=rows <= FEW_ROWS)
+
+    def _count(self, judged: Sequence[Judged]) -> None:
+        """Adds up the rows that were dropped."""
+        late = sum(rows.late_rows for rows in judged)
+        null_times = sum(rows.null_time_rows for rows in judged)
+        self.figures.late_rows += late
+        self.figures.null_time_rows += null_times
+        self.position = replace(
+            self.position,
+            late_rows=self.position.late_rows + late,
+            null_time_rows=self.position.null_time_rows + null_times,
+        )
 
     def _commit(self, parts: Mapping[str, str], few: bool) -> None:
         with self.figures.timed("commit_state"):
@@ -315,22 +319,22 @@ class MicroBatch:
                 for step in self._work.program.levels[number - 1].emit:
                     show(self._spark.sql(step.sql), step.name)
                 for step in level.known:
-                    show(self._spark.sql(_text(step, True)), step.name)
+                    show(self._spark.sql(text_of(step, True)), step.name)
                 for lookup in level.lookups:
                     show(self._work.lookups.none(self._spark, lookup), lookup.view)
                 for rows in level.rows:
                     show(self._spark.sql(rows.sql), rows.name)
             for step in level.ingest:
-                show(self._spark.sql(_text(step, True)), step.name)
-            parts |= {part.name: self._spark.sql(_text(part, True)) for part in level.parts}
+                show(self._spark.sql(text_of(step, True)), step.name)
+            parts |= {part.name: self._spark.sql(text_of(part, True)) for part in level.parts}
         return schema_of_parts(parts)
 
 
-def _now() -> int:
+def now() -> int:
     return time.time_ns() // 1000
 
 
-def _text(made: Step | StatePart, state_is_empty: bool) -> str:
+def text_of(made: Step | StatePart, state_is_empty: bool) -> str:
     if state_is_empty and made.initial is not None:
         return made.initial
     return made.append if isinstance(made, StatePart) else made.sql

@@ -67,6 +67,16 @@ class Kept:
             self._observed[name] = found.apply(name)
         return int(cache.rowCountStats().value())
 
+    def hold(self, rows: DataFrame) -> DataFrame:
+        """Hold rows from when they are first computed; a relation without what they are made from.
+
+        Through views a query is otherwise analysed with all that its relations are made from, as often as they
+        stand in it.
+        """
+        rows.persist()
+        self._rows.append(rows)
+        return leaf(rows)
+
     def observed(self, name: str) -> tuple[int | None, ...]:
         """The numbers that `DataFrame.observe` took under a name while rows were computed."""
         row = self._observed[name]
@@ -77,6 +87,17 @@ class Kept:
         for rows in self._rows:
             rows.unpersist()
         self._rows.clear()
+
+
+def leaf(rows: DataFrame) -> DataFrame:
+    """Rows that are held, as a relation without what they are made from."""
+    from pyspark.sql import DataFrame
+
+    dataset = getattr(jvm(rows.sparkSession).org.apache.spark.sql.classic, "Dataset$")
+    held = rows._jdf.queryExecution().withCachedData()
+    return DataFrame(
+        getattr(dataset, "MODULE$").ofRows(rows.sparkSession._jsparkSession, held), rows.sparkSession
+    )
 
 
 def counting(rows: DataFrame, stream: StreamInput) -> DataFrame:

@@ -159,6 +159,26 @@ class StateTable:
             show(spark.sql(f"select * from {self._model.state}{version}"), "state")
             self._shown = now
 
+    def show_with(self, spark: SparkSession, parts: Mapping[str, str]) -> None:
+        """Make the view ``state``: the table together with rows that are about to be added.
+
+        Args:
+            spark: the session of the micro-batch.
+            parts: as in `append`.
+        """
+        assert self._table is not None
+        self.show(spark)
+        columns = self._columns_of(spark)
+        made = [columns.select(spark, query, part=name) for name, query in parts.items()]
+        version = "" if self._table.snapshot_id is None else f" version as of {self._table.snapshot_id}"
+        show(spark.sql("\nunion all\n".join([f"select * from {self._model.state}{version}", *made])), "state")
+        self._shown = None
+
+    def _columns_of(self, spark: SparkSession) -> Columns:
+        if self._columns is None:
+            self._columns = Columns(spark.table(self._model.state).schema)
+        return self._columns
+
     def append(self, spark: SparkSession, parts: Mapping[str, str], position: Position, few: bool) -> None:
         """Add rows in one commit that carries `position`.
 
@@ -280,9 +300,8 @@ class StateTable:
             )
 
     def _rows(self, spark: SparkSession, parts: Mapping[str, str], few: bool) -> DataFrame:
-        if self._columns is None:
-            self._columns = Columns(spark.table(self._model.state).schema)
-        made = [self._columns.select(spark, query, part=name) for name, query in parts.items()]
+        columns = self._columns_of(spark)
+        made = [columns.select(spark, query, part=name) for name, query in parts.items()]
         if not made:
             return spark.table(self._model.state).limit(0)
         united = "\nunion all\n".join(made)

@@ -1,0 +1,200 @@
+"""The operators: frozen dataclasses, each with its inputs and what flows out of it.
+
+An operator's `name` is a digest of what it computes, so that its state keeps its identity when the text around
+it changes. Its SQL reads the relations ``__input_0``, ``__input_1`` …, its inputs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from .relation import Relation
+
+if TYPE_CHECKING:
+    from ..plan import GroupStage, Plan
+
+
+def digest(*texts: object) -> str:
+    """A short name for what some texts say."""
+    return hashlib.sha256("\n".join(map(str, texts)).encode()).hexdigest()[:10]
+
+
+def input_name(number: int) -> str:
+    """What an operator's SQL calls its input."""
+    return f"__input_{number}"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What an operator's state grows with, where nothing bounds it."""
+
+    what: str
+    """What is kept, in the words of a sentence: "a row for every value of k"."""
+    columns: frozenset[str] | None
+    """The columns whose sets of values must not grow for the state to be bounded; None: no such columns exist."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The new rows of a stream, or the changes in a changelog."""
+
+    name: str
+    view: str
+    relation: Relation
+    label: str
+    changelog: bool = False
+    inputs: tuple[Operator, ...] = ()
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True)
+class WindowResults:
+    """Windows over streams and what is computed within them: rows come once, when their window closes."""
+
+    name: str
+    plan: Plan
+    relation: Relation
+    label: str
+    inputs: tuple[Operator, ...] = ()
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True)
+class Project:
+    """Row by row: projection, filter, LATERAL VIEW, joins with static tables. No state."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    sql: str
+    """With the weight among its columns where the input has one."""
+    relation: Relation
+    label: str
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True)
+class UnionAll:
+    """The rows of all inputs. No state."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    relation: Relation
+    label: str = "UNION ALL"
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True)
+class Local:
+    """A query that needs only the rows that came together in this micro-batch. No state."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    sql: str
+    relation: Relation
+    label: str
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True)
+class GroupAggregate:
+    """GROUP BY kept as partial aggregates per key; of each touched key the old row is retracted, the new one put in."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    stage: GroupStage
+    relation: Relation
+    label: str
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True)
+class SetOperation:
+    """DISTINCT, UNION, INTERSECT and EXCEPT: how often each row is there, on either side."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    times: str
+    """How often a row is in the result: SQL over ``l`` and ``r``, how often it is on either side."""
+    relation: Relation
+    label: str
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True)
+class Join:
+    """An inner join of changing inputs: the change of each joined with all rows of the others."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    sql: str
+    """With the product of the inputs' weights among its columns."""
+    relation: Relation
+    label: str
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True)
+class Recompute:
+    """Anything else: the query over all rows of the touched partitions, less what it gave before."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    sql: str
+    keys: tuple[tuple[str, ...], ...]
+    """For each input the expressions that partition it, over its alias; empty: all is computed anew."""
+    aliases: tuple[str, ...]
+    """What the keys call each input."""
+    relation: Relation
+    label: str
+    top: Top | None = None
+    growth: Growth | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no partition limits what is computed anew."""
+        return not any(self.keys)
+
+
+@dataclass(frozen=True)
+class Top:
+    """The only rows of an append-only input that a ranking needs."""
+
+    place: str
+    """The rank's SQL, over the input's alias."""
+    rows: int
+    where: str | None
+    """The condition that rows pass before they are ranked."""
+
+
+Operator: TypeAlias = (
+    Source | WindowResults | Project | UnionAll | Local | GroupAggregate | SetOperation | Join | Recompute
+)
+
+
+@dataclass(frozen=True)
+class Dataflow:
+    """A query as a tree of operators; equal parts of it are one operator."""
+
+    root: Operator
+    key: tuple[str, ...] | None
+    """The columns that identify a row of the result, where rows change."""
+    operators: tuple[Operator, ...] = field(default=())
+    """All of them, inputs first."""
+
+
+def in_order(root: Operator) -> Iterator[Operator]:
+    """An operator and all below it, inputs first, each once."""
+    seen: set[str] = set()
+
+    def walk(node: Operator) -> Iterator[Operator]:
+        if node.name in seen:
+            return
+        seen.add(node.name)
+        for each in node.inputs:
+            yield from walk(each)
+        yield node
+
+    yield from walk(root)

@@ -1,0 +1,426 @@
+"""What a SELECT's clauses say of its inputs: which columns it hands on, what its joins equate, what it reads inside
+expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from .. import marks
+from ..dialect import canonical, from_clause, function_name, sql, walk_same_query
+from ..rewrites.refusals import is_random
+from .relation import Relation
+
+OPERATOR = "operator"
+"""The mark of a table that stands for an operator."""
+INPUT = "__input_"
+
+_CLOCKS = frozenset(
+    {
+        "current_timestamp",
+        "now",
+        "localtimestamp",
+        "current_date",
+        "curdate",
+        "unix_timestamp",
+        "current_time",
+    }
+)
+_BY_ORDER = frozenset(
+    {
+        "collect_list",
+        "array_agg",
+        "first",
+        "first_value",
+        "last",
+        "last_value",
+        "listagg",
+        "string_agg",
+        "any_value",
+    }
+)
+_ORDER_LOST = frozenset({"array_sort", "sort_array", "size", "cardinality", "array_size"})
+_CLAUSES = ("expressions", "where", "having", "group", "qualify")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The columns of an input that a SELECT hands on as they are."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Column → output column, in lower case."""
+    star: bool = False
+    """All others too, under their own names."""
+    hidden: frozenset[str] = frozenset()
+    """But not these."""
+    of: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Of a join: alias and column → output column."""
+    together: Mapping[str, str] = field(default_factory=dict)
+    """Of a join: the columns of its result by whose values rows come together."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names or (self.star and name not in self.hidden)
+
+    def __getitem__(self, name: str) -> str:
+        return self.names.get(name, name)
+
+    def carry(self, columns: Mapping[str, str]) -> dict[str, str]:
+        """What is known of columns, by their names after the SELECT."""
+        return {self[name]: what for name, what in columns.items() if name in self}
+
+
+def is_repeatable(select: exp.Expr) -> bool:
+    """Whether a query over the same rows gives the same rows each time."""
+    return not any(
+        is_random(node) or function_name(node) in _CLOCKS
+        for node in select.find_all(exp.Func)
+        if not isinstance(node, exp.Connector | exp.Cast | exp.Case)
+    )
+
+
+def order_dependent(select: exp.Select) -> exp.Expr | None:
+    """An aggregate whose value depends on the order in which rows come; None: there is none.
+
+    One that is sorted right away does not count.
+    """
+    for node in select.find_all(exp.Func):
+        if isinstance(node, exp.Connector | exp.Cast | exp.Case) or function_name(node) not in _BY_ORDER:
+            continue
+        over = node.parent
+        while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+            over = over.parent
+        if not (isinstance(over, exp.Func) and function_name(over) in _ORDER_LOST):
+            return node
+    return None
+
+
+def windows_of(select: exp.Select) -> list[exp.Window]:
+    """The OVER clauses of a select list."""
+    return [
+        node for item in select.expressions for node in walk_same_query(item) if isinstance(node, exp.Window)
+    ]
+
+
+def order_all(select: exp.Select, alias: str) -> None:
+    """Adds the whole row to the ORDER BY of functions that depend on the order of equal rows, such as LAG, so that they
+    give the same each time. Changes the tree."""
+    for window in windows_of(select):
+        order = window.args.get("order")
+        spec = window.args.get("spec")
+        by_row = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"
+        if order is None or order.meta.get("by_row") or not (by_row or _is_by_row(window.this)):
+            continue
+        order.meta["by_row"] = True
+        row = exp.Anonymous(
+            this="STRUCT",
+            expressions=[exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True))],
+        )
+        order.append("expressions", exp.Ordered(this=row, nulls_first=True))
+
+
+def _is_by_row(node: exp.Expr) -> bool:
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+        node = node.this
+    return (
+        isinstance(node, exp.Lag | exp.Lead | exp.FirstValue | exp.NthValue) or function_name(node) == "ntile"
+    )
+
+
+def explodes(select: exp.Select) -> bool:
+    """Whether one row may become several in the select list."""
+    return any(
+        isinstance(n, exp.UDTF | exp.Explode | exp.Inline) for item in select.expressions for n in item.walk()
+    )
+
+
+def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list[exp.Query]:
+    """The outermost queries inside expressions, and of joins' conditions, that read streams or inputs."""
+    found: list[exp.Query] = []
+
+    def look(node: exp.Expr) -> None:
+        if isinstance(node, exp.Subquery):
+            look(node.this)
+        elif isinstance(node, exp.Query):
+            if any(_is_streaming(table) for table in node.find_all(exp.Table)):
+                found.append(node)
+        else:
+            for child in node.iter_expressions():
+                look(child)
+
+    for clause in clauses:
+        value = select.args.get(clause)
+        for node in value if isinstance(value, list) else [value] if value is not None else []:
+            look(node)
+    if "where" in clauses:
+        for join in select.args.get("joins") or ():
+            if (on := join.args.get("on")) is not None:
+                look(on)
+    return found
+
+
+def _is_streaming(table: exp.Table) -> bool:
+    return marks.is_stream(table) or OPERATOR in table.meta or table.name.startswith(INPUT)
+
+
+def relations(select: exp.Select) -> list[exp.Expr]:
+    """What stands in FROM and JOIN."""
+    source = from_clause(select)
+    return [*([source.this] if source else []), *(join.this for join in select.args.get("joins") or ())]
+
+
+def reads_tables(select: exp.Expr, inputs: Sequence[object] = ()) -> bool:
+    """Whether a query reads tables that are neither streams nor inputs, inside expressions or in FROM."""
+    return any(not _is_streaming(table) for table in select.find_all(exp.Table))
+
+
+def is_inner(join: exp.Join | None) -> bool:
+    """Whether a join gives only pairs."""
+    return join is None or (not join.side and (join.kind or "").upper() in ("", "INNER", "CROSS"))
+
+
+def only_tests(join: exp.Join) -> bool:
+    """Whether a join only decides which rows of the left side stay."""
+    return (join.kind or "").upper() in ("SEMI", "ANTI")
+
+
+# -- columns ---------------------------------------------------------------------------------------
+
+
+def carried(node: exp.Expr | None, alias: str, columns: Mapping[str, str]) -> str | None:
+    """What is known of the column that an expression is, if it is one of an input."""
+    node = node.unnest() if node is not None else None
+    if not isinstance(node, exp.Column) or node.table.lower() not in ("", alias.lower()):
+        return None
+    return columns.get(node.name.lower())
+
+
+def outputs(select: exp.Select, alias: str) -> Outputs:
+    """The columns of the only input that a SELECT hands on."""
+    names: dict[str, str] = {}
+    star, hidden = False, set()
+    for item in select.expressions:
+        column = item.unalias()
+        inner = (
+            column
+            if isinstance(column, exp.Star)
+            else column.this
+            if isinstance(column, exp.Column)
+            else None
+        )
+        if isinstance(inner, exp.Star):
+            if isinstance(column, exp.Column) and column.table.lower() != alias.lower():
+                continue
+            star = True
+            hidden |= {each.name.lower() for each in inner.args.get("except_") or ()}
+            if inner.args.get("replace") or inner.args.get("rename"):
+                star = False
+        elif isinstance(column, exp.Column) and column.table.lower() in ("", alias.lower()):
+            names.setdefault(column.name.lower(), item.alias_or_name.lower())
+    return Outputs(names, star, frozenset(hidden))
+
+
+def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) -> Outputs:
+    """The columns of several inputs that a SELECT hands on. Names without an alias are looked for among what is
+    known of the inputs."""
+    of: dict[tuple[str, str], str] = {}
+    together: dict[str, str] = {}
+    for alias, relation in inputs:
+        known = {*relation.together, *(name for key in relation.keys for name in key)}
+        found = outputs(select, alias)
+        for name in known:
+            if name in found:
+                of[(alias.lower(), name)] = found[name]
+        together |= found.carry(relation.together)
+    return Outputs(of=of, together=together)
+
+
+# -- joins -----------------------------------------------------------------------------------------
+
+
+def equal_columns(select: exp.Select, aliases: Sequence[str]) -> list[dict[str, exp.Expr]]:
+    """What a SELECT's joins and WHERE equate: classes of equal expressions, one of each alias (lower case)."""
+    names = [alias.lower() for alias in aliases]
+    classes: list[dict[str, exp.Expr]] = []
+    pairs: list[tuple[str, exp.Expr, str, exp.Expr]] = []
+    for join in select.args.get("joins") or ():
+        place = (
+            names.index(join.this.alias_or_name.lower()) if join.this.alias_or_name.lower() in names else None
+        )
+        for column in join.args.get("using") or ():
+            if place:
+                pairs.append(
+                    (
+                        names[0],
+                        exp.column(column.name, table=aliases[0], quoted=True),
+                        names[place],
+                        exp.column(column.name, table=aliases[place], quoted=True),
+                    )
+                )
+    for test in _tests(select):
+        if isinstance(test, exp.EQ | exp.NullSafeEQ):
+            left, right = _side(test.this, names), _side(test.expression, names)
+            if left is not None and right is not None and left != right:
+                pairs.append((left, test.this, right, test.expression))
+    for left, one, right, other in pairs:
+        texts = {left: canonical(one), right: canonical(other)}
+        joined = next(
+            (
+                each
+                for each in classes
+                if any(name in each and canonical(each[name]) == text for name, text in texts.items())
+            ),
+            None,
+        )
+        if joined is None:
+            joined = {}
+            classes.append(joined)
+        joined.setdefault(left, one)
+        joined.setdefault(right, other)
+    by_alias = {name: alias for name, alias in zip(names, aliases, strict=True)}
+    return [{by_alias[name]: node for name, node in each.items()} for each in classes]
+
+
+def _tests(select: exp.Select) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    tests = [join.args.get("on") for join in select.args.get("joins") or ()]
+    if where := select.args.get("where"):
+        tests.append(where.this)
+    for test in tests:
+        if test is not None:
+            test = test.unnest()
+            found += [each.unnest() for each in (test.flatten() if isinstance(test, exp.And) else [test])]
+    return found
+
+
+def _side(node: exp.Expr, names: Sequence[str]) -> str | None:
+    """The only alias whose columns an expression is made of."""
+    if node.find(exp.Query):
+        return None
+    found = {column.table.lower() for column in node.find_all(exp.Column)}
+    return found.pop() if len(found) == 1 and found <= set(names) else None
+
+
+def partitions(
+    select: exp.Select, template: exp.Select, aliases: Sequence[str], inputs: int
+) -> tuple[tuple[str, ...], ...]:
+    """For each input the expressions that rows which meet have in common; empty where there are none for all.
+
+    Args:
+        select: as its author wrote it.
+        template: over ``__input_n``.
+        aliases: of the inputs in FROM.
+        inputs: how many there are; the others stand inside expressions.
+    """
+    nothing: tuple[tuple[str, ...], ...] = tuple(() for _ in range(inputs))
+    classes = equal_columns(template, aliases)
+    if len(aliases) > 1:
+        classes = [each for each in classes if len(each) == len(aliases)]
+    own: list[list[exp.Expr]] = [[each[alias] for each in classes] for alias in aliases]
+    inner = [_correlation(query, aliases) for query in inner_queries(template)]
+    if not inner:
+        return tuple(tuple(map(sql, keys)) for keys in own) if all(own) else nothing
+    if any(each is None for each in inner) or len(inner) + len(aliases) != inputs:
+        return nothing
+    # The expressions of the rows around that every inner query is correlated by.
+    if len(aliases) == 1:
+        shared = [text for text in (inner[0] or {}) if all(text in (each or {}) for each in inner)]
+        if not shared:
+            return nothing
+        outer = tuple(shared)
+        return (outer, *(tuple((each or {})[text] for text in shared) for each in inner))
+    keys: list[list[str]] = [[] for _ in range(inputs)]
+    for each in classes:
+        texts = {canonical(node) for node in each.values()}
+        of_inner = []
+        for correlated in inner:
+            found = next((k for text, k in (correlated or {}).items() if _canonical(text) in texts), None)
+            of_inner.append(found)
+        if all(found is not None for found in of_inner):
+            for place, alias in enumerate(aliases):
+                keys[place].append(sql(each[alias]))
+            for place, found in enumerate(of_inner):
+                keys[len(aliases) + place].append(str(found))
+    return tuple(map(tuple, keys)) if all(keys) else nothing
+
+
+def _canonical(text: str) -> str:
+    return canonical(exp.maybe_parse(text, dialect="spark"))
+
+
+def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | None:
+    """Expressions of the rows around an inner query → those of its own rows that they must equal. None: what it is
+    worth for a row may depend on any of its rows."""
+    if not isinstance(query, exp.Select) or query.args.get("group") or query.args.get("distinct"):
+        return None
+    if any(query.args.get(clause) for clause in ("having", "limit", "offset", "laterals", "joins", "order")):
+        return None
+    over = query.parent
+    while isinstance(over, exp.Subquery | exp.Paren):
+        over = over.parent
+    nodes = relations(query)
+    if len(nodes) != 1 or not isinstance(nodes[0], exp.Table) or not nodes[0].name.startswith(INPUT):
+        return None
+    alias = nodes[0].alias_or_name
+    names = [each.lower() for each in aliases]
+    found: dict[str, str] = {}
+    where = query.args.get("where")
+    tests = []
+    if where is not None:
+        tests = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+    if any(node.find(exp.Query) for node in tests):
+        return None
+    for test in tests:
+        test = test.unnest()
+        if isinstance(test, exp.EQ):
+            for mine, others in ((test.this, test.expression), (test.expression, test.this)):
+                outer = _outer_side(others, names)
+                if _side(mine, [alias.lower()]) and outer is not None:
+                    found[outer] = sql(mine)
+    if isinstance(over, exp.In) and over.find_ancestor(exp.Not, exp.Or, exp.Case) is None:
+        if over.find_ancestor(exp.Where) is None:
+            return found or None
+        outer = _outer_side(over.this, names)
+        item = query.expressions[0].unalias() if len(query.expressions) == 1 else None
+        if outer is not None and item is not None and not item.find(exp.Star):
+            columns = list(item.find_all(exp.Column))
+            if columns and all(column.table.lower() in ("", alias.lower()) for column in columns):
+                copy = item.copy()
+                for column in [copy] if isinstance(copy, exp.Column) else list(copy.find_all(exp.Column)):
+                    column.set("table", exp.to_identifier(alias))
+                found[outer] = sql(copy)
+    elif isinstance(over, exp.In):
+        return None  # what it is worth depends on whether there are NULLs among all rows
+    return found or None
+
+
+def _outer_side(node: exp.Expr, names: Sequence[str]) -> str | None:
+    if node.find(exp.Query):
+        return None
+    columns = [node] if isinstance(node, exp.Column) else list(node.find_all(exp.Column))
+    tables = {column.table.lower() for column in columns}
+    if not columns:
+        return None
+    if tables == {""} and len(names) == 1:
+        return sql(node)
+    return sql(node) if len(tables) == 1 and tables <= set(names) else None
+
+
+def inner_aliases(template: exp.Select, start: int, inputs: int) -> tuple[str, ...]:
+    """What inner queries call the inputs from `start` on."""
+    found = {}
+    for query in inner_queries(template):
+        for table in query.find_all(exp.Table):
+            if table.name.startswith(INPUT):
+                found[int(table.name.removeprefix(INPUT))] = table.alias_or_name
+    return tuple(found[number] for number in range(start, inputs))
+
+
+def row_source(template: exp.Select) -> str:
+    """The rows that a SELECT groups: what stands below its GROUP BY."""
+    copy = template.copy()
+    for clause in ("group", "having", "order", "distinct", "hint"):
+        copy.set(clause, None)
+    copy.set("expressions", [exp.Star()])
+    return canonical(copy)

@@ -1,0 +1,318 @@
+"""Operators → the program of a micro-batch: every change in memory, then one commit of all state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..plan import Plan
+from ..program import STEP, Level, Program, StatePart, Step, StreamInput, Upsert
+from ..windows import quote
+from .base import (
+    Dataflow,
+    GroupAggregate,
+    Join,
+    Local,
+    Operator,
+    Project,
+    Recompute,
+    SetOperation,
+    Source,
+    UnionAll,
+    WindowResults,
+    input_name,
+)
+from .groups import GroupChanges
+from .kept import ROW, TIMES, KeptRows, added_up, packed, spread, touching
+from .relation import WEIGHT
+
+RESULT = "result_change"
+"""The step with what changes in the result."""
+OUTPUT, OUTPUT_ROW, OUTPUT_TIMES = "output", "output_row", "output_times"
+"""The part of the state with what a micro-batch puts out, and its columns."""
+
+TABLE_BEFORE = "table_before"
+"""The view of the model's table before the micro-batch."""
+
+_CAME = "_change_type in ('insert', 'update_after')"
+
+
+def program(
+    plan: Plan,
+    window_levels: Sequence[Level],
+    time_zones: tuple[str, ...],
+    ttl: int | None,
+    signature: dict[str, object],
+) -> Program:
+    """What one micro-batch of a dataflow does.
+
+    Args:
+        plan: with a dataflow.
+        window_levels: what is done for its windows.
+        time_zones: that they are cut in.
+        ttl: microseconds after which what is idle expires; None: never.
+        signature: of the plan.
+    """
+    flow = plan.dataflow
+    assert flow is not None
+    made = _Generator(flow, ttl)
+    changes = flow.root.relation.changes
+    weight = f", {WEIGHT} as {OUTPUT_TIMES}" if changes else ""
+    out = f"struct(* except ({WEIGHT}))" if changes else "struct(*)"
+    put_out = StatePart(
+        OUTPUT,
+        f"select clock.{STEP}, own.* from (select {out} as {OUTPUT_ROW}{weight} from {RESULT}) as own cross join clock",
+        # Only the last step's rows may have to be put out again, and not once it is over.
+        f"select * except (part) from state where part = '{OUTPUT}' and false",
+        closes=None,
+    )
+    # A row that one operator takes away and another puts there is no change.
+    net = f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n{packed(flow.root)}\n) group by {ROW} having sum({TIMES}) <> 0"
+    last = Step(RESULT, net if changes else f"select * from {flow.root.name}", persist=True)
+    own = Level(rows=(), ingest=(*made.steps, last), parts=(*made.parts.values(), put_out), emit=())
+    listed = f"{OUTPUT_ROW}.*{f', {OUTPUT_TIMES} as {WEIGHT}' if weight else ''}"
+    result, upsert = _result(flow)
+    return Program(
+        inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),
+        levels=(*window_levels, own),
+        output=result,
+        boundaries=None,
+        upsert=upsert,
+        mini_batch=plan.mini_batch,
+        time_zones=time_zones,
+        signature=signature,
+        again=Step(
+            RESULT,
+            f"select {listed} from state left semi join clock on state.{STEP} = clock.{STEP} where part = '{OUTPUT}'",
+        ),
+    )
+
+
+def _result(flow: Dataflow) -> tuple[str, Upsert | None]:
+    """What goes to the table, and what it replaces there."""
+    if not flow.root.relation.changes:
+        return f"select * from {RESULT}", None
+    change = f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {RESULT}"
+    if flow.key is None:
+        # Nothing tells rows apart: the table as it was and the change are added up.
+        rows = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n{change}"
+        return spread(added_up(rows, True), True), Upsert(
+            None, f"select true as anything from {RESULT}", "true", None
+        )
+    keys = [quote(name) for name in flow.key]
+    listed = ", ".join(keys) or "true as anything"
+    scope = " and ".join(f"old.{key} <=> fired.{key}" for key in keys) or "true"
+    came = f"select {ROW}, {TIMES} from (\n{change}\n) where {TIMES} > 0"
+    fired = f"select distinct {listed} from {RESULT}"
+    return spread(came, True), Upsert(flow.key, fired, scope, None, certain=not keys)
+
+
+class _Generator:
+    def __init__(self, flow: Dataflow, ttl: int | None) -> None:
+        self.ttl = ttl
+        self.steps: list[Step] = []
+        self.parts: dict[str, StatePart] = {}
+        self.uses = Counter(each.name for operator in flow.operators for each in operator.inputs)
+        for operator in flow.operators:
+            self._make(operator)
+
+    def _make(self, operator: Operator) -> None:
+        if isinstance(operator, Source):
+            self._step(operator, self._source(operator))
+        elif isinstance(operator, WindowResults):
+            self._step(operator, operator.plan.output)
+        elif isinstance(operator, UnionAll):
+            self._step(operator, self._union(operator.inputs, operator.relation.changes))
+        elif isinstance(operator, Project | Local):
+            self._step(
+                operator, self._over(operator, [f"select * from {each.name}" for each in operator.inputs])
+            )
+        elif isinstance(operator, GroupAggregate):
+            self._group(operator)
+        elif isinstance(operator, SetOperation):
+            self._set_operation(operator)
+        elif isinstance(operator, Join):
+            self._join(operator)
+        else:
+            self._recompute(operator)
+
+    def _step(self, operator: Operator, text: str, initial: str | None = None, persist: bool = False) -> None:
+        again = persist or self.uses[operator.name] > 1
+        self.steps.append(Step(operator.name, text, persist=again, initial=initial))
+
+    # -- without state -----------------------------------------------------------------------------
+
+    @staticmethod
+    def _source(operator: Source) -> str:
+        if not operator.changelog:
+            return f"select * from {operator.view}"
+        return f"select * except (_change_type, _batch_id), if({_CAME}, 1L, -1L) as {WEIGHT} from {operator.view}"
+
+    @staticmethod
+    def _union(inputs: Sequence[Operator], changes: bool) -> str:
+        def side(each: Operator) -> str:
+            weight = f", 1L as {WEIGHT}" if changes and not each.relation.changes else ""
+            return f"select *{weight} from {each.name}"
+
+        return "\nunion all\n".join(map(side, inputs))
+
+    @staticmethod
+    def _over(operator: Project | Local | Recompute | Join, relations: Sequence[str]) -> str:
+        return over(operator.sql, relations)
+
+    # -- kept --------------------------------------------------------------------------------------
+
+    def _keep(self, kept: KeptRows) -> None:
+        self.parts.setdefault(kept.part, kept.state())
+
+    def _group(self, operator: GroupAggregate) -> None:
+        (below,) = operator.inputs
+        # Rows that come several times come so often.
+        time = ", clock.watermark_after as __row_time" if self.ttl is not None else ""
+        clock = " cross join clock" if self.ttl is not None else ""
+        rows = f"select own.*{time} from {below.name} as own{clock}"
+        if below.relation.changes:
+            rows = (
+                f"select own.* except ({WEIGHT}), if({WEIGHT} > 0, 1, -1) as __sign{time} from {below.name} as own\n"
+                f"lateral view explode(sequence(1L, abs({WEIGHT}))) each as __each{clock}"
+            )
+            if clock:
+                rows = (
+                    f"select own.* except ({WEIGHT}), if({WEIGHT} > 0, 1, -1) as __sign{time}\n"
+                    f"from (select own.* from {below.name} as own lateral view explode(sequence(1L, abs({WEIGHT}))) each as __each) as own cross join clock"
+                )
+        stage = replace(operator.stage, rows=over(operator.stage.rows, [rows]))
+        pieces = GroupChanges(stage, self.ttl)
+        self.steps += pieces.steps()
+        for part in pieces.parts():
+            self.parts[part.name] = part
+
+    def _set_operation(self, operator: SetOperation) -> None:
+        part = operator.name
+        row, left, right = (quote(f"{part}_{what}") for what in ("row", "left", "right"))
+        sides = []
+        for number, each in enumerate(operator.inputs):
+            weight = f"own.{WEIGHT}" if each.relation.changes else "1L"
+            hidden = f" except ({WEIGHT})" if each.relation.changes else ""
+            counts = [f"{weight if place == number else '0L'} as __side_{place}" for place in range(2)]
+            sides.append(f"select own.*{hidden}, {', '.join(counts)} from {each.name} as own")
+        changed, united = f"{part}_changed", "\nunion all\n".join(sides)
+        self.steps.append(
+            Step(
+                changed,
+                f"select {row}, sum(__side_0) as {left}, sum(__side_1) as {right} from (\n"
+                f"select struct(* except (__side_0, __side_1)) as {row}, __side_0, __side_1 from (\n{united}\n)\n"
+                f") group by {row} having sum(__side_0) <> 0 or sum(__side_1) <> 0",
+                persist=True,
+            )
+        )
+        alive = "" if self.ttl is None else (" cross join clock")
+        test = (
+            ""
+            if self.ttl is None
+            else (
+                " and (clock.watermark_before is null or expires_at is null or expires_at > clock.watermark_before)"
+            )
+        )
+        known = (
+            f"select own.{row}, sum(own.{left}) as l, sum(own.{right}) as r\n"
+            f"from (select {row}, {left}, {right} from state{alive} where part = '{part}'{test}) as own\n"
+            f"left semi join {changed} as changed on own.{row} <=> changed.{row}\ngroup by own.{row}"
+        )
+
+        def text(known: str) -> str:
+            counted = (
+                f"select {row}, l as l_before, r as r_before, l + {left} as l_after, r + {right} as r_after from (\n"
+                f"select changed.*, coalesce(known.l, 0L) as l, coalesce(known.r, 0L) as r\n"
+                f"from {changed} as changed left join (\n{known}\n) as known on changed.{row} <=> known.{row}\n)"
+            )
+            before = f"(select {row}, l_before as l, r_before as r, -1 as way from counted)"
+            after = f"(select {row}, l_after as l, r_after as r, 1 as way from counted)"
+            summed = (
+                f"select {row}, cast(sum(way * ({operator.times})) as bigint) as {WEIGHT} from (\n"
+                f"select * from {before} union all select * from {after}\n) group by {row}"
+            )
+            weight = f", {WEIGHT}" if operator.relation.changes else ""
+            return f"with counted as (\n{counted}\n)\nselect {row}.*{weight} from (\n{summed}\n) where {WEIGHT} <> 0"
+
+        none = f"select {row}, 0L as l, 0L as r from {changed} where false"
+        self._step(operator, text(known), text(none))
+        expires = (
+            ""
+            if self.ttl is None
+            else f", timestamp_micros(unix_micros(clock.watermark_after) + {self.ttl}) as expires_at"
+        )
+        lasting = "" if self.ttl is None else ", max(expires_at) as expires_at"
+        self.parts[part] = StatePart(
+            part,
+            f"select clock.{STEP}, own.*{expires} from {changed} as own cross join clock",
+            f"select cast(null as bigint) as {STEP}, {row}, sum({left}) as {left}, sum({right}) as {right}{lasting}\n"
+            f"from state where part = '{part}' group by {row} having sum({left}) <> 0 or sum({right}) <> 0",
+            closes=None,
+            forgets=self.ttl,
+        )
+
+    def _join(self, operator: Join) -> None:
+        kept = [KeptRows(each, None, "", self.ttl) for each in operator.inputs]
+        weighted = operator.relation.changes
+
+        def rows(text: str) -> str:
+            return f"select {ROW}.*{f', {TIMES} as {WEIGHT}' if weighted else ''} from (\n{text}\n)"
+
+        terms, first = [], []
+        for place, each in enumerate(kept):
+            inputs, of_batch = [], []
+            for other, its in enumerate(kept):
+                new = packed(operator.inputs[other])
+                if other == place:
+                    inputs.append(rows(new))
+                else:
+                    inputs.append(
+                        rows(its.before() if other > place else f"{its.before()}\nunion all\n{new}")
+                    )
+            terms.append(f"select * from (\n{over(operator.sql, inputs)}\n)")
+            self._keep(each)
+        of_batch = [rows(packed(each)) for each in operator.inputs]
+        first.append(over(operator.sql, of_batch))
+        self._step(operator, "\nunion all\n".join(terms), first[0])
+
+    def _recompute(self, operator: Recompute) -> None:
+        keyed = not operator.is_whole
+        touched = f"{operator.name}_touched"
+        if keyed:
+            each_side = [
+                f"select {', '.join(f'{key} as __key_{n}' for n, key in enumerate(keys))} from {each.name} as {quote(alias)}"
+                for each, keys, alias in zip(operator.inputs, operator.keys, operator.aliases, strict=True)
+            ]
+            self.steps.append(
+                Step(
+                    touched,
+                    "\nunion\n".join(each_side)
+                    if len(each_side) > 1
+                    else f"select distinct * from (\n{each_side[0]}\n)",
+                    persist=True,
+                )
+            )
+        before, after, first = [], [], []
+        for each, keys, alias in zip(operator.inputs, operator.keys, operator.aliases, strict=True):
+            kept = KeptRows(each, keys if keyed else None, alias, self.ttl, operator.top)
+            changes, new = each.relation.changes, kept.change()
+            old = touching(kept.before(), keys, alias, touched) if keyed else kept.before()
+            before.append(spread(added_up(old, changes), changes))
+            after.append(spread(added_up(f"{old}\nunion all\n{new}", changes), changes))
+            first.append(spread(added_up(new, changes), changes))
+            self._keep(kept)
+        text = (
+            f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n"
+            f"select struct(*) as {ROW}, 1L as {TIMES} from (\n{over(operator.sql, after)}\n)\nunion all\n"
+            f"select struct(*) as {ROW}, -1L as {TIMES} from (\n{over(operator.sql, before)}\n)\n"
+            f") group by {ROW} having sum({TIMES}) <> 0"
+        )
+        self._step(operator, text, f"select *, 1L as {WEIGHT} from (\n{over(operator.sql, first)}\n)")
+
+
+def over(text: str, relations: Sequence[str]) -> str:
+    """A query over its inputs."""
+    inputs = ",\n".join(f"{input_name(n)} as (\n{each}\n)" for n, each in enumerate(relations))
+    return f"with {inputs}\n{text}"

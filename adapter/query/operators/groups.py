@@ -1,0 +1,172 @@
+"""SQL of a GROUP BY whose result is a change: of each touched key the old row goes and the new one comes."""
+
+from __future__ import annotations
+
+from ..continuous.groups import Groups
+from ..continuous.lives import NO_STEP, matching, same
+from ..plan import DistinctSet, GroupStage
+from ..program import STEP, StatePart, Step
+from ..windows import quote
+from .relation import WEIGHT
+
+_ROWS = "rows_there"
+
+_INEXACT = frozenset(
+    {
+        "sum", "avg", "mean", "variance", "var_samp", "var_pop", "stddev", "std", "stddev_samp", "stddev_pop",
+        "try_sum", "try_avg", "corr", "covar_pop", "covar_samp", "skewness", "kurtosis",
+    }
+)  # fmt: skip
+"""Of floating-point numbers their value depends on the order in which rows are added up, so that computing again what
+was given before may give another last digit."""
+
+
+class GroupChanges(Groups):
+    """The pieces of a `GroupAggregate`: as `Groups`, but finished before the state is written, and with the rows of
+    before.
+
+    Args:
+        stage: the stage; its rows read the views of the micro-batch.
+        ttl: microseconds after which an idle key expires; None: never.
+    """
+
+    def __init__(self, stage: GroupStage, ttl: int | None) -> None:
+        super().__init__(stage, ttl, fused=True)
+        self._of_batch_too = False
+        self.keeps_given = any(metric.function in _INEXACT for metric in stage.metrics)
+        """Whether the state has the row that each key gave last, to be retracted as it was."""
+        self.given, self.given_part = quote(f"{stage.name}_given"), f"{stage.name}_given"
+        self.after = f"{stage.name}_after"
+
+    def steps(self) -> list[Step]:
+        """Up to the change of the result, which is under the stage's name."""
+        found = [Step(self.rows, self.rows_text(), persist=True), *self.ingest()]
+        assert found[-1].name == self.name and found[-2].name == self.changed
+        for members in self.stage.distinct_sets if self.signed else ():
+            found.insert(-2, Step(self._new(members), self._counts(members), persist=True))
+        columns = ", ".join(self._columns())
+        known = f"select {columns} from (\n{matching(self.part, self.keys, self.changed)}\n)"
+        both = f"{known}\nunion all\nselect {columns} from {self.changed}"
+        before = self._finished(self.lives.latest(known), self.changed)
+        self._of_batch_too = True
+        after = self._finished(self.lives.latest(both), self.changed)
+        self._of_batch_too = False
+        if self.keeps_given:
+            before = self._last_given()
+        found[-1] = Step(self.after, after, persist=True, initial=self._first())
+        change = (
+            f"select __row.*, sum(__times) as {WEIGHT} from (\n"
+            f"select struct(*) as __row, 1L as __times from {self.after}\n"
+            f"union all\nselect struct(*) as __row, -1L as __times from (\n{before}\n)\n"
+            f") group by __row having sum(__times) <> 0"
+        )
+        found.append(
+            Step(self.name, change, persist=True, initial=f"select *, 1L as {WEIGHT} from {self.after}")
+        )
+        return found
+
+    def _last_given(self) -> str:
+        """The row that each touched key gave last."""
+        by = f" group by {', '.join(self.keys)}" if self.keys else ""
+        last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
+        rows = f"select {last} from (\n{matching(self.given_part, self.keys, self.changed)}\n){by}"
+        return f"select {self.given}.* from (\n{rows}\n) where {self.given} is not null"
+
+    def _given(self) -> StatePart:
+        """The rows that touched keys give, or NULL where they give none any more."""
+        keys = [f"touched.{key}" for key in self.keys]
+        on = same("touched", "own", self.keys) if self.keys else "true"
+        touched = f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.changed}"
+        append = (
+            f"select {', '.join([f'clock.{STEP}', *keys, f'own.{self.given}'])} from (\n{touched}\n) as touched\n"
+            f"left join (select {', '.join([*self.keys, f'struct(*) as {self.given}'])} from {self.after}) as own on {on}\n"
+            "cross join clock"
+        )
+        by = f" group by {', '.join(self.keys)}" if self.keys else ""
+        last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
+        folded = f"select {', '.join([*self.keys, last])} from state where part = '{self.given_part}'{by}"
+        fold = f"select {', '.join([NO_STEP, *self.keys, self.given])} from (\n{folded}\n) where {self.given} is not null"
+        return StatePart(self.given_part, append, fold, closes=None)
+
+    def _first(self) -> str:
+        if not self.signed or not self.stage.distinct_sets:
+            return self._finished(f"select * from {self.changed}")
+        self._of_batch_too, self._only_batch = True, True
+        made = self._finished(f"select * from {self.changed}", self.changed)
+        self._of_batch_too, self._only_batch = False, False
+        return made
+
+    _only_batch = False
+
+    def parts(self) -> list[StatePart]:
+        """The kinds of state rows."""
+        found = super().parts()
+        if self.keeps_given:
+            found.append(self._given())
+        if not self.signed:
+            return found
+        listed = []
+        for part in found:
+            members = next((m for m in self.stage.distinct_sets if self._part(m) == part.name), None)
+            append = part.append if members is None else f"select * from {self._new(members)}"
+            listed.append(
+                StatePart(part.name, append, part.fold, closes=None, merges=part.merges, forgets=part.forgets)
+            )
+        return listed
+
+    def _made_of_rows(self) -> str:
+        made = super()._made_of_rows()
+        if self.keys or self.stage.grouping_sets is not None:
+            return made
+        # Without keys there is one group, rows or not.
+        by = f"\ngroup by {STEP}"
+        assert by in made
+        rows = [f"0L as {_ROWS}"] if self.signed else []
+        nothing = ", ".join(
+            [
+                f"clock.{STEP}",
+                *self._null_lives(),
+                *rows,
+                *(f"null as {quote(c)}" for c in self._kept_columns()),
+            ]
+        )
+        return f"{made}\nunion all\nselect {nothing} from clock"
+
+    def _null_lives(self) -> list[str]:
+        return [f"null as {column}" for column in self.lives.columns]
+
+    def _finished(self, rows: str, touched: str | None = None) -> str:
+        made = super()._finished(rows, touched)
+        if self.keys or self.stage.grouping_sets is not None or not self.signed:
+            return made
+        # The only group is there though it has no rows any more.
+        return made.removesuffix(f"\nwhere {_ROWS} > 0")
+
+    def _of_values(self, members: DistinctSet, touched: str | None) -> str:
+        if not self._of_batch_too:
+            return super()._of_values(members, touched)
+        numbers, identity = self._numbers(members), [*self.keys, *self._values(members)]
+        columns = ", ".join([*identity, *numbers])
+        new = f"select {columns} from {self._new(members)}"
+        if self._only_batch:
+            return self._metrics_of(members, new)
+        return self._metrics_of(
+            members,
+            f"select {columns} from (\n{matching(self._part(members), self.keys, touched)}\n)\nunion all\n{new}",
+        )
+
+    def _metrics_of(self, members: DistinctSet, rows: str) -> str:
+        numbers, values = self._numbers(members), self._values(members)
+        identity = [*self.keys, *values]
+        summed = ", ".join([*identity, *(f"sum({number}) as {number}" for number in numbers)])
+        rows = f"select {summed}\nfrom (\n{rows}\n)\ngroup by {', '.join(identity)}"
+        made = []
+        for metric in self._distinct_metrics():
+            if metric.metric.distinct_set == members.name:
+                there = f"{numbers[members.filters.index(metric.metric.filter)]} > 0"
+                made += [
+                    f"{text} filter (where {there}) as {quote(name)}"
+                    for name, text in metric.make(sign="1").items()
+                ]
+        by = f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
+        return f"select {', '.join([*self.keys, *made])}\nfrom (\n{rows}\n){by}"

@@ -1,0 +1,830 @@
+"""A tree → operators: one visit, bottom up, of queries that are put together from any parts.
+
+Each SELECT is first taken apart into steps that do one thing: join, group, rank, make distinct, project. For each
+the planner takes the cheapest operator whose rule holds, and where none does, `Recompute`: the query itself over
+all rows of the partitions that were touched, less what it gave before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from sqlglot import exp
+
+from .. import intervals, marks, ranks
+from ..aggregate_stage import NotMergeable, StageBuilder
+from ..continuous import growth as key_names
+from ..continuous import joins, limits
+from ..continuous.shape import is_grouped
+from ..dialect import canonical, from_clause, sql
+from ..errors import QueryError, Unbounded
+from ..grouping import grouping
+from ..locality import Source as From
+from ..plan import GroupStage, Key, Plan
+from ..row_level import check_joins
+from ..stream_rewrites import Rewrites
+from ..streams import Known, Streams
+from ..ties import break_ties
+from . import conditions
+from .base import (
+    Dataflow,
+    GroupAggregate,
+    Growth,
+    Join,
+    Local,
+    Operator,
+    Project,
+    Recompute,
+    SetOperation,
+    Source,
+    Top,
+    UnionAll,
+    WindowResults,
+    digest,
+    in_order,
+    input_name,
+)
+from .relation import WEIGHT, Relation
+
+SIGN, ROW_TIME = "__sign", "__row_time"
+"""The hidden columns that rows of a `GroupAggregate` have: +1 or -1, and their time where keys expire."""
+
+_TIMES = {
+    "distinct": "if(l + r > 0, 1, 0)",
+    "union": "if(l + r > 0, 1, 0)",
+    "intersect": "if(l > 0 and r > 0, 1, 0)",
+    "intersect all": "least(l, r)",
+    "except": "if(l > 0 and r <= 0, 1, 0)",
+    "except all": "greatest(l - r, 0)",
+}
+_Query = TypeVar("_Query", bound=exp.Expr)
+
+
+@dataclass(frozen=True)
+class _From:
+    """A relation in FROM or JOIN: its operator, or None where it reads no stream."""
+
+    alias: str
+    node: exp.Expr
+    join: exp.Join | None
+    operator: Operator | None
+
+
+def dataflow(
+    tree: exp.Query,
+    known: Mapping[str, Known],
+    ttl: int | None,
+    domains: Collection[str],
+    rewrites: Rewrites,
+    windows: Callable[[exp.Query, Streams, int], Plan],
+) -> tuple[Dataflow, Streams, tuple[str, ...]]:
+    """The operators of a tree whose streams and static tables are marked. Changes the tree.
+
+    Args:
+        tree: a query.
+        known: what the project says of relations.
+        ttl: microseconds after which an idle key is forgotten.
+        domains: columns whose sets of values do not grow.
+        rewrites: that the query asks for.
+        windows: the planner of queries that stay within windows: of a query, the streams of the whole tree, and how
+            many stages others have.
+
+    Returns:
+        The operators, the streams, and the rankings that filters end, as the user wrote them.
+
+    Raises:
+        QueryError: it has no meaning over a stream, or its state can grow for ever.
+    """
+    planner = _Planner(tree, known, ttl, domains, rewrites, windows)
+    return planner.plan(), planner.streams, tuple(planner.ranks)
+
+
+class _Planner:
+    def __init__(
+        self,
+        tree: exp.Query,
+        known: Mapping[str, Known],
+        ttl: int | None,
+        domains: Collection[str],
+        rewrites: Rewrites,
+        windows: Callable[[exp.Query, Streams, int], Plan],
+    ) -> None:
+        self.tree = limits.write_as_ranks(tree, _reads_stream)
+        self.streams = Streams(self.tree, known)
+        self.ttl, self.rewrites, self.plan_windows = ttl, rewrites, windows
+        self.domains = frozenset(name.lower() for name in domains)
+        self.operators: dict[str, Operator] = {}
+        self.by_text: dict[str, Operator] = {}
+        self.ranks: dict[str, None] = {}
+        self.window_stages = 0
+
+    def plan(self) -> Dataflow:
+        """The operators of the whole tree."""
+        root = self._visit(self.tree)
+        if root is None:
+            raise QueryError("The query reads no stream.")
+        operators = tuple(in_order(root))
+        times = [self.streams.known(stream.view).event_time for stream in self.streams.streams.values()]
+        if self.ttl is not None and not any(times):
+            raise QueryError(
+                "How long rows are kept is measured in event time, and no stream of this query says which column that is; "
+                "give one dbt's config event_time."
+            )
+        if self.ttl is None:
+            for each in operators:
+                if each.growth is not None:
+                    raise Unbounded(_grows(each.growth, self.domains))
+        key = root.relation.key if root.relation.changes else None
+        return Dataflow(root, None if key is None else tuple(sorted(key)), operators)
+
+    # -- the visit ---------------------------------------------------------------------------------
+
+    def _visit(self, node: exp.Expr) -> Operator | None:
+        """The operator of a query or relation; None: it reads no stream."""
+        if (placed := node.meta.get(conditions.OPERATOR)) is not None:
+            return self.operators[placed]
+        if isinstance(node, exp.Subquery):
+            if any(_reads_stream(join) for join in node.args.get("joins") or ()):
+                raise QueryError(
+                    f"'{sql(node)[:80]}' joins streams in brackets; write the joins one after another."
+                )
+            return self._visit(node.this)
+        if isinstance(node, exp.Table):
+            return self._source(node) if marks.is_stream(node) else None
+        if not isinstance(node, exp.Query) or not _reads_stream(node):
+            return None
+        text = canonical(node)
+        if text not in self.by_text:
+            self.by_text[text] = self._query(node)
+        return self.by_text[text]
+
+    def _query(self, node: exp.Query) -> Operator:
+        if next(marks.windows_under(node), None) is not None:
+            try:
+                return self._windows(node)
+            except QueryError:
+                if isinstance(node, exp.Select) and marks.window_of(node):
+                    raise
+        if isinstance(node, exp.SetOperation):
+            return self._set_operation(node)
+        if isinstance(node, exp.Select):
+            return self._select(node)
+        raise QueryError(f"'{sql(node)[:80]}' can't be kept up to date from a stream.")
+
+    def _add(self, operator: Operator) -> Operator:
+        return self.operators.setdefault(operator.name, operator)
+
+    def _place(self, operator: Operator, alias: str) -> exp.Expr:
+        """What stands for an operator in a tree that is visited again."""
+        table = _table(operator.name, alias)
+        table.meta[conditions.OPERATOR] = operator.name
+        return table
+
+    # -- leaves ------------------------------------------------------------------------------------
+
+    def _source(self, table: exp.Table) -> Operator:
+        known = self.streams.known(table.name)
+        relation = next(s.relation for s in self.streams.streams.values() if s.view == table.name)
+        if known.key and not known.changes:
+            raise QueryError(
+                f"{relation} has a unique_key, whose rows replace each other; group or rank it by itself."
+            )
+        keys = (frozenset(name.lower() for name in known.key),) if known.changes and known.key else ()
+        return self._add(
+            Source(
+                f"source_{digest(relation.lower())}",
+                table.name,
+                Relation(known.changes, keys=keys),
+                relation,
+                known.changes,
+            )
+        )
+
+    def _windows(self, node: exp.Query) -> Operator:
+        """Windows, and all that stays within one, by the planner of windows.
+
+        Raises:
+            QueryError: it doesn't.
+        """
+        for table in node.find_all(exp.Table):
+            if marks.is_stream(table) and self.streams.known(table.name).replaces:
+                raise QueryError("A window function over a stream whose rows change.")
+        found = self.plan_windows(node.copy(), self.streams, self.window_stages)
+        self.window_stages += len(found.stages)
+        self.ranks |= dict.fromkeys(found.ranks)
+        label = ", ".join(dict.fromkeys(str(stage.window) for stage in found.windowed)) or "windows"
+        if not found.stages:
+            holder = marks.windows_under(node)
+            names = {t.name for each in holder for t in each.find_all(exp.Table) if marks.is_stream(t)}
+            inputs = tuple(
+                self._source(next(t for t in node.find_all(exp.Table) if t.name == name))
+                for name in sorted(names)
+            )
+            return self._add(
+                WindowResults(f"rows_{digest(canonical(node))}", found, Relation(), label, inputs)
+            )
+        zones = {stage.window.time_zone for stage in found.windowed}
+        # Windows cut on another zone's clock may close at another time.
+        zone = next(iter(zones)) or ""
+        together = {
+            column: f"{kind} {zone}".strip()
+            for column, kind in found.carried.items()
+            if kind in ("window_end", "window_time") and len(zones) == 1
+        }
+        carried = {kind: column for column, kind in reversed(list(found.carried.items()))}
+        keys = ()
+        if found.unique is not None and found.unique <= carried.keys():
+            keys = (frozenset(carried[kind].lower() for kind in found.unique),)
+        return self._add(
+            WindowResults(
+                f"windows_{digest(canonical(node))}", found, Relation(together=together, keys=keys), label
+            )
+        )
+
+    # -- set operations ----------------------------------------------------------------------------
+
+    def _set_operation(self, node: exp.SetOperation) -> Operator:
+        kind = node.key
+        if node.args.get("order") or node.args.get("limit"):
+            node.set("order", None)
+        if node.args.get("by_name"):
+            raise QueryError(
+                f"'{sql(node)[:80]}': BY NAME over a stream is not supported; name the columns in order."
+            )
+        every = isinstance(node, exp.Union) and not node.args.get("distinct")
+        sides = [self._visit(side) for side in (node.this, node.expression)]
+        for side, operator in zip((node.this, node.expression), sides, strict=True):
+            if operator is None:
+                raise QueryError(
+                    f"{kind.upper()} puts a stream together with '{sql(side)[:60]}', which is none; read it as a "
+                    "stream too: {{ stream(ref('…')) }}."
+                )
+        left, right = (side for side in sides if side is not None)
+        changes = left.relation.changes or right.relation.changes
+        bounded = left.relation.bounded and right.relation.bounded
+        if every:
+            together = {
+                name: what
+                for name, what in left.relation.together.items()
+                if self._same_place(node, name, right.relation.together) == what
+            }
+            return self._add(
+                UnionAll(
+                    f"union_{digest(*sorted((left.name, right.name)))}",
+                    (left, right),
+                    Relation(changes, together, bounded=bounded),
+                )
+            )
+        words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
+        return self._multiset(words, (left, right), bounded)
+
+    @staticmethod
+    def _same_place(node: exp.SetOperation, name: str, others: Mapping[str, str]) -> str | None:
+        """What the column of the right side carries that stands where one of the left side does."""
+        names = [[each.lower() for each in side.named_selects] for side in (node.this, node.expression)]
+        if "*" in names[0] or "*" in names[1] or name not in names[0]:
+            return None
+        return others.get(names[1][names[0].index(name)])
+
+    def _multiset(self, words: str, inputs: tuple[Operator, ...], bounded: bool) -> Operator:
+        if all(not each.relation.repeatable for each in inputs):
+            raise QueryError(f"{words.upper()} of values that are made anew each time, as rand() makes them.")
+        relation = Relation(
+            words not in ("distinct", "union") or any(i.relation.changes for i in inputs), bounded=bounded
+        )
+        if words == "distinct":
+            relation = replace(relation, keys=inputs[0].relation.keys)
+        growth = None if bounded else Growth("every different row", None)
+        return self._add(
+            SetOperation(
+                f"set_{digest(words, *(each.name for each in inputs))}",
+                inputs,
+                _TIMES[words],
+                relation,
+                words.upper(),
+                growth,
+            )
+        )
+
+    # -- SELECT ------------------------------------------------------------------------------------
+
+    def _select(self, select: exp.Select) -> Operator:
+        ranks.check(select)
+        for clause in ("cluster", "distribute", "sort", "order", "hint"):
+            select.set(clause, None)
+        if select.args.get("distinct"):
+            return self._distinct(select)
+        read = self._read(select)
+        inner = conditions.inner_queries(select)
+        streams = [each for each in read if each.operator is not None]
+        over = conditions.windows_of(select)
+        grouped = is_grouped(select)
+        check_joins([From(e.alias, e.node, "rows" if e.operator else "static", {}, e.join) for e in read])
+        if grouped or over:
+            if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
+                if conditions.inner_queries(select, ("expressions", "having", "group")):
+                    raise QueryError(
+                        "A subquery over a stream stands in the select list of a GROUP BY or beside OVER; join it in a "
+                        "query below."
+                    )
+                joins.split(select)
+                return self._select(select)
+            return self._group(select, read[0]) if grouped else self._over(select, read[0])
+        if len(streams) == 1 and not inner:
+            return self._project(select, read)
+        return self._join(select, read, inner)
+
+    def _distinct(self, select: exp.Select) -> Operator:
+        rows = select.copy()
+        rows.set("distinct", None)
+        if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
+            raise QueryError("DISTINCT ON is not Spark SQL; filter on ROW_NUMBER() = 1.")
+        below = self._visit(rows)
+        assert below is not None
+        together = frozenset(below.relation.together)
+        if together and not below.relation.changes:
+            # Equal rows come in one micro-batch.
+            text = f"select distinct * from {input_name(0)}"
+            return self._local("distinct", (below,), text, replace(below.relation, keys=()))
+        if below.relation.keys:
+            return below  # no row is there twice
+        covered = not rows.is_star and all(
+            self._is_covered(key_names.names_of(Key("", sql(item.unalias())), rows))
+            for item in rows.expressions
+        )
+        return self._multiset("distinct", (below,), below.relation.bounded or covered)
+
+    def _read(self, select: exp.Select) -> list[_From]:
+        nodes: list[tuple[exp.Expr, exp.Join | None]] = []
+        if source := from_clause(select):
+            nodes.append((source.this, None))
+        nodes += [(join.this, join) for join in select.args.get("joins") or ()]
+        found = []
+        for number, (node, join) in enumerate(nodes):
+            operator = self._visit(node)
+            alias = node.alias_or_name
+            if (
+                operator is not None
+                and node.args.get("alias") is not None
+                and node.args["alias"].args.get("columns")
+            ):
+                raise QueryError(
+                    f"'{sql(node)[-60:]}' renames the columns of a stream in FROM; name them in its select list."
+                )
+            if operator is not None and not alias:
+                alias = f"__from_{number}"
+                node.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
+            found.append(_From(alias, node, join, operator))
+        return found
+
+    def _template(self, select: exp.Select, read: Sequence[_From]) -> tuple[exp.Select, tuple[Operator, ...]]:
+        """A SELECT over ``__input_n`` in the place of its operators, and these."""
+        made = select.copy()
+        nodes = [source.this] if (source := from_clause(made)) else []
+        nodes += [join.this for join in made.args.get("joins") or ()]
+        inputs: list[Operator] = []
+        for each, node in zip(read, nodes, strict=True):
+            if each.operator is not None:
+                node.replace(_table(input_name(len(inputs)), each.alias))
+                inputs.append(each.operator)
+        for query in conditions.inner_queries(made):
+            for part in query.find_all(exp.Select):
+                for node in conditions.relations(part):
+                    operator = self._visit(node)
+                    if operator is not None:
+                        alias = node.alias_or_name
+                        node.replace(_table(input_name(len(inputs)), alias or input_name(len(inputs))))
+                        inputs.append(operator)
+        return made, tuple(inputs)
+
+    # -- row by row --------------------------------------------------------------------------------
+
+    def _project(self, select: exp.Select, read: Sequence[_From]) -> Operator:
+        (source,) = (each for each in read if each.operator is not None)
+        below = source.operator
+        assert below is not None
+        template, inputs = self._template(select, read)
+        relation = below.relation
+        random = not conditions.is_repeatable(select)
+        outside = len(read) > 1 or conditions.reads_tables(select)
+        if relation.changes and (random or outside):
+            what = (
+                "reads a table that is no stream"
+                if outside
+                else "holds a function that gives another value each time"
+            )
+            raise QueryError(
+                f"'{sql(select)[:80]}' {what}, over rows that change, so what it gave before couldn't be taken back; do it "
+                "below the GROUP BY or ranking, or in a model of its own."
+            )
+        if relation.changes:
+            template = with_weight(template, [(source.alias, False)])
+        one_to_one = len(read) == 1 and not select.args.get("laterals") and not conditions.explodes(select)
+        outputs = conditions.outputs(select, source.alias)
+        keys = ()
+        if one_to_one:
+            keys = (
+                tuple(
+                    frozenset(outputs[name] for name in key)
+                    for key in relation.keys
+                    if all(name in outputs for name in key)
+                )
+                if not outputs.star
+                else tuple(key for key in relation.keys if not key & outputs.hidden)
+            )
+        made = Relation(
+            relation.changes,
+            outputs.carry(relation.together),
+            keys,
+            relation.bounded and not (select.args.get("laterals") and random),
+            relation.repeatable and not random and not outside,
+        )
+        text = sql(template)
+        return self._add(
+            Project(f"project_{digest(below.name, canonical(template))}", inputs, text, made, _short(select))
+        )
+
+    def _local(self, what: str, inputs: tuple[Operator, ...], text: str, relation: Relation) -> Operator:
+        name = f"local_{digest(what, text, *(each.name for each in inputs))}"
+        return self._add(Local(name, inputs, text, replace(relation, changes=False), what))
+
+    # -- GROUP BY ----------------------------------------------------------------------------------
+
+    def _group(self, select: exp.Select, source: _From) -> Operator:
+        below = source.operator
+        if below is None:
+            raise QueryError("The query reads no stream.")
+        relation = below.relation
+        template, inputs = self._template(select, [source])
+        if not conditions.is_repeatable(select):
+            raise QueryError(
+                f"'{sql(select)[:80]}' groups and holds a function that gives another value each time; compute it in a "
+                "query below."
+            )
+        found = grouping(select)
+        in_all = [
+            key
+            for index, key in enumerate(found.keys)
+            if found.sets is None or all(index in members for members in found.sets)
+        ]
+        outputs = conditions.outputs(select, source.alias)
+        together = {name: what for name, what in outputs.carry(relation.together).items()}
+        if not relation.changes and any(
+            conditions.carried(key, source.alias, relation.together) for key in in_all
+        ):
+            break_ties(template)
+            key_columns = self._key_columns(select, found.keys) if found.sets is None else None
+            made = Relation(together=together, keys=(key_columns,) if key_columns else ())
+            return self._local("GROUP BY", inputs, sql(template), made)
+        fixed = self._fixed_keys(in_all, select)
+        try:
+            return self._aggregate(select, template, source, below)
+        except NotMergeable as problem:
+            reason = str(problem)
+        if conditions.order_dependent(select):
+            raise QueryError(
+                f"'{sql(select)[:80]}': {reason}, and its value depends on the order of rows, which is another each time; "
+                "sort it: array_sort(collect_list(…))."
+            )
+        keys = tuple(sql(key) for key in in_all)
+        key_columns = self._key_columns(select, found.keys) if found.sets is None else None
+        made = Relation(
+            True, keys=(key_columns,) if key_columns is not None else (), bounded=fixed or relation.bounded
+        )
+        return self._recompute(select, template, inputs, (keys,), (source.alias,), made, reason)
+
+    def _fixed_keys(self, keys: Sequence[exp.Expr], select: exp.Select) -> bool:
+        """Whether the sets of values of all keys are said not to grow."""
+        return all(self._is_covered(key_names.names_of(Key("", sql(key)), select)) for key in keys)
+
+    def _is_covered(self, names: tuple[str, ...]) -> bool:
+        alias, *columns = names or ("",)
+        return alias in self.domains or (bool(names) and all(column in self.domains for column in columns))
+
+    @staticmethod
+    def _key_columns(select: exp.Select, keys: Sequence[exp.Expr]) -> frozenset[str] | None:
+        """The output columns that are the group keys; None: not all are put out."""
+        by_text = {canonical(item.unalias()): item.alias_or_name.lower() for item in select.expressions}
+        unqualified = {
+            canonical(item.unalias(), _names(item)): item.alias_or_name.lower() for item in select.expressions
+        }
+        found = set()
+        for key in keys:
+            name = by_text.get(canonical(key)) or unqualified.get(canonical(key, _names(key)))
+            if name is None:
+                return None
+            found.add(name)
+        return frozenset(found)
+
+    def _aggregate(
+        self, select: exp.Select, template: exp.Select, source: _From, below: Operator
+    ) -> Operator:
+        """Partial aggregates per key.
+
+        Raises:
+            NotMergeable: the aggregates can't be kept so.
+        """
+        signed = below.relation.changes
+        builder = StageBuilder(template, [From(source.alias, source.node, "rows", {})], None, signed)
+        also = [*(["row_time"] if self.ttl is not None else []), *(["sign"] if signed else [])]
+        rows = builder.rows(also)
+        keys = tuple(builder.keys)
+        identity = digest(
+            below.name,
+            conditions.row_source(template),
+            *sorted(key.sql for key in keys),
+            builder.grouping_sets,
+        )
+        name = f"group_{identity}_{digest(*(m.sql for m in builder.metrics.values()))}"
+        stage = GroupStage(
+            name=name,
+            level=0,
+            streams=(),
+            rows=rows,
+            source=canonical(template),
+            keys=keys,
+            grouping_sets=builder.grouping_sets,
+            metrics=tuple(builder.metrics.values()),
+            distinct_sets=builder.distinct_sets,
+            growth=None,
+            signed=signed,
+        )
+        covered = self._fixed_keys([exp.maybe_parse(key.sql, dialect="spark") for key in keys], select)
+        bounded = covered or below.relation.bounded
+        growth = (
+            None
+            if bounded
+            else Growth(
+                f"something for every value of {', '.join(key.sql for key in keys)}",
+                frozenset(key_names.names_of(key, select)[0] or _first_column(key) for key in keys),
+            )
+        )
+        ids = frozenset(key.name.lower() for key in keys) | (
+            {"grouping_id"} if builder.grouping_sets is not None else set()
+        )
+        group = self._add(
+            GroupAggregate(
+                name,
+                (below,),
+                stage,
+                Relation(True, keys=(ids,), bounded=bounded),
+                _group_label(select),
+                growth,
+            )
+        )
+        above = builder.finished(self._place(group, "groups"))
+        if select.parent is not None:
+            select.replace(above)  # the filter around it says where a ranking ends
+        return self._select(above)
+
+    # -- OVER --------------------------------------------------------------------------------------
+
+    def _over(self, select: exp.Select, source: _From) -> Operator:
+        below = source.operator
+        if below is None:
+            raise QueryError("The query reads no stream.")
+        relation = below.relation
+        break_ties(select)
+        conditions.order_all(select, source.alias)
+        template, inputs = self._template(select, [source])
+        if not conditions.is_repeatable(select):
+            raise QueryError(
+                f"'{sql(select)[:80]}' ranks and holds a function that gives another value each time; compute it in a "
+                "query below."
+            )
+        over = conditions.windows_of(select)
+        lists = [[canonical(key) for key in each.args.get("partition_by") or ()] for each in over]
+        first = over[0].args.get("partition_by") or []
+        common = [key for key in first if all(canonical(key) in texts for texts in lists)]
+        outputs = conditions.outputs(select, source.alias)
+        if not relation.changes and any(
+            conditions.carried(key, source.alias, relation.together) for key in common
+        ):
+            made = Relation(together=outputs.carry(relation.together), keys=self._rank_keys(select, common))
+            return self._local("OVER", inputs, sql(template), made)
+        outer = select.find_ancestor(exp.Select)
+        bounds = ranks.bounds(outer) if outer is not None else {}
+        ranked = ranks.ranks(select)
+        for name, rank in ranked.items():
+            if name not in bounds:
+                raise QueryError(
+                    f"'{sql(rank)}' ranks without an end; say how many are asked for: WHERE {name} <= 10 in the query "
+                    "around it."
+                )
+            self.ranks.setdefault(sql(rank))
+        keys = (tuple(sql(key) for key in common),)
+        covered = self._fixed_keys(common, select)
+        passed = outputs.names
+        kept = tuple(
+            frozenset(passed.get(name, name) for name in key)
+            for key in relation.keys
+            if outputs.star or all(name in passed for name in key)
+        )
+        made = Relation(
+            True,
+            keys=(*kept, *self._rank_keys(select, common)),
+            bounded=relation.bounded or (covered and len(ranked) == len(over)),
+        )
+        top = None
+        if not relation.changes and len(over) == len(ranked) == 1 and not select.args.get("laterals"):
+            ((name, rank),) = ranked.items()
+            where = template.args.get("where")
+            (placed,) = conditions.windows_of(template)
+            top = Top(sql(placed), bounds[name], sql(where.this) if where else None)
+        growth = None
+        if not relation.bounded and not (top is not None and covered):
+            growth = Growth(
+                f"rows for every value of {', '.join(keys[0])}" if top and keys[0] else "every row",
+                frozenset(_names_in(common)) if top else None,
+            )
+        return self._recompute(
+            select, template, inputs, keys, (source.alias,), made, "OVER", top=top, growth=growth
+        )
+
+    @staticmethod
+    def _rank_keys(select: exp.Select, common: Sequence[exp.Expr]) -> tuple[frozenset[str], ...]:
+        """A row number, with what it counts within, identifies a row."""
+        outputs = {canonical(item.unalias()): item.alias_or_name.lower() for item in select.expressions}
+        for name, rank in ranks.ranks(select).items():
+            within = [canonical(key) for key in rank.args.get("partition_by") or ()]
+            if isinstance(rank.this, exp.RowNumber):
+                if all(text in outputs for text in within):
+                    return (frozenset({name, *(outputs[text] for text in within)}),)
+                columns = rank.args.get("partition_by") or ()
+                if select.is_star and all(isinstance(key, exp.Column) for key in columns):
+                    return (frozenset({name, *(key.name.lower() for key in columns)}),)
+        return ()
+
+    # -- joins, subqueries -------------------------------------------------------------------------
+
+    def _join(self, select: exp.Select, read: Sequence[_From], inner: Sequence[exp.Query]) -> Operator:
+        if not conditions.is_repeatable(select):
+            raise QueryError(
+                f"'{sql(select)[:80]}' joins streams and holds a function that gives another value each time; compute it "
+                "in a query below."
+            )
+        if not any(each.operator for each in read):
+            raise QueryError(
+                f"'{sql(inner[0])[:80]}' reads a stream inside an expression of a query over a table that is no stream; "
+                "read that as a stream too."
+            )
+        template, inputs = self._template(select, read)
+        streams = [each for each in read if each.operator is not None]
+        if len(streams) < len(read) or conditions.reads_tables(template, inputs):
+            raise QueryError(
+                f"'{sql(select)[:80]}' joins streams and a table that is no stream in one SELECT; join that in a query "
+                "below or above, so that it is clear which rows it belongs to."
+            )
+        relations = [each.relation for each in inputs]
+        aliases = tuple(each.alias for each in streams)
+        equal = conditions.equal_columns(select, [e.alias for e in streams])
+        outputs = conditions.outputs_of_join(
+            select, [(e.alias, e.operator.relation) for e in streams if e.operator]
+        )
+        plain = not inner and all(conditions.is_inner(each.join) for each in streams)
+        bounded = all(relation.bounded for relation in relations)
+        if not inner and not any(relation.changes for relation in relations):
+            for group in equal:
+                kinds = {
+                    conditions.carried(part, alias, relation.together)
+                    for (alias, part), relation in zip(
+                        [(alias, group.get(alias)) for alias in aliases], relations, strict=True
+                    )
+                    if part is not None
+                }
+                if len(group) == len(aliases) and len(kinds) == 1 and None not in kinds:
+                    keys = self._join_keys(streams, outputs)
+                    return self._local(
+                        "JOIN", inputs, sql(template), Relation(together=outputs.together, keys=keys)
+                    )
+        growth = None if bounded else Growth("every row of both sides", None)
+        keys = self._join_keys(streams, outputs)
+        changes = any(relation.changes for relation in relations)
+        if plain:
+            weighed = [(each.alias, False) for each in streams]
+            text = sql(with_weight(template, weighed) if changes else template)
+            name = f"join_{digest(canonical(template), *(each.name for each in inputs))}"
+            return self._add(
+                Join(
+                    name, inputs, text, Relation(changes, keys=keys, bounded=bounded), _short(select), growth
+                )
+            )
+        partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
+        all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
+        if any(
+            each.join is not None
+            and not conditions.is_inner(each.join)
+            and not conditions.only_tests(each.join)
+            for each in streams
+        ):
+            keys = ()
+        relation = Relation(True, keys=keys, bounded=bounded)
+        return self._recompute(
+            select, template, inputs, partitions, all_aliases, relation, _short(select), growth=growth
+        )
+
+    @staticmethod
+    def _join_keys(streams: Sequence[_From], outputs: conditions.Outputs) -> tuple[frozenset[str], ...]:
+        found: set[str] = set()
+        for each in streams:
+            assert each.operator is not None
+            if each.join is not None and conditions.only_tests(each.join):
+                continue
+            key = each.operator.relation.key
+            names = None if key is None else [outputs.of.get((each.alias.lower(), name)) for name in key]
+            if names is None or None in names:
+                return ()
+            found |= {name for name in names if name is not None}
+        return (frozenset(found),)
+
+    # -- recomputing -------------------------------------------------------------------------------
+
+    def _recompute(
+        self,
+        select: exp.Select,
+        template: exp.Select,
+        inputs: tuple[Operator, ...],
+        keys: tuple[tuple[str, ...], ...],
+        aliases: tuple[str, ...],
+        relation: Relation,
+        label: str,
+        top: Top | None = None,
+        growth: Growth | None = None,
+    ) -> Operator:
+        if any(not each.relation.repeatable and each.relation.changes for each in inputs):
+            raise QueryError(f"'{sql(select)[:80]}' stands over values that are other ones each time.")
+        if growth is None and top is None and not all(each.relation.bounded for each in inputs):
+            growth = Growth("every row", None)
+        name = f"recompute_{digest(canonical(template), *(each.name for each in inputs))}"
+        return self._add(Recompute(name, inputs, sql(template), keys, aliases, relation, label, top, growth))
+
+
+def with_weight(select: exp.Select, inputs: Sequence[tuple[str, bool]]) -> exp.Select:
+    """A SELECT that also puts out the product of its inputs' weights, and keeps theirs out of its stars.
+
+    Args:
+        select: over relations that have weights.
+        inputs: the alias of each, and whether a row of it may be missing, as in an outer join.
+    """
+    made = select.copy()
+    for item in list(made.expressions):
+        star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
+        if isinstance(star, exp.Star):
+            names = [*(star.args.get("except_") or ()), exp.to_identifier(WEIGHT)]
+            star.set("except_", names)
+    factors = [
+        f"coalesce({sql(exp.column(WEIGHT, table=alias, quoted=True))}, 1L)"
+        if missing
+        else sql(exp.column(WEIGHT, table=alias, quoted=True))
+        for alias, missing in inputs
+    ]
+    product = exp.maybe_parse(" * ".join(factors), dialect="spark")
+    made.append("expressions", exp.alias_(product, WEIGHT, quoted=True))
+    return made
+
+
+def _table(name: str, alias: str) -> exp.Table:
+    return exp.Table(
+        this=exp.to_identifier(name), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+    )
+
+
+def _reads_stream(node: exp.Expr) -> bool:
+    return any(
+        marks.is_stream(table) or conditions.OPERATOR in table.meta for table in node.find_all(exp.Table)
+    )
+
+
+def _names(node: exp.Expr) -> set[str]:
+    return {column.name.lower() for column in node.find_all(exp.Column)}
+
+
+def _names_in(keys: Sequence[exp.Expr]) -> set[str]:
+    return {name for key in keys for name in _names(key)}
+
+
+def _first_column(key: Key) -> str:
+    return next(
+        (c.name.lower() for c in exp.maybe_parse(key.sql, dialect="spark").find_all(exp.Column)), key.sql
+    )
+
+
+def _short(select: exp.Select) -> str:
+    text = sql(select)
+    return text if len(text) <= 100 else text[:97] + "…"
+
+
+def _group_label(select: exp.Select) -> str:
+    group = select.args.get("group")
+    return sql(group).strip() if group is not None else "all rows"
+
+
+def _grows(growth: Growth, domains: frozenset[str]) -> str:
+    missing = sorted((growth.columns or frozenset()) - domains)
+    domain = f", or constant_domains: {missing} if the set of their values doesn't grow" if missing else ""
+    return (
+        f"The state of this query grows for ever: it keeps {growth.what} that ever comes. Set state_ttl "
+        f"(as in '{intervals.format(7 * intervals.DAY)}') to forget what was idle for so long{domain}."
+    )

@@ -1,0 +1,37 @@
+"""What is known of the relation on an edge between two operators.
+
+On an edge flows the change of a relation in one micro-batch. Where rows may be retracted, each row carries a
+*weight* in the column `WEIGHT`: how many times more (or, below zero, fewer) it is there than before. Where they
+may not, the column is missing, and each row counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+WEIGHT = "__stream_weight"
+"""The hidden column of a row's weight."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """The properties of an edge, inferred from the operators below it."""
+
+    changes: bool = False
+    """Whether rows may be retracted."""
+    together: Mapping[str, str] = field(default_factory=dict)
+    """Columns (lower case) by whose values rows come together: all rows with one value of such a column come in
+    one micro-batch, and none of them ever after. Each with the window column it carries: two relations' rows come
+    together where both columns carry the same."""
+    keys: tuple[frozenset[str], ...] = ()
+    """Columns (lower case) that identify a row, in one way or another."""
+    bounded: bool = False
+    """Whether the number of its rows does not grow for ever."""
+    repeatable: bool = True
+    """Whether the same input always gives the same rows."""
+
+    @property
+    def key(self) -> frozenset[str] | None:
+        """The columns that identify a row in the shortest way; None: nothing does."""
+        return min(self.keys, key=lambda each: (len(each), sorted(each)), default=None)

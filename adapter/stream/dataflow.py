@@ -1,0 +1,144 @@
+"""One micro-batch of a `Program` whose state is written in one commit.
+
+::
+
+    streams → rows → changes, level by level → COMMIT all state, and what comes out
+                                             → COMMIT table
+
+What comes out is a part of the first commit, so after a crash it is taken from there: it is decided once,
+whatever the query reads besides its streams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..query.program import Level, StatePart, Step
+from .microbatch import FEW_ROWS, MicroBatch, now, text_of
+from .rows import Judged, counted, counting, leaf
+from .session import show, spread
+from .sources import read_streams, split
+from .watermark import Watermark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_TABLE_BEFORE = "table_before"
+
+
+class DataflowBatch(MicroBatch):
+    """A step of a program that commits its state once."""
+
+    _computed = False
+
+    def take_in(self, batch: DataFrame, watermark: Watermark) -> Watermark:
+        """See `MicroBatch.take_in`."""
+        program = self._work.program
+        with self.figures.timed("read"):
+            self._show_clock()
+            rows_of = split(batch, program.inputs)
+            for stream in program.inputs:
+                rows = counting(rows_of[stream.view], stream)
+                self._kept.keep(rows)
+                show(leaf(rows), stream.view)
+            first = self._begin(program.levels[0])
+            counts = [counted(self._kept, stream) for stream in program.inputs]
+            watermark = watermark.advance(self._newest(counts, first), now())
+        self.position = replace(
+            self.position,
+            after=watermark.value,
+            newest=watermark.newest,
+            heard=watermark.heard,
+            idle=watermark.idle,
+            rows_in=self.position.rows_in + self.figures.rows_in,
+        )
+        self._compute(first)
+        return watermark
+
+    def close_at(self, watermark: int) -> None:
+        """See `MicroBatch.close_at`: a step whose streams have no rows."""
+        program = self._work.program
+        schema = read_streams(self._spark, self._work.model, program.inputs).schema
+        rows_of = split(self._spark.createDataFrame([], schema), program.inputs)
+        for stream in program.inputs:
+            show(rows_of[stream.view], stream.view)
+        self._show_clock()
+        first = self._begin(program.levels[0])
+        self.position = replace(self.position, after=watermark)
+        self._compute(first)
+
+    def put_out(self) -> None:
+        """See `MicroBatch.put_out`: from memory, or from the state where a crash came between."""
+        program = self._work.program
+        assert program.again is not None
+        if not self._computed:
+            self._show_clock()
+            self._work.state.show(self._spark)
+            self._show(replace(program.again, persist=True))
+        sink = self._work.sink
+        if sink.exists:
+            snapshot = sink.table.snapshot_id
+            version = f" version as of {snapshot}" if snapshot is not None else ""
+            show(self._spark.sql(f"select * from {self._work.model.target}{version}"), _TABLE_BEFORE)
+        if not self._rows_of.get(program.again.name, 1):
+            return
+        with self.figures.timed("emission"):
+            self._append(few=self._work.state.rows <= FEW_ROWS)
+
+    # -- the changes -------------------------------------------------------------------------------
+
+    def _begin(self, level: Level) -> list[Judged]:
+        self._show_known(level)
+        self._look_up(level.lookups)
+        return self._judge(level)
+
+    def _compute(self, judged: list[Judged]) -> None:
+        """All changes, and the one commit of what is to be remembered of them."""
+        program, state = self._work.program, self._work.state
+        self._show_clock()
+        rows = sum(each.live_rows for each in judged) or self.figures.rows_in
+        spread(self._spark, self._partitions, rows)
+        if not state.exists:
+            with self.figures.timed("state"):
+                state.create(self._spark, self._schema_of_state(), program.signature)
+        is_empty = state.rows == 0
+        texts: dict[str, str] = {}
+        for number, level in enumerate(program.levels):
+            with self.figures.timed("state"):
+                state.show(self._spark)
+                if number > 0:
+                    judged = self._begin(level)
+                self._count(judged)
+                for step in level.ingest:
+                    self._show(step, is_empty)
+                made = {part.name: self._made(part, is_empty, bool(level.emit)) for part in level.parts}
+                texts |= made
+            if level.emit:
+                with self.figures.timed("emission"):
+                    state.show_with(self._spark, made)
+                    for step in level.emit:
+                        self._show(step)
+        state.show(self._spark)
+        self._computed = True
+        self._commit(texts, few=rows <= FEW_ROWS)
+
+    def _made(self, part: StatePart, is_empty: bool, is_read: bool) -> str:
+        """A part's new rows; where they are read before they are written they are computed once."""
+        text = text_of(part, is_empty)
+        if not is_read:
+            return text
+        name = f"{part.name}__new"
+        self._show(Step(name, text, persist=True))
+        return f"select * from {name}"
+
+    def _show(self, step: Step, state_is_empty: bool = False) -> None:
+        """See `MicroBatch._show`. What is computed on the way to the result needs no job of its own."""
+        rows = self._spark.sql(text_of(step, state_is_empty))
+        again = self._work.program.again
+        if again is not None and step.name == again.name:
+            self._rows_of[step.name] = self._kept.keep(rows)
+            rows = leaf(rows)
+        elif step.persist:
+            rows = self._kept.hold(rows)
+        show(rows, step.name)

@@ -1,0 +1,147 @@
+"""Queries put together from any parts: the stream's table has batch's rows, and its changelog makes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.plan import Plan
+from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from tests.functional.query.test_continuous import DAY, GROUPS, KNOWN, A, B, first
+from tests.functional.query.test_queries import folder, model_of, rows
+from tests.functional.stream.harness import replayed
+
+__all__ = ["folder"]  # a fixture
+
+
+def window(kind: str, *lengths: str, of: str = "bids") -> str:
+    return expansion.expand(of, window_arguments.make(kind, "ts", *lengths))
+
+
+def per(kind: str, *lengths: str, of: str = "bids", keys: str = "item") -> str:
+    return f"""select window_start, window_end, {keys}, count(*) as n, sum(price) as total
+        from {window(kind, *lengths, of=of)} group by window_start, window_end, {keys}"""
+
+
+FIVE, TEN = per("tumble", "5 minutes"), per("tumble", "10 minutes")
+ITEMS = f"select item, count(*) as n, max(price) as most, count(distinct bidder) as d from {B} group by item"
+
+QUERIES = {
+    "groups of windows": f"""select item, sum(n) as n, max(total) as most, count(distinct n) as d from ({FIVE})
+        group by item""",
+    "topn of windows": first("n desc, total, window_end", of=FIVE),
+    "limit of windows": f"select window_end, item, n from ({FIVE}) order by n desc, window_end, item limit 5",
+    "last window": first("window_end desc", "rn = 1", of=FIVE),
+    "distinct of windows": f"select distinct item, n from ({FIVE})",
+    "lag over windows": f"""select item, window_end, n, n - lag(n) over (partition by item order by window_end) as more,
+        sum(n) over (partition by item order by window_end) as so_far from ({FIVE})""",
+    "windows of two lengths": f"""select a.window_end, a.item, a.n, b.n as m from ({FIVE}) as a
+        left join ({TEN}) as b on a.window_end = b.window_end and a.item = b.item""",
+    "windows of two kinds": f"""select a.window_end, a.item, a.n, b.n as m from ({TEN}) as a
+        join ({per("cumulate", "5 minutes", "20 minutes")}) as b on a.window_end = b.window_end and a.item = b.item""",
+    "q7": f"""select b.bidder, b.price, b.ts, w.window_end from {B} as b join (
+        select max(price) as most, window_start, window_end from {window("tumble", "10 minutes")}
+        group by window_start, window_end) as w
+        on b.price = w.most and b.ts between w.window_end - interval '10' minute and w.window_end""",
+    "windows with groups": f"""select w.window_end, w.item, w.n, g.n as of_all from ({FIVE}) as w
+        join ({ITEMS}) as g on w.item = g.item where w.n * 20 > g.n""",
+    "left join of windows and groups": f"""select g.item, g.n, w.window_end, w.total from ({ITEMS}) as g
+        left join (select * from ({FIVE}) where n > 3) as w on w.item = g.item""",
+    "groups of groups": f"""select item, avg(least) as a, count(*) as n, max(total) as most, min(n) as fewest,
+        count(distinct n) as d from ({GROUPS}) group by item""",
+    "groups of groups without keys": f"select count(*) as n, max(total) as t, avg(least) as a from ({GROUPS}) where n > 14",
+    "groups of groups of groups": f"""select d, count(*) as items, sum(n) as n from (select item, count(distinct n) as d,
+        count(*) as n from ({GROUPS}) group by item) group by d""",
+    "percentile of groups": f"select item, percentile(total, 0.5) as p from ({GROUPS}) group by item",
+    "collected groups": f"select item, to_json(sort_array(collect_list(total))) as l from ({GROUPS}) group by item",
+    "groups of topn": f"""select bidder, count(*) as n, sum(total) as total from ({first("total desc, bidder")})
+        group by bidder""",
+    "groups of first rows": f"""select item, count(*) as n, sum(price) as s from ({first("ts", "rn = 1", of=B, by="bidder, item")})
+        group by item""",
+    "topn of first rows": first(
+        "price desc nulls last, bidder",
+        of=first("ts", "rn = 1", of=f"select item, bidder, ts, price from {B}", by="bidder").replace(
+            "select * from (", "select item, bidder, ts, price from (", 1
+        ),
+    ),
+    "topn of a join of groups": first(
+        "x.n desc, item, bidder".replace("x.", ""),
+        of=f"select x.item, x.bidder, x.n, y.most from ({GROUPS}) as x join ({ITEMS}) as y on x.item = y.item",
+    ),
+    "rank of rank": f"""select * from (select *, dense_rank() over (order by total desc) as place
+        from ({first("n desc", "rn <= 3", rank="rank")})) where place <= 4""",
+    "full join of groups": f"""select coalesce(x.item, y.item) as item, x.n, y.n as m
+        from (select item, count(*) as n from {B} where price > 50 group by item) as x
+        full join (select item, count(*) as n from {A} where price > 60 group by item) as y on x.item = y.item""",
+    "semi join of groups": f"""select * from ({ITEMS}) as g left semi join
+        (select item, count(*) as m from {A} group by item having count(*) > 20) as a on a.item = g.item""",
+    "anti join of rows": f"""select b.item, b.bidder, b.ts from {B} as b left anti join {A} as a
+        on a.item = b.item and a.price = b.price""",
+    "left join of rows": f"""select b.item, b.ts, a.ts as at from {B} as b left join {A} as a on a.price = b.price
+        where b.item = 'a'""",
+    "exists": f"""select item, bidder, n from ({GROUPS}) as g where exists
+        (select 1 from {A} as a where a.item = g.item and a.price > g.total / 8)""",
+    "not exists": f"""select item, bidder, n from ({GROUPS}) as g where not exists
+        (select 1 from {A} as a where a.item = g.item and a.price > g.total / 8)""",
+    "in": f"select ts, item, bidder from {B} as b where b.bidder in (select bidder from {B} as c where price > 95)",
+    "not in": f"select item, n from ({ITEMS}) where n not in (select m from (select item, count(*) as m from {A} group by item))",
+    "scalar": f"select item, n from ({ITEMS}) as g where n > (select avg(n) from ({ITEMS}) as h)",
+    "scalar in the select list": f"select item, n, (select max(price) from {A}) as most from ({ITEMS}) as g",
+    "union of groups": f"""select item, n from ({ITEMS}) union all select item, m from
+        (select item, count(*) as m from {A} group by item)""",
+    "union of all": f"""select item, n from ({ITEMS}) union select item, n from ({FIVE})""",
+    "intersect": f"select item, bidder from {B} where price > 30 intersect select item, bidder from {B} where price < 40",
+    "intersect all": f"select item from {B} intersect all select item from {A}",
+    "except": f"select item, bidder from {B} except select item, bidder from {B} where price > 80",
+    "except all": f"select item from {B} except all select item from {A} where price > 20",
+    "distinct of groups": f"select distinct n % 5 as r from ({GROUPS})",
+    "groups of a union": f"""select item, sum(n) as n from (select item, n from ({ITEMS}) union all
+        select item, n from ({FIVE})) group by item""",
+    "a cte twice": f"""with g as ({GROUPS}) select a.item, a.bidder, a.n, b.most from g as a join
+        (select item, max(n) as most from g group by item) as b on a.item = b.item and a.n = b.most""",
+    "rollup without its id": f"""select item, bidder, sum(n) as n from ({FIVE.replace("item", "item, bidder")})
+        group by rollup (item, bidder)""",
+    "running sum of rows": f"""select item, ts, price, sum(price) over (partition by item order by ts, price, bidder
+        rows between unbounded preceding and current row) as s from {B}""",
+    "join of three": f"""select x.item, x.n, y.m, z.k from (select item, count(*) as n from {B} group by item) as x
+        join (select item, count(*) as m from {A} group by item) as y on x.item = y.item
+        join (select item, count(distinct bidder) as k from {B} group by item) as z on z.item = y.item""",
+    "stddev of groups": f"select item, round(stddev(total), 6) as d, max_by(bidder, total) as b from ({GROUPS}) group by item",
+    "topn of topn of windows": f"""select * from (select *, row_number() over (order by n desc, item, window_end) as place
+        from ({first("n desc, window_end", of=FIVE)})) where place <= 3""",
+    "sessions in groups": f"""select item, count(*) as sessions, max(n) as longest from (
+        select window_start, window_end, item, count(*) as n from
+        {expansion.expand("bids", window_arguments.make("session", "ts", "1 minute", partition_by=["item"]))}
+        group by window_start, window_end, item) group by item""",
+}
+TTL = {
+    "q7", "lag over windows", "anti join of rows", "left join of rows", "exists", "not exists", "in", "intersect all",
+    "except all", "running sum of rows", "left join of windows and groups", "windows with groups", "groups of first rows",
+    "distinct of windows", "union of all", "intersect", "except", "collected groups", "percentile of groups", "distinct of groups",
+    "groups of groups of groups", "topn of topn of windows", "groups of a union", "union of groups", "scalar",
+}  # fmt: skip
+DOMAINS = ("item", "bidder")
+
+
+def planned(name: str, ttl: bool = False) -> Plan:
+    return planner.plan_operators(QUERIES[name], KNOWN, 30 * DAY if name in TTL or ttl else None, DOMAINS)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, folder: Path, name: str) -> None:
+    plan = planned(name)
+    batch = spark.sql(generate.batch(plan))
+    expected = rows(batch)
+    assert expected
+    program = generate.program(plan, ttl=30 * DAY if name in TTL else None)
+    changes = program.upsert is not None
+    model = model_of(spark, storage_root, folder, program, batch, changelog=changes, files=1)
+    result = run_stream(spark, model, program)
+    assert (result.batches, result.late_rows) == (4, 0)
+    flush(spark, model, program)
+    assert rows(spark.table(model.target)) == expected
+    if program.upsert is not None and program.upsert.key is not None:
+        assert sorted(replayed(spark, model), key=repr) == expected

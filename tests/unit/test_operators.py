@@ -1,0 +1,173 @@
+"""Queries put together from any parts, as trees of operators."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
+from dbt.adapters.spark_streaming.query.operators.base import Dataflow, Operator, Recompute
+from dbt.adapters.spark_streaming.query.streams import Known
+
+DAY = 86_400_000_000
+STREAM = "(select /*+ STREAM */ * from db.s)"
+OTHER = "(select /*+ STREAM */ * from db.t)"
+KNOWN = {"db.s": Known(event_time="ts"), "db.t": Known(event_time="ts")}
+
+
+def per_window(size: str) -> str:
+    rows = expansion.expand("db.s", window_arguments.make("tumble", "ts", size))
+    return (
+        f"select window_start, window_end, k, count(*) as n from {rows} group by window_start, window_end, k"
+    )
+
+
+def flow(text: str, ttl: int | None = DAY, domains: tuple[str, ...] = ("k",)) -> Dataflow:
+    found = planner.plan_operators(text, KNOWN, ttl, domains)
+    assert found.dataflow is not None
+    assert generate.program(found, ttl=ttl).again is not None
+    return found.dataflow
+
+
+def kinds(found: Dataflow) -> list[str]:
+    return [type(each).__name__ for each in found.operators]
+
+
+def only(found: Dataflow, kind: type[Operator]) -> Operator:
+    (operator,) = (each for each in found.operators if isinstance(each, kind))
+    return operator
+
+
+GROUPS = f"select k, count(*) as n, max(v) as m from {STREAM} group by k"
+
+
+def test_groups_of_window_results_are_kept_from_changes() -> None:
+    found = flow(f"select k, sum(n) as n from ({per_window('5 minutes')}) group by k", ttl=None)
+    assert kinds(found) == ["WindowResults", "GroupAggregate", "Project"]
+    assert found.key == ("k",)
+
+
+def test_windows_of_two_lengths_meet_within_a_micro_batch() -> None:
+    found = flow(
+        f"select a.window_end, a.n, b.n as m from ({per_window('5 minutes')}) as a "
+        f"join ({per_window('10 minutes')}) as b on a.window_end = b.window_end and a.k = b.k"
+    )
+    assert kinds(found) == ["WindowResults", "WindowResults", "Local"]
+    assert not found.root.relation.changes
+    assert found.root.relation.together == {"window_end": "window_end"}
+
+
+def test_window_end_and_window_time_do_not_meet() -> None:
+    timed = per_window("10 minutes").replace("select window_start", "select window_time, window_start", 1)
+    timed = timed.replace("group by window_start", "group by window_time, window_start")
+    text = f"select a.n from ({per_window('5 minutes')}) as a join ({timed}) as b on a.window_end = b.window_time"
+    assert "Local" not in kinds(flow(text))
+
+
+def test_equal_parts_are_one_operator() -> None:
+    found = flow(f"with g as ({GROUPS}) select a.k, a.n, b.m from g as a join g as b on a.k = b.k")
+    assert kinds(found).count("GroupAggregate") == 1
+
+
+def test_names_come_from_what_is_computed() -> None:
+    one = flow(f"select a.k, a.n, b.m from ({GROUPS}) as a join (select k, min(v) as m from {OTHER} group by k) as b "
+               "on a.k = b.k")  # fmt: skip
+    other = flow(f"select y.k, x.m, y.n from (select k, min(v) as m from {OTHER} group by k) as x join ({GROUPS}) as y "
+                 "on y.k = x.k")  # fmt: skip
+    stateful = [
+        {e.name for e in each.operators if type(e).__name__ == "GroupAggregate"} for each in (one, other)
+    ]
+    assert stateful[0] == stateful[1]
+
+
+def test_an_outer_join_is_computed_by_what_it_equates() -> None:
+    found = flow(
+        f"select a.k, b.m from ({GROUPS}) as a left join ({GROUPS.replace('db.s', 'db.t')}) as b on a.k = b.k"
+    )
+    made = only(found, Recompute)
+    assert isinstance(made, Recompute)
+    assert made.keys == (("a.k",), ("b.k",))
+
+
+@pytest.mark.parametrize(
+    ("condition", "keys"),
+    [
+        ("exists (select 1 from {t} as b where b.k = g.k and b.v > 3)", (("g.k",), ("b.k",))),
+        ("not exists (select 1 from {t} as b where b.k = g.k)", (("g.k",), ("b.k",))),
+        ("g.n in (select v from {t} as b)", (("g.n",), ("b.v",))),
+        ("g.n not in (select v from {t} as b)", ((), ())),
+        ("g.n > (select avg(v) from {t} as b)", ((), ())),
+        ("exists (select 1 from {t} as b where b.v > g.n)", ((), ())),
+    ],
+)
+def test_subqueries_touch_what_they_are_correlated_by(
+    condition: str, keys: tuple[tuple[str, ...], ...]
+) -> None:
+    made = only(flow(f"select * from ({GROUPS}) as g where {condition.format(t=OTHER)}"), Recompute)
+    assert isinstance(made, Recompute)
+    assert made.keys == keys
+
+
+def test_a_ranking_of_rows_that_only_come_keeps_its_first_rows() -> None:
+    ranked = f"select *, row_number() over (partition by k order by v desc) as rn from {STREAM}"
+    made = only(flow(f"select * from ({ranked}) where rn <= 3", ttl=None), Recompute)
+    assert isinstance(made, Recompute)
+    assert made.top is not None and made.top.rows == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            f"select k, v, sum(v) over (partition by k order by ts) as s from {STREAM}",
+            "it keeps every row that ever comes",
+        ),
+        (f"select a.v from {STREAM} as a join {OTHER} as b on a.v = b.v", "it keeps every row of both sides"),
+        (
+            f"select v, count(*) as n from ({GROUPS.replace(' k', ' v')}) group by v",
+            "constant_domains: ['v']",
+        ),
+        (f"select v from {STREAM} except select v from {OTHER}", "it keeps every different row"),
+    ],
+)
+def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(Unbounded, match="grows for ever") as problem:
+        flow(text, ttl=None)
+    assert sentence in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (f"select *, rand() as r from ({GROUPS}) as g", "gives another value each time"),
+        (
+            f"select g.k, d.name from ({GROUPS}) as g join db.dim as d on d.k = g.k",
+            "reads a table that is no stream",
+        ),
+        (f"select n, collect_list(k) as l from ({GROUPS}) group by n", "depends on the order of rows"),
+        (
+            f"select *, row_number() over (partition by n order by k) as rn from ({GROUPS})",
+            "ranks without an end",
+        ),
+        (
+            f"select k from ({GROUPS}) union all select k from db.dim",
+            "which is none; read it as a stream too",
+        ),
+    ],
+)
+def test_what_could_not_be_taken_back_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(QueryError) as problem:
+        flow(text)
+    assert sentence in str(problem.value)
+
+
+def test_a_query_in_stages_stays_one_and_others_are_operators() -> None:
+    assert planner.plan_any(GROUPS, KNOWN, DAY).dataflow is None
+    assert planner.plan_any(
+        f"select n, count(*) as c from ({per_window('5 minutes')}) group by n", KNOWN, DAY
+    ).dataflow
+
+
+def test_the_first_refusal_is_told_where_neither_takes_it() -> None:
+    with pytest.raises(QueryError, match="without ORDER BY"):
+        planner.plan_any(f"select k from {STREAM} limit 3", KNOWN, DAY)
