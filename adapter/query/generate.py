@@ -25,7 +25,6 @@ from .plan import (
     KeyedStage,
     Plan,
     RowsStage,
-    Stage,
     TopStage,
 )
 from .program import Boundaries, Level, Program, Rows, Step, StreamInput
@@ -111,7 +110,7 @@ def _dataflow(plan: Plan, ttl: int | None) -> Program:
     return operators.program(plan, levels, zones, ttl, signature(plan, ttl))
 
 
-def _stages_of_windows(flow: Dataflow) -> tuple[Stage, ...]:
+def _stages_of_windows(flow: Dataflow) -> tuple[AggregateStage | RowsStage, ...]:
     windows = [each.plan for each in flow.operators if isinstance(each, WindowResults)]
     return tuple(stage for each in windows for stage in each.windowed)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from .. import marks
-from ..dialect import canonical, from_clause, function_name, sql, walk_same_query
+from ..dialect import DIALECT, canonical, from_clause, function_name, sql, walk_same_query
 from ..rewrites.refusals import is_random
 from .relation import Relation
 
@@ -113,10 +113,8 @@ def order_all(select: exp.Select, alias: str) -> None:
         if order is None or order.meta.get("by_row") or not (by_row or _is_by_row(window.this)):
             continue
         order.meta["by_row"] = True
-        row = exp.Anonymous(
-            this="STRUCT",
-            expressions=[exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True))],
-        )
+        star = exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True))
+        row = exp.Anonymous(this="STRUCT", expressions=[star])
         order.append("expressions", exp.Ordered(this=row, nulls_first=True))
 
 
@@ -346,7 +344,7 @@ def partitions(
 
 
 def _canonical(text: str) -> str:
-    return canonical(exp.maybe_parse(text, dialect="spark"))
+    return canonical(exp.maybe_parse(text, dialect=DIALECT))
 
 
 def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | None:

@@ -168,20 +168,16 @@ class _Generator:
 
     def _group(self, operator: GroupAggregate) -> None:
         (below,) = operator.inputs
-        # Rows that come several times come so often.
-        time = ", clock.watermark_after as __row_time" if self.ttl is not None else ""
-        clock = " cross join clock" if self.ttl is not None else ""
-        rows = f"select own.*{time} from {below.name} as own{clock}"
+        sign, times = "", ""
         if below.relation.changes:
+            # Rows that come, or go, several times do so one by one.
+            sign = f" except ({WEIGHT}), if({WEIGHT} > 0, 1, -1) as __sign"
+            times = f"\nlateral view explode(sequence(1L, abs({WEIGHT}))) each as __each"
+        rows = f"select own.*{sign} from {below.name} as own{times}"
+        if self.ttl is not None:
             rows = (
-                f"select own.* except ({WEIGHT}), if({WEIGHT} > 0, 1, -1) as __sign{time} from {below.name} as own\n"
-                f"lateral view explode(sequence(1L, abs({WEIGHT}))) each as __each{clock}"
+                f"select own.*, clock.watermark_after as __row_time from (\n{rows}\n) as own cross join clock"
             )
-            if clock:
-                rows = (
-                    f"select own.* except ({WEIGHT}), if({WEIGHT} > 0, 1, -1) as __sign{time}\n"
-                    f"from (select own.* from {below.name} as own lateral view explode(sequence(1L, abs({WEIGHT}))) each as __each) as own cross join clock"
-                )
         stage = replace(operator.stage, rows=over(operator.stage.rows, [rows]))
         pieces = GroupChanges(stage, self.ttl)
         self.steps += pieces.steps()

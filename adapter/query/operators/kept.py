@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..continuous.lives import ALIVE, NO_STEP, later
+from ..continuous.lives import NO_STEP, later
 from ..program import EXPIRES_AT, STEP, StatePart
 from ..windows import quote
 from .base import Operator, Top, digest
@@ -17,6 +17,7 @@ from .relation import WEIGHT
 
 ROW, TIMES = "__row", "__times"
 """The columns of kept rows when they are read."""
+_UNTIL = "__until"
 
 
 @dataclass(frozen=True)
@@ -60,76 +61,64 @@ class KeptRows:
 
     def before(self) -> str:
         """All rows before the micro-batch, a row as often as it changed."""
-        rows = f"select {self.row} as {ROW}, {self.times} as {TIMES} from state where part = '{self.part}'"
-        if self.ttl is None:
-            return rows
-        until, over = EXPIRES_AT, ""
-        if self.keys:
-            # A partition is idle as a whole.
-            rows = self._with_keys(
-                f"select *, {self.row} as {ROW}, {self.times} as {TIMES} from state where part = '{self.part}'"
-            )
-            until = f"max({EXPIRES_AT}) over (partition by {', '.join(f'__key_{n}' for n in range(len(self.keys)))})"
-            rows = f"select *, {until} as __until from (\n{rows}\n)"
-            until = "__until"
-        else:
-            rows = f"select *, {self.row} as {ROW}, {self.times} as {TIMES} from state where part = '{self.part}'"
-        return (
-            f"select {ROW}, {TIMES} from (\n{rows}\n) cross join clock{over}\n"
-            f"where clock.watermark_before is null or {until} is null or {until} > clock.watermark_before"
-        )
+        return f"select {ROW}, {TIMES} from (\n{self._alive('watermark_before')}\n)"
 
-    def _with_keys(self, rows: str) -> str:
-        return (
-            f"select {', '.join([f'{EXPIRES_AT}', ROW, TIMES, *(f'{key} as __key_{n}' for n, key in enumerate(self.keys or ()))])}\n"
-            f"from (\nselect {ROW}.*, {ROW}, {TIMES}, {EXPIRES_AT} from (\n{rows}\n)\n) as {quote(self.alias)}"
-        )
+    def _alive(self, watermark: str) -> str:
+        """The rows that have not expired at a watermark; a partition is idle, and expires, as a whole."""
+        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}"
+        source = f"from state where part = '{self.part}'"
+        if self.ttl is None:
+            return f"select {columns} {source}"
+        rows = f"select {columns}, {EXPIRES_AT} as {_UNTIL} {source}"
+        if self.keys:
+            keys = [f"{key} as __key_{n}" for n, key in enumerate(self.keys)]
+            names = ", ".join(f"__key_{n}" for n in range(len(self.keys)))
+            rows = (
+                f"select {ROW}, {TIMES}, max({_UNTIL}) over (partition by {names}) as {_UNTIL} from (\n"
+                f"select {', '.join([ROW, TIMES, _UNTIL, *keys])}\n"
+                f"from (\nselect {ROW}.*, {ROW}, {TIMES}, {_UNTIL} from (\n{rows}\n)\n) as {quote(self.alias)}\n)"
+            )
+        lives = f"clock.{watermark} is null or {_UNTIL} is null or {_UNTIL} > clock.{watermark}"
+        return f"select {ROW}, {TIMES}, {_UNTIL} from (\n{rows}\n) cross join clock where {lives}"
 
     def state(self) -> StatePart:
         """The part of the state."""
         expires = "" if self.ttl is None else f", {later('clock.watermark_after', self.ttl)} as {EXPIRES_AT}"
         columns = f"clock.{STEP}, {ROW} as {self.row}, {TIMES} as {self.times}{expires}"
         change = self.change()
-        append = f"select {columns} from (\n{change}\n) cross join clock"
-        initial = append
+        append = initial = f"select {columns} from (\n{change}\n) cross join clock"
         if self.top is not None:
             new = f"select *, true as __fresh from (\n{change}\n)"
             both = f"{new}\nunion all\nselect *, false as __fresh from (\n{self.before()}\n)"
-            append = f"select {columns} from (\n{self._first(both)}\n) cross join clock where __fresh"
-            initial = f"select {columns} from (\n{self._first(new)}\n) cross join clock"
+            append = (
+                f"select {columns} from (\n{self._first(both, '__fresh')}\n) cross join clock where __fresh"
+            )
+            initial = f"select {columns} from (\n{self._first(new, '__fresh')}\n) cross join clock"
         return StatePart(self.part, append, self._fold(), initial, closes=None, forgets=self.ttl)
 
-    def _first(self, rows: str) -> str:
+    def _first(self, rows: str, also: str) -> str:
         """Of rows that only ever come those that can still be among the first."""
         assert self.top is not None
         where = f"\nwhere {self.top.where}" if self.top.where else ""
+        listed = ", ".join(filter(None, [ROW, TIMES, also]))
         placed = (
-            f"select {ROW}, {TIMES}, __fresh, {self.top.place} as __place\n"
-            f"from (\nselect {ROW}.*, {ROW}, {TIMES}, __fresh from (\n{rows}\n)\n) as {quote(self.alias)}{where}"
+            f"select {listed}, {self.top.place} as __place\n"
+            f"from (\nselect {ROW}.*, {listed} from (\n{rows}\n)\n) as {quote(self.alias)}{where}"
         )
         return f"select * from (\n{placed}\n) where __place <= {self.top.rows}"
 
     def _fold(self) -> str:
-        source = f"state where part = '{self.part}'"
-        expires = ""
-        if self.ttl is not None:
-            expires = f", max({EXPIRES_AT}) as {EXPIRES_AT}"
-            if not self.keys:
-                source = (
-                    f"state cross join clock where part = '{self.part}' and ({ALIVE} or {EXPIRES_AT} is null)"
-                )
+        until = "" if self.ttl is None else _UNTIL
+        rows = self._alive("watermark_after")
+        times, by = TIMES, ""
         if self.top is not None:
-            kept = f"select {ROW}, {TIMES}, false as __fresh from (\n{self.before()}\n)"
-            lasting = (
-                "" if self.ttl is None else f", {later('clock.watermark_after', self.ttl)} as {EXPIRES_AT}"
-            )
-            clock = "" if self.ttl is None else " cross join clock"
-            return f"select {NO_STEP}, {ROW} as {self.row}, {TIMES} as {self.times}{lasting} from (\n{self._first(kept)}\n){clock}"
-        if not self.operator.relation.changes:
-            return f"select {NO_STEP}, {self.row}, {self.times}{', ' + EXPIRES_AT if self.ttl is not None else ''} from {source}"
+            rows = self._first(rows, until)
+        elif self.operator.relation.changes:
+            times, by = f"sum({TIMES})", f"\ngroup by {ROW} having sum({TIMES}) <> 0"
+            until = until and f"max({_UNTIL})"
+        expires = f", {until} as {EXPIRES_AT}" if until else ""
         return (
-            f"select {NO_STEP}, {self.row}, sum({self.times}) as {self.times}{expires} from {source}\n"
-            f"group by {self.row} having sum({self.times}) <> 0"
+            f"select {NO_STEP}, {ROW} as {self.row}, {times} as {self.times}{expires} from (\n{rows}\n){by}"
         )
 
 

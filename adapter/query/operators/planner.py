@@ -18,7 +18,7 @@ from ..aggregate_stage import NotMergeable, StageBuilder
 from ..continuous import growth as key_names
 from ..continuous import joins, limits
 from ..continuous.shape import is_grouped
-from ..dialect import canonical, from_clause, sql
+from ..dialect import DIALECT, canonical, from_clause, sql
 from ..errors import QueryError, Unbounded
 from ..grouping import grouping
 from ..locality import Source as From
@@ -234,7 +234,7 @@ class _Planner:
             if kind in ("window_end", "window_time") and len(zones) == 1
         }
         carried = {kind: column for column, kind in reversed(list(found.carried.items()))}
-        keys = ()
+        keys: tuple[frozenset[str], ...] = ()
         if found.unique is not None and found.unique <= carried.keys():
             keys = (frozenset(carried[kind].lower() for kind in found.unique),)
         return self._add(
@@ -423,7 +423,7 @@ class _Planner:
             template = with_weight(template, [(source.alias, False)])
         one_to_one = len(read) == 1 and not select.args.get("laterals") and not conditions.explodes(select)
         outputs = conditions.outputs(select, source.alias)
-        keys = ()
+        keys: tuple[frozenset[str], ...] = ()
         if one_to_one:
             keys = (
                 tuple(
@@ -551,7 +551,7 @@ class _Planner:
             growth=None,
             signed=signed,
         )
-        covered = self._fixed_keys([exp.maybe_parse(key.sql, dialect="spark") for key in keys], select)
+        covered = self._fixed_keys([exp.maybe_parse(key.sql, dialect=DIALECT) for key in keys], select)
         bounded = covered or below.relation.bounded
         growth = (
             None
@@ -780,7 +780,7 @@ def with_weight(select: exp.Select, inputs: Sequence[tuple[str, bool]]) -> exp.S
         else sql(exp.column(WEIGHT, table=alias, quoted=True))
         for alias, missing in inputs
     ]
-    product = exp.maybe_parse(" * ".join(factors), dialect="spark")
+    product: exp.Expr = exp.maybe_parse(" * ".join(factors), dialect=DIALECT)
     made.append("expressions", exp.alias_(product, WEIGHT, quoted=True))
     return made
 
@@ -806,9 +806,8 @@ def _names_in(keys: Sequence[exp.Expr]) -> set[str]:
 
 
 def _first_column(key: Key) -> str:
-    return next(
-        (c.name.lower() for c in exp.maybe_parse(key.sql, dialect="spark").find_all(exp.Column)), key.sql
-    )
+    parsed: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
+    return next((column.name.lower() for column in parsed.find_all(exp.Column)), key.sql)
 
 
 def _short(select: exp.Select) -> str:
