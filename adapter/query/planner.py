@@ -127,7 +127,9 @@ def plan_operators(
         raise QueryError("A lookup join in a query like this; put it into a model below.")
     event_clock.mark(tree, known)
     if event_clock.is_read(tree):
-        raise QueryError("A predicate on the time that goes by in a query like this; put it into a model below.")
+        raise QueryError(
+            "A predicate on the time that goes by in a query like this; put it into a model below."
+        )
     batch = sql(_with_ties_broken(tree))
     flow, streams, ended = dataflow(
         tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites)

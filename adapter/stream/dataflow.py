@@ -18,11 +18,12 @@ from ..query.program import Level, StatePart, Step
 from .microbatch import FEW_ROWS, MicroBatch, now, text_of
 from .rows import Judged, counted, counting, leaf
 from .session import show, spread
-from .sources import read_streams, split
+from .sources import split
 from .watermark import Watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 _TABLE_BEFORE = "table_before"
 
@@ -31,12 +32,14 @@ class DataflowBatch(MicroBatch):
     """A step of a program that commits its state once."""
 
     _computed = False
+    _input_schema: StructType | None = None
 
     def take_in(self, batch: DataFrame, watermark: Watermark) -> Watermark:
         """See `MicroBatch.take_in`."""
         program = self._work.program
         with self.figures.timed("read"):
             self._show_clock()
+            self._input_schema = batch.schema
             rows_of = split(batch, program.inputs)
             for stream in program.inputs:
                 rows = counting(rows_of[stream.view], stream)
@@ -59,8 +62,8 @@ class DataflowBatch(MicroBatch):
     def close_at(self, watermark: int) -> None:
         """See `MicroBatch.close_at`: a step whose streams have no rows."""
         program = self._work.program
-        schema = read_streams(self._spark, self._work.model, program.inputs).schema
-        rows_of = split(self._spark.createDataFrame([], schema), program.inputs)
+        # As it was when the state was made: what it is made for hasn't changed since, and a source may be gone.
+        rows_of = split(self._spark.createDataFrame([], self._work.state.input_schema()), program.inputs)
         for stream in program.inputs:
             show(rows_of[stream.view], stream.view)
         self._show_clock()
@@ -101,7 +104,7 @@ class DataflowBatch(MicroBatch):
         spread(self._spark, self._partitions, rows)
         if not state.exists:
             with self.figures.timed("state"):
-                state.create(self._spark, self._schema_of_state(), program.signature)
+                state.create(self._spark, self._schema_of_state(), program.signature, self._input_schema)
         is_empty = state.rows == 0
         texts: dict[str, str] = {}
         for number, level in enumerate(program.levels):

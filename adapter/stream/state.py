@@ -45,6 +45,7 @@ _PARTITION = "partitions.part="
 _COMPACTED = f"{PREFIX}compacted"
 _SIGNATURE = f"{PREFIX}signature"
 _VERSION = f"{PREFIX}version"
+_INPUTS = f"{PREFIX}inputs"
 
 _PROPERTIES = {
     "format-version": "2",
@@ -121,13 +122,20 @@ class StateTable:
         spark.sql(f"alter table {self._model.state} set tblproperties ({settings})")
         self._table = IcebergTable(spark, self._model.state)
 
-    def create(self, spark: SparkSession, schema: StructType, signature: Mapping[str, object]) -> None:
+    def create(
+        self,
+        spark: SparkSession,
+        schema: StructType,
+        signature: Mapping[str, object],
+        inputs: StructType | None = None,
+    ) -> None:
         """Make the table.
 
         Args:
             spark: the session of the micro-batch.
             schema: the columns, ``part`` first.
             signature: what the state depends on.
+            inputs: the columns of a micro-batch, where a step without rows needs them.
         """
         properties = {
             **_PROPERTIES,
@@ -138,6 +146,7 @@ class StateTable:
             },
             _SIGNATURE: json.dumps(signature, sort_keys=True),
             _VERSION: str(VERSION),
+            **({} if inputs is None else {_INPUTS: inputs.json()}),
         }
         columns = ", ".join(f"{quoted(field.name)} {type_text(field.dataType)}" for field in schema.fields)
         settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
@@ -147,6 +156,13 @@ class StateTable:
                 f"partitioned by (part) tblproperties ({settings})"
             )
         self._table = IcebergTable(spark, self._model.state)
+
+    def input_schema(self) -> StructType:
+        """The columns of a micro-batch, as they were when the table was made."""
+        from pyspark.sql.types import StructType
+
+        assert self._table is not None
+        return StructType.fromJson(json.loads(self._table.property(_INPUTS) or "{}"))
 
     def show(self, spark: SparkSession) -> None:
         """Make the view ``state``: the table as it is now."""
