@@ -25,7 +25,7 @@ from .base import (
 )
 from .groups import GroupChanges
 from .kept import ROW, TIMES, KeptRows, added_up, packed, spread, touching
-from .relation import WEIGHT
+from .relation import WEIGHT, weight_of
 
 RESULT = "result_change"
 """The step with what changes in the result."""
@@ -253,25 +253,25 @@ class _Generator:
         kept = [KeptRows(each, None, "", self.ttl) for each in operator.inputs]
         weighted = operator.relation.changes
 
-        def rows(text: str) -> str:
-            return f"select {ROW}.*{f', {TIMES} as {WEIGHT}' if weighted else ''} from (\n{text}\n)"
+        def rows(text: str, number: int) -> str:
+            return (
+                f"select {ROW}.*{f', {TIMES} as {weight_of(number)}' if weighted else ''} from (\n{text}\n)"
+            )
 
-        terms, first = [], []
+        terms = []
         for place, each in enumerate(kept):
-            inputs, of_batch = [], []
+            inputs = []
             for other, its in enumerate(kept):
-                new = packed(operator.inputs[other])
-                if other == place:
-                    inputs.append(rows(new))
-                else:
-                    inputs.append(
-                        rows(its.before() if other > place else f"{its.before()}\nunion all\n{new}")
-                    )
+                text = its.change()
+                if other > place:
+                    text = its.before()
+                elif other < place:
+                    text = f"{its.before()}\nunion all\n{text}"
+                inputs.append(rows(text, other))
             terms.append(f"select * from (\n{over(operator.sql, inputs)}\n)")
             self._keep(each)
-        of_batch = [rows(packed(each)) for each in operator.inputs]
-        first.append(over(operator.sql, of_batch))
-        self._step(operator, "\nunion all\n".join(terms), first[0])
+        of_batch = over(operator.sql, [rows(each.change(), number) for number, each in enumerate(kept)])
+        self._step(operator, "\nunion all\n".join(terms), of_batch)
 
     def _recompute(self, operator: Recompute) -> None:
         keyed = not operator.is_whole

@@ -46,7 +46,7 @@ from .base import (
     in_order,
     input_name,
 )
-from .relation import WEIGHT, Relation
+from .relation import WEIGHT, Relation, weight_of
 
 SIGN, ROW_TIME = "__sign", "__row_time"
 """The hidden columns that rows of a `GroupAggregate` have: +1 or -1, and their time where keys expire."""
@@ -247,8 +247,12 @@ class _Planner:
 
     def _set_operation(self, node: exp.SetOperation) -> Operator:
         kind = node.key
-        if node.args.get("order") or node.args.get("limit"):
-            node.set("order", None)
+        if limit := node.args.get("limit") or node.args.get("offset"):
+            raise QueryError(
+                f"'{sql(limit).strip()}' cuts off rows of a {kind.upper()}; write SELECT * FROM (… {kind.upper()} …) "
+                "ORDER BY … LIMIT …."
+            )
+        node.set("order", None)
         if node.args.get("by_name"):
             raise QueryError(
                 f"'{sql(node)[:80]}': BY NAME over a stream is not supported; name the columns in order."
@@ -365,6 +369,8 @@ class _Planner:
         for number, (node, join) in enumerate(nodes):
             operator = self._visit(node)
             alias = node.alias_or_name
+            if operator is not None:
+                _check_relation(node, join)
             if (
                 operator is not None
                 and node.args.get("alias") is not None
@@ -394,9 +400,16 @@ class _Planner:
                 for node in conditions.relations(part):
                     operator = self._visit(node)
                     if operator is not None:
+                        _check_relation(node, None)
                         alias = node.alias_or_name
                         node.replace(_table(input_name(len(inputs)), alias or input_name(len(inputs))))
                         inputs.append(operator)
+        for table in made.find_all(exp.Table):
+            if marks.is_stream(table):
+                raise QueryError(
+                    f"'{sql(select)[:80]}' reads a stream in a place where its rows can't be told apart from those before; "
+                    "put it into FROM or JOIN."
+                )
         return made, tuple(inputs)
 
     # -- row by row --------------------------------------------------------------------------------
@@ -420,7 +433,7 @@ class _Planner:
                 "below the GROUP BY or ranking, or in a model of its own."
             )
         if relation.changes:
-            template = with_weight(template, [(source.alias, False)])
+            template = with_weight(template, [(source.alias, WEIGHT)])
         one_to_one = len(read) == 1 and not select.args.get("laterals") and not conditions.explodes(select)
         outputs = conditions.outputs(select, source.alias)
         keys: tuple[frozenset[str], ...] = ()
@@ -620,7 +633,7 @@ class _Planner:
         kept = tuple(
             frozenset(passed.get(name, name) for name in key)
             for key in relation.keys
-            if outputs.star or all(name in passed for name in key)
+            if all(name in outputs for name in key)
         )
         made = Relation(
             True,
@@ -703,7 +716,7 @@ class _Planner:
         keys = self._join_keys(streams, outputs)
         changes = any(relation.changes for relation in relations)
         if plain:
-            weighed = [(each.alias, False) for each in streams]
+            weighed = [(each.alias, weight_of(number)) for number, each in enumerate(streams)]
             text = sql(with_weight(template, weighed) if changes else template)
             name = f"join_{digest(canonical(template), *(each.name for each in inputs))}"
             return self._add(
@@ -761,28 +774,35 @@ class _Planner:
         return self._add(Recompute(name, inputs, sql(template), keys, aliases, relation, label, top, growth))
 
 
-def with_weight(select: exp.Select, inputs: Sequence[tuple[str, bool]]) -> exp.Select:
+def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Select:
     """A SELECT that also puts out the product of its inputs' weights, and keeps theirs out of its stars.
 
     Args:
         select: over relations that have weights.
-        inputs: the alias of each, and whether a row of it may be missing, as in an outer join.
+        inputs: the alias of each, and its column with the weight.
     """
     made = select.copy()
     for item in list(made.expressions):
         star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
         if isinstance(star, exp.Star):
-            names = [*(star.args.get("except_") or ()), exp.to_identifier(WEIGHT)]
-            star.set("except_", names)
-    factors = [
-        f"coalesce({sql(exp.column(WEIGHT, table=alias, quoted=True))}, 1L)"
-        if missing
-        else sql(exp.column(WEIGHT, table=alias, quoted=True))
-        for alias, missing in inputs
-    ]
+            table = item.table.lower() if isinstance(item, exp.Column) else ""
+            hidden = [exp.to_identifier(name) for alias, name in inputs if table in ("", alias.lower())]
+            star.set("except_", [*(star.args.get("except_") or ()), *hidden])
+    factors = [sql(exp.column(name, table=alias, quoted=True)) for alias, name in inputs]
     product: exp.Expr = exp.maybe_parse(" * ".join(factors), dialect=DIALECT)
     made.append("expressions", exp.alias_(product, WEIGHT, quoted=True))
     return made
+
+
+def _check_relation(node: exp.Expr, join: exp.Join | None) -> None:
+    """Passes a stream or query in FROM that stands there as it is."""
+    more = [
+        name for name in ("pivots", "sample", "joins", "laterals", "version", "when") if node.args.get(name)
+    ]
+    if more or (join is not None and join.args.get("method")):
+        raise QueryError(
+            f"'{sql(join or node)[:80]}' over a stream is not supported; write it with JOIN … ON, GROUP BY or WHERE."
+        )
 
 
 def _table(name: str, alias: str) -> exp.Table:

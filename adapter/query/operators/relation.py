@@ -14,6 +14,11 @@ WEIGHT = "__stream_weight"
 """The hidden column of a row's weight."""
 
 
+def weight_of(number: int) -> str:
+    """The same of one of several inputs that are joined."""
+    return f"{WEIGHT}_{number}"
+
+
 @dataclass(frozen=True)
 class Relation:
     """The properties of an edge, inferred from the operators below it."""

@@ -104,7 +104,8 @@ QUERIES = {
         group by rollup (item, bidder)""",
     "running sum of rows": f"""select item, ts, price, sum(price) over (partition by item order by ts, price, bidder
         rows between unbounded preceding and current row) as s from {B}""",
-    "join of three": f"""select x.item, x.n, y.m, z.k from (select item, count(*) as n from {B} group by item) as x
+    "join of three": f"""select x.item as named, x.*, y.m, z.* except (item)
+        from (select item, count(*) as n from {B} group by item) as x
         join (select item, count(*) as m from {A} group by item) as y on x.item = y.item
         join (select item, count(distinct bidder) as k from {B} group by item) as z on z.item = y.item""",
     "stddev of groups": f"""select item, round(stddev(total), 6) as d, max_by(bidder, total) as b
@@ -136,8 +137,8 @@ def planned(name: str, ttl: bool = False) -> Plan:
 _IN_CI = {
     "groups of windows", "limit of windows", "lag over windows", "windows of two lengths", "q7", "windows with groups",
     "groups of groups", "groups of groups without keys", "percentile of groups", "groups of topn", "topn of first rows",
-    "full join of groups", "anti join of rows", "not exists", "not in", "scalar", "union of groups", "intersect all", "except",
-    "a cte twice", "join of three", "stddev of groups",
+    "full join of groups", "anti join of rows", "not exists", "not in", "scalar", "union of groups", "intersect all",
+    "except",     "a cte twice", "join of three", "stddev of groups",
 }  # fmt: skip
 
 
