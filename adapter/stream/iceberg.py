@@ -73,6 +73,15 @@ class IcebergTable:
             snapshot = None if parent is None else self._table.snapshot(parent)
 
     @property
+    def is_of_stream(self) -> bool:
+        """Whether a stream keeps something of its own in it: state, or changes."""
+        names = self._table.properties().keySet().iterator()
+        while names.hasNext():
+            if str(names.next()).startswith(PREFIX):
+                return True
+        return bool(self.last_summary())
+
+    @property
     def is_blank(self) -> bool:
         """Whether all that was ever written to the table is one snapshot without files."""
         snapshot = self._table.currentSnapshot()
@@ -114,6 +123,26 @@ class IcebergTable:
             action = action.snapshotProperty(key, value)
         action.execute()
 
+    def orphans(self, spark: SparkSession, before: int, remove: bool) -> list[str]:
+        """Files in the table's folder that none of its snapshots knows, as a killed process leaves them.
+
+        Args:
+            spark: a session.
+            before: milliseconds since 1970; later files are left out, for a commit that is going on may need them.
+            remove: whether they are removed.
+        """
+        self.refresh()
+        java = jvm(spark)
+        actions = java.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
+        action = actions.deleteOrphanFiles(self._table).olderThan(before)
+        if not remove:
+            action = action.deleteWith(_nothing(java))
+        files = action.execute().orphanFileLocations().iterator()
+        found = []
+        while files.hasNext():
+            found.append(str(files.next()))
+        return sorted(found)
+
     def expire_snapshots(self) -> None:
         """Forget snapshots that no reader can still be at, and delete the files only they have.
 
@@ -121,6 +150,14 @@ class IcebergTable:
         """
         older_than = int((time.time() - _READERS_TIME) * 1000)
         self._table.expireSnapshots().expireOlderThan(older_than).retainLast(_KEPT).commit()
+
+
+def _nothing(java: Any) -> Any:
+    """A Consumer of Java's that does nothing."""
+    invoke, lang = java.java.lang.invoke, java.java.lang
+    signature = invoke.MethodType.fromMethodDescriptorString("(Ljava/lang/Object;)V", None)
+    consumer = lang.Class.forName("java.util.function.Consumer")
+    return invoke.MethodHandleProxies.asInterfaceInstance(consumer, invoke.MethodHandles.empty(signature))
 
 
 def added_rows(summary: Mapping[str, str], part: str) -> int:
