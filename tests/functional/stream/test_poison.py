@@ -20,7 +20,7 @@ COLUMNS = "window_start timestamp, window_end timestamp, k string, n bigint, y s
 CASES = [
     ("cast(k as int)", "try_cast(k as int)", "CAST_INVALID_INPUT"),
     ("100 / (v - 13)", "100 / nullif(v - 13, 0)", "Division by zero"),
-    ("fails_on_bad(k)", "case when k <> 'bad' then fails_on_bad(k) end", "ValueError: no such key: bad"),
+    ("fails_on_bad(k)", "fails_on_bad(if(k = 'bad', '', k))", "ValueError: no such key: bad"),
     ("to_date(if(k = 'bad', k, '2020-01-01'))", "try_to_date(if(k = 'bad', k, '2020-01-01'))", "bad"),
     ("if(k = 'bad', raise_error('not that one'), 1)", "if(k = 'bad', 0, 1)", "not that one"),
 ]
