@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import sqlglot
 from sqlglot import exp
@@ -11,15 +11,35 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from .errors import QueryError
+from .spark_functions import AGGREGATES
+
+
+def _aggregate(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    return lambda args: exp.AnonymousAggFunc(this=name, expressions=args)
+
+
+# sqlglot gives these a separator that Spark doesn't: there it is the empty text.
+_CHANGED = ("listagg", "string_agg")
 
 
 class DIALECT(Spark):
     """sqlglot's Spark SQL, with what it lacks."""
 
     class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
-        """Reads `/*+ SESSION(…) */` as a call, like other hints."""
+        """Reads `/*+ SESSION(…) */` as a call, like other hints, and every aggregate of Spark as one."""
 
         FUNC_TOKENS = Spark.Parser.FUNC_TOKENS | {TokenType.SESSION}
+        NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
+            name: made for name, made in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if name != "ANY"
+        }
+        FUNCTION_PARSERS = {  # noqa: RUF012
+            name: made for name, made in Spark.Parser.FUNCTION_PARSERS.items() if name.lower() not in _CHANGED
+        }
+        FUNCTIONS = {  # noqa: RUF012
+            **{name.upper(): _aggregate(name) for name in AGGREGATES},
+            **Spark.Parser.FUNCTIONS,
+            **{name.upper(): _aggregate(name) for name in _CHANGED},
+        }
 
     class Generator(Spark.Generator):  # type: ignore[misc, valid-type]
         """Leaves PERCENTILE_CONT as it is (there it becomes an approximate one), and FILTER in one line."""
@@ -31,6 +51,11 @@ class DIALECT(Spark):
         def filter_sql(self, expression: exp.Filter) -> str:
             """An aggregate and its FILTER."""
             return f"{self.sql(expression, 'this')} FILTER(WHERE {self.sql(expression.expression, 'this')})"
+
+        def anonymousaggfunc_sql(self, expression: exp.AnonymousAggFunc) -> str:
+            """An aggregate by its name; that of a catalog's as it is written."""
+            qualified = "." in expression.name or "`" in expression.name
+            return self.func(expression.name, *expression.expressions, normalize=not qualified)
 
 
 def parse(sql: str, what: str = "A streaming model") -> exp.Query:
@@ -85,7 +110,8 @@ def remove_with(query: exp.Query) -> None:
 
 def function_name(node: exp.Expr) -> str:
     """Spark's name of a function call, in lower case."""
-    name = node.name if isinstance(node, exp.Anonymous) else sql(node).partition("(")[0]
+    named = isinstance(node, exp.Anonymous | exp.AnonymousAggFunc)
+    name = node.name if named else sql(node).partition("(")[0]
     return name.strip().lower()
 
 
@@ -99,6 +125,12 @@ def arguments(node: exp.Expr) -> list[exp.Expr]:
             elif isinstance(item, exp.Expr):
                 found.append(item)
     return found
+
+
+def is_distinct(call: exp.Expr) -> bool:
+    """Whether an aggregate is over DISTINCT values."""
+    first = call.expressions[:1] if isinstance(call, exp.AnonymousAggFunc) else [call.this]
+    return any(isinstance(each, exp.Distinct) for each in first)
 
 
 def walk_same_query(node: exp.Expr) -> Iterator[exp.Expr]:

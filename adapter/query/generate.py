@@ -15,6 +15,7 @@ from .continuous import generate as continuous
 from .dialect import parse, sql
 from .emission import FINAL, Emission
 from .kept import KeptRows, KeptSessions
+from .metric_columns import MetricColumns
 from .plan import AggregateStage, GroupStage, JoinStage, KeptStage, KeyedStage, Plan, RowsStage, TopStage
 from .program import Boundaries, Level, Program, Rows, Step, StreamInput
 from .ranks import Top
@@ -154,6 +155,8 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
             entry["keys"] = {key.name: key.sql for key in stage.keys}
             entry["grouping_sets"] = [list(members) for members in stage.grouping_sets or ()]
             entry["metrics"] = {metric.name: metric.sql for metric in stage.metrics}
+            if kept := _kept(stage):
+                entry["kept"] = kept
             if isinstance(stage, AggregateStage) and stage.has_finest_set and stage.distinct_sets:
                 entry["distinct_sets"] = "finest"
             if stage.enumerated is not None:
@@ -172,6 +175,16 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
             entry["top"] = _top(stage.top)
         stages.append(entry)
     return {"version": SIGNATURE_VERSION, "stages": stages}
+
+
+def _kept(stage: AggregateStage | GroupStage) -> dict[str, list[str]]:
+    """The state columns of each metric that has several, and the type of its sum."""
+    every = {metric.name: (metric, MetricColumns(metric).columns()) for metric in stage.metrics}
+    return {
+        name: [*columns, *([metric.types.sum] if metric.types else [])]
+        for name, (metric, columns) in every.items()
+        if len(columns) > 1
+    }
 
 
 def _top(top: Top) -> list[object]:

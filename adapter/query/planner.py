@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from . import ctes, event_clock, expansion, identity, lookups, marks, mini_batch, ranks, windows
+from . import ctes, event_clock, expansion, functions, identity, lookups, marks, mini_batch, ranks, windows
 from .aggregate_stage import (
     GROUPING_ID,
     WINDOW_END,
@@ -31,12 +31,14 @@ from .aggregate_stage import (
 from .continuous.planner import continuous_plan
 from .dialect import canonical, from_clause, function_name, parse, sql, walk_same_query
 from .errors import QueryError
+from .functions import Ask
 from .locality import Columns, Source, check, check_ranks, output_columns
 from .plan import AggregateStage, Plan, RowsStage, Stream
-from .row_level import check_joins, check_row_level, is_aggregate, refuse_streams_in_expressions
+from .row_level import check_joins, check_relations, check_row_level, refuse_streams_in_expressions
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams
 from .ties import break_ties
+from .types import find_types
 from .windows import Window, quote
 
 STATIC, ROWS, WINDOWED, RESULT = "static", "rows", "windowed", "result"
@@ -56,7 +58,11 @@ class Info:
 
 
 def plan(
-    text: str, known: Mapping[str, Known] | None = None, ttl: int | None = None, batch: bool = False
+    text: str,
+    known: Mapping[str, Known] | None = None,
+    ttl: int | None = None,
+    batch: bool = False,
+    ask: Ask | None = None,
 ) -> Plan:
     """The plan of a model's compiled text.
 
@@ -65,6 +71,8 @@ def plan(
         known: what the project says of relations, by their names in the text.
         ttl: microseconds after which an idle key of a query without windows is forgotten.
         batch: it is for batch, where every clock is the machine's.
+        ask: asks a session what functions are that aren't Spark's own, and of which types sums are; None:
+            there is no session, and the plan is for looking at.
 
     Raises:
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
@@ -73,11 +81,16 @@ def plan(
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
     tree = ranks.without_qualify(ctes.inline(tree))
+    unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
     marks.mark_streams(tree)
+    check_relations(tree)
+    if ask is not None:
+        find_types(tree, ask)
     outside = lookups.place(tree, [relation for relation, what in (known or {}).items() if what.lookup])
     if not batch:
         event_clock.mark(tree, known or {})
-    found = replace(_planned(tree, known or {}, ttl, rewrites), mini_batch=hint)
+    planned = _planned(tree, known or {}, ttl, rewrites)
+    found = replace(planned, mini_batch=hint, unknown_functions=unknown)
     return lookups.with_tables(found, outside) if outside else found
 
 
@@ -139,6 +152,7 @@ class _Planner:
         event_clock.show_watermark(tree)
         self.stages: dict[str, AggregateStage | RowsStage] = {}
         self.ranks: dict[str, None] = {}
+        self.grouped: list[Window | None] = []
 
     def plan(self) -> Plan:
         root = exp.Subquery(this=self.tree)
@@ -162,6 +176,7 @@ class _Planner:
             info.window_columns,
             info.unique,
             tuple(self.ranks),
+            grouped=tuple(filter(None, self.grouped)),
         )
 
     def _check_times(self, streams: Sequence[Stream]) -> None:
@@ -246,6 +261,8 @@ class _Planner:
                 except NotMergeable as found:
                     reason = str(found)
                     self.rewrites.rows_are_kept(select, reason)
+                    self._refuse_on_change(windowed, reason)
+                    self.grouped += map(marks.window_of, marks.windows_under(windowed.node))
             elif marks.window_of(windowed.node.this):
                 top = ranks.top(select, sources)
         else:
@@ -317,9 +334,20 @@ class _Planner:
             for node in walk_same_query(item):
                 if isinstance(node, exp.Window):
                     return f"{function_name(node.this)}() over rows"
-                if is_aggregate(node):
+                if isinstance(node, exp.AggFunc):
                     return f"{function_name(node)}() over rows"
         return None
+
+    @staticmethod
+    def _refuse_on_change(windowed: Source, reason: str) -> None:
+        """Passes windows that have a row at every step, where rows are kept: they don't say when a key changed."""
+        for over in marks.windows_under(windowed.node):
+            window = marks.window_of(over)
+            if window is not None and window.emit == "on_change":
+                raise QueryError(
+                    f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, which only "
+                    f"aggregates that are kept as partial state tell: {reason}. Leave emit out."
+                )
 
     def _aggregate(self, select: exp.Select, sources: Sequence[Source], windowed: Source, level: int) -> Info:
         over = next(marks.windows_under(windowed.node))

@@ -44,6 +44,7 @@ def _of_stage(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
         "state_ttl": "whether there is a state_ttl",
         "top": "the ranking",
         "enumerated": "enum_distinct",
+        "kept": "how its aggregates are kept, by an earlier version of this package or of values of another type",
     }
     for key in _others(*rest):
         yield names.get(key, key)
