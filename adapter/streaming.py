@@ -91,7 +91,7 @@ def plan(
     settings = config(node)
     with named(node):
         text = rewriting.by_config(sql, node["config"], streaming=True)
-        found = planner.plan(text, known, settings.state_ttl, ask)
+        found = planner.plan(text, known, settings.state_ttl, ask=ask)
         _check_continuous(found, settings)
         materialized = node["config"]["materialized"]
         if not found.shape.get(materialized, True):
