@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..query.program import BATCH_ID, CHANGE_TYPE
 from .failpoints import around
 from .iceberg import IcebergTable, load
+from .maintenance import PROPERTIES, Maintenance, compacted
 from .model import StreamModel
 from .position import PREFIX, Position, read_position
 from .writing import literal, one_file, quoted, writer
@@ -32,6 +33,7 @@ class Changes:
     def __init__(self, spark: SparkSession, model: StreamModel, key: Sequence[str] | None) -> None:
         self._model, self._key = model, key
         self._table = load(spark, model.changes)
+        self._maintenance: Maintenance | None = None
 
     def append(self, spark: SparkSession, query: str, position: Position) -> None:
         """Add a step's changes, unless a run that was cut short did.
@@ -63,6 +65,22 @@ class Changes:
         """
         if self._table is None:
             self.append(spark, f"select *, 'insert' as {CHANGE_TYPE} from {self._model.target}", position)
+
+    def maintain(self, spark: SparkSession) -> int:
+        """Keep the feed small; how many commits that took."""
+        table = self._table
+        if table is None:
+            return 0
+        if self._maintenance is None:
+            table.set_defaults(PROPERTIES)
+            self._maintenance = Maintenance(
+                "changelog",
+                self._model,
+                table,
+                self._model.retention,
+                lambda: compacted(table.last_summary()),
+            )
+        return self._maintenance.after_commit(spark)
 
     def _create(self, spark: SparkSession) -> None:
         fields = spark.table(self._model.target).schema.fields

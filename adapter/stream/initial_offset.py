@@ -5,6 +5,10 @@ from there to the newest one at each start, though the snapshots on the way were
 gets longer, and once the first snapshot has expired the stream doesn't start any more (apache/iceberg#18000). What
 micro-batches take is in the checkpoint's log of offsets; after the first, nothing else reads that note. So before a
 run it is set to the last snapshot that was read.
+
+A table whose first snapshots have expired can't be read snapshot by snapshot. There a stream begins with all files of
+the newest snapshot, in one micro-batch that ends right there: in one that goes on to the next snapshot Iceberg takes
+only as many files as the first one added, and files come in no order of time.
 """
 
 from __future__ import annotations
@@ -13,16 +17,50 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from .checkpoint import read_checkpoint, read_offsets
+from .checkpoint import last_snapshot, read_checkpoint, read_offsets
 from .failpoints import around
 from .iceberg import load
 from .model import StreamModel, StreamSource
-from .upstream import FROM_TIMESTAMP, last_snapshot
+from .upstream import FROM_TIMESTAMP, has_lost_its_beginning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NEVER = str(2**62)
+
+
+def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
+    """Have a stream that begins read tables as a whole where their first snapshots have expired; whether there are any.
+
+    What they hold has to be one micro-batch.
+    """
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    if checkpoint is not None and checkpoint.planned is not None:
+        return False
+    found = False
+    for number, source in enumerate(model.sources):
+        if not has_lost_its_beginning(spark, source):
+            continue
+        table = load(spark, source.location)
+        snapshot = table.whole() if table is not None else None
+        if snapshot is not None:
+            _note(model, number, snapshot, position=0, whole=True)
+            found = True
+    return found
+
+
+def goes_beyond(model: StreamModel) -> bool:
+    """Whether the first micro-batch goes on beyond a snapshot that is read as a whole, for the table got another one
+    while the stream began."""
+    offsets = read_offsets(model.storage, model.checkpoint, 0)
+    for number, offset in enumerate(offsets):
+        note = model.storage.read_text(_place(model, number))
+        if note is None:
+            continue
+        began = json.loads(note)
+        if began["scan_all_files"] and last_snapshot(offset) != began["snapshot_id"]:
+            return True
+    return False
 
 
 def move_along(model: StreamModel) -> None:
@@ -33,15 +71,22 @@ def move_along(model: StreamModel) -> None:
     offsets = read_offsets(model.storage, model.checkpoint, checkpoint.done)
     for number, offset in enumerate(offsets):
         snapshot = last_snapshot(offset)
-        folder = f"{model.checkpoint}/sources/{number}/offsets"
-        if snapshot is None or not model.storage.exists(f"{folder}/0"):
-            continue
-        # Before the snapshot's first file. At its end, Iceberg finds nothing newer and fails of having no offset.
-        moved = {"version": 1, "snapshot_id": snapshot, "position": -1, "scan_all_files": False}
-        with around("checkpoint.move", model.name):
-            # Hadoop's checksum of what was there before.
-            model.storage.delete(f"{folder}/.0.crc")
-            model.storage.write_text(f"{folder}/0", json.dumps(moved))
+        if snapshot is not None and model.storage.exists(_place(model, number)):
+            # Before the snapshot's first file. At its end, Iceberg finds nothing newer and fails of having no offset.
+            with around("checkpoint.move", model.name):
+                _note(model, number, snapshot, position=-1, whole=False)
+
+
+def _place(model: StreamModel, number: int) -> str:
+    return f"{model.checkpoint}/sources/{number}/offsets/0"
+
+
+def _note(model: StreamModel, number: int, snapshot: int, position: int, whole: bool) -> None:
+    note = {"version": 1, "snapshot_id": snapshot, "position": position, "scan_all_files": whole}
+    place = _place(model, number)
+    # Hadoop's checksum of what was there before.
+    model.storage.delete(f"{place.removesuffix('0')}.0.crc")
+    model.storage.write_text(place, json.dumps(note))
 
 
 def reading_options(spark: SparkSession, source: StreamSource) -> Mapping[str, str]:

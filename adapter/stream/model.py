@@ -11,6 +11,18 @@ from ..lookup_source import LookupSource
 
 
 @dataclass(frozen=True)
+class Retention:
+    """How many snapshots of a table are kept, and how large its files are made."""
+
+    max_snapshot_age: int = 3_600_000_000
+    """Microseconds. Whoever reads a table keeps the snapshot that was current when the reading began."""
+    max_snapshots: int = 200
+    """The newest so many are kept, where they aren't too old."""
+    target_file_size: int = 64 << 20
+    """Bytes."""
+
+
+@dataclass(frozen=True)
 class StreamSource:
     """Where the rows of a `StreamInput` come from."""
 
@@ -78,6 +90,8 @@ class StreamModel:
     """Microseconds that the watermark stays behind the newest event time."""
     idle_timeout: int | None = None
     """Microseconds without rows after which a stream doesn't hold the watermark; None: it always does."""
+    retention: Retention = Retention()
+    """What is kept of its table and of `changes`."""
     trigger: str | None = None
     """None: take all that is there, then stop. Else an interval between micro-batches, as in
     '10 seconds'; the stream goes on until it is stopped."""

@@ -9,6 +9,9 @@ from dataclasses import astuple, dataclass, field
 from .watermark import from_text, to_text
 
 PREFIX = "stream."
+COMPACTED = f"{PREFIX}compacted"
+"""Of a commit that carries a position on and changes no row."""
+ROWS_OUT = f"{PREFIX}rows-out"
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..query.program import Program
+from ..query.program import Program, StreamInput
 from . import settings
 from .batches import Batches
 from .checkpoint import read_checkpoint
 from .errors import StreamError, explain
 from .failpoints import around, reached
-from .initial_offset import move_along
+from .initial_offset import begin_with_all, goes_beyond, move_along
+from .limits import at_once
 from .lock import locked
 from .lookups import Lookups
 from .microbatch import Work
@@ -158,19 +159,40 @@ class RunningStream:
             ordered, inputs = in_first_order(model, program.inputs)
             check_sources(session, ordered)
             move_along(ordered)
+            if self._batches.position.batch < 0 and goes_beyond(ordered):
+                _begin_again(model)  # a run was ended before it could
             reached("stream:starting", model.name)
-            writer = (
-                read_streams(session, ordered, inputs)
-                .writeStream.queryName(model.key)
-                .option("checkpointLocation", model.checkpoint)
-                .foreachBatch(self._take)
-            )
-            if model.trigger is None:
-                writer = writer.trigger(availableNow=True)
-            else:
-                writer = writer.trigger(processingTime=model.trigger)
-            self._query = writer.start()
+            self._take_all(session, ordered, inputs)
+            self._query = self._start(session, ordered, inputs)
             self._resources = stack.pop_all()
+
+    def _start(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
+        writer = (
+            read_streams(session, model, inputs)
+            .writeStream.queryName(model.key)
+            .option("checkpointLocation", model.checkpoint)
+            .foreachBatch(self._take)
+        )
+        if model.trigger is None:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=model.trigger)
+        return writer.start()
+
+    def _take_all(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> None:
+        """Take in what tables hold that can't be read snapshot by snapshot, where the stream begins."""
+        while begin_with_all(session, model):
+            query = self._start(session, replace(at_once(model), trigger=None), inputs)
+            try:
+                query.awaitTermination()
+                return
+            except Exception as problem:
+                if not isinstance(self._problem, _Beyond):
+                    raise self._problem or problem from problem
+                self._problem = None
+                _begin_again(model)
+            finally:
+                query.stop()
 
     @property
     def query(self) -> Any:
@@ -193,7 +215,7 @@ class RunningStream:
             try:
                 # Spark counts milliseconds, and waits for one at least.
                 while (left := min(_LOOK, deadline - time.monotonic())) >= 0.001:
-                    if self._query.awaitTermination(left):  # type: ignore[arg-type]  # fractions too
+                    if self._query.awaitTermination(left):  # fractions too
                         break
                     if self.is_asked_to_stop:
                         self._query.stop()
@@ -213,6 +235,8 @@ class RunningStream:
     def _take(self, batch: DataFrame, number: int) -> None:
         try:
             reached("batch:begun", self.model.name)
+            if number == 0 and goes_beyond(self.model):
+                raise _Beyond
             self._batches.take(batch, number)
             # What follows is Spark's own commit in the checkpoint.
             reached("batch:done", self.model.name)
@@ -227,6 +251,16 @@ class RunningStream:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+class _Beyond(Exception):
+    """The first micro-batch can't be read as it was planned."""
+
+
+def _begin_again(model: StreamModel) -> None:
+    """Forget what the first micro-batch was to be, but not in which order the sources are."""
+    for each in ("offsets", "commits", "sources", "metadata"):
+        model.storage.delete(f"{model.checkpoint}/{each}")
 
 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:

@@ -12,8 +12,9 @@ from .changes import Changes
 from .errors import StreamError
 from .failpoints import around
 from .iceberg import IcebergTable, load
+from .maintenance import PROPERTIES, Maintenance, compacted
 from .model import StreamModel
-from .position import Position, read_position
+from .position import COMPACTED, ROWS_OUT, Position, read_position
 from .rows import Kept
 from .session import show
 from .writing import Columns, one_file, writer
@@ -29,6 +30,7 @@ class Sink(ABC):
         self.model = model
         self._table = load(spark, model.target)
         self._columns: Columns | None = None
+        self._maintenance: Maintenance | None = None
         self._changes = Changes(spark, model, key) if model.changelog else None
 
     @property
@@ -53,8 +55,8 @@ class Sink(ABC):
             return None
         summary = self._table.last_summary()
         found = read_position(summary)
-        if found is None:
-            return None
+        if found is None or COMPACTED in summary:
+            return found
         return replace(found, rows_out=found.rows_out + self.own_rows(summary))
 
     def own_rows(self, summary: Mapping[str, str]) -> int:
@@ -63,9 +65,24 @@ class Sink(ABC):
 
     def begin(self, spark: SparkSession) -> None:
         """Get ready for the first step of a run."""
+        self.table.set_defaults(PROPERTIES)
         position = self.position()
         if self._changes is not None and position is not None:
             self._changes.begin(spark, position)
+
+    def maintain(self, spark: SparkSession) -> int:
+        """Keep the table and the change feed small; how many commits that took."""
+        if self._maintenance is None:
+            self._maintenance = Maintenance(
+                "table", self.model, self.table, self.model.retention, self._carried
+            )
+        commits = self._maintenance.after_commit(spark)
+        return commits + (self._changes.maintain(spark) if self._changes is not None else 0)
+
+    def _carried(self) -> Mapping[str, str]:
+        position = self.position()
+        counted = {} if position is None else {ROWS_OUT: str(position.rows_out)}
+        return compacted(self.table.last_summary()) | counted
 
     @abstractmethod
     def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:

@@ -19,8 +19,9 @@ from .clock import instant
 from .errors import StreamError
 from .failpoints import around
 from .iceberg import IcebergTable, added_rows, load
-from .model import StreamModel
-from .position import PREFIX, Growth, Position, read_position
+from .maintenance import PROPERTIES, Maintenance
+from .model import Retention, StreamModel
+from .position import COMPACTED, PREFIX, Growth, Position, read_position
 from .session import show
 from .writing import Columns, literal, one_file, quoted, writer
 
@@ -39,9 +40,11 @@ _ROWS = 10_000
 # A small file costs a millisecond or two in each micro-batch, putting them together about as much as
 # the micro-batch itself.
 _LOOSE_FILES = 48
+_FILE_SIZE = 32 << 20
+# Nobody reads the state as it was, but who looks at it needs its files for a while.
+_RETENTION = Retention(max_snapshot_age=5 * 60 * 1_000_000, max_snapshots=100, target_file_size=_FILE_SIZE)
 
 _PARTITION = "partitions.part="
-_COMPACTED = f"{PREFIX}compacted"
 _SIGNATURE = f"{PREFIX}signature"
 _VERSION = f"{PREFIX}version"
 
@@ -54,8 +57,7 @@ _PROPERTIES = {
     "write.metadata.metrics.default": "none",
     # How much each part grew is read from the summary.
     "write.summary.partition-limit": "1000",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "5",
+    **PROPERTIES,
 }
 
 
@@ -68,6 +70,7 @@ class StateTable:
         self._columns: Columns | None = None
         self._growth: dict[str, Growth] = {}
         self._shown: tuple[str, int | None] | None = None
+        self._maintenance: Maintenance | None = None
 
     @property
     def exists(self) -> bool:
@@ -91,7 +94,7 @@ class StateTable:
             )
         if found is not None:
             self._growth = dict(found.growth)
-        if found is not None and _COMPACTED not in summary:
+        if found is not None and COMPACTED not in summary:
             for part in (name[len(_PARTITION) :] for name in summary if name.startswith(_PARTITION)):
                 self._grow(unquote_plus(part), added_rows(summary, unquote_plus(part)), found)
         return found
@@ -192,7 +195,7 @@ class StateTable:
         self._growth = {part: replace(growth, loose=0) for part, growth in self._growth.items()}
         properties = replace(position, growth=self._growth).properties()
         with around("state.compact", self._model.name):
-            self._table.compact(spark, {**properties, _COMPACTED: "true"})
+            self._table.compact(spark, {**properties, COMPACTED: "true"}, _FILE_SIZE)
         self._table.refresh()
 
     def last_expiry(self, spark: SparkSession, closing: Mapping[str, tuple[str, str | None]]) -> int | None:
@@ -252,11 +255,13 @@ class StateTable:
         """Whether it lies in so many small files that putting them together pays."""
         return sum(growth.loose for growth in self._growth.values()) >= _LOOSE_FILES
 
-    def expire_snapshots(self) -> None:
-        """Keep metadata small."""
-        assert self._table is not None
-        with around("state.expire", self._model.name):
-            self._table.expire_snapshots()
+    def maintain(self, spark: SparkSession) -> int:
+        """Keep its metadata small; how many commits that took."""
+        if self._table is None:
+            return 0
+        if self._maintenance is None:
+            self._maintenance = Maintenance("state", self._model, self._table, _RETENTION)
+        return self._maintenance.after_commit(spark)
 
     def _count(self, what: str) -> int:
         return 0 if self._table is None else self._table.count(what)
