@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .messages import unreachable
+from .messages import out_of_memory, unreachable
 
 # Where a message turns into a query plan or a stack trace.
 _MACHINERY = re.compile(r"^(['!+:]|\s*at |\t|JVM stacktrace|Driver stacktrace|Traceback|\s*\.\.\. \d+ more)")
@@ -31,6 +31,8 @@ def readable(problem: BaseException) -> str:
             break
     if "MERGE_CARDINALITY_VIOLATION" in text:
         return _NOT_UNIQUE
+    if why := out_of_memory(f"{text}\n{problem}"):
+        return why
     if why := unreachable(f"{text}\n{problem}"):
         return f"A source can't be read from Kafka: {why}"
     message = _CLASS.sub("", "\n".join(lines)).strip().rstrip(";") or type(problem).__name__
