@@ -81,3 +81,15 @@ def spark_environment(spark_target: dict[str, Any]) -> Iterator[Any]:
 def spark(spark_environment: Any) -> Any:
     """The Spark session, with Iceberg, that dbt in this process uses too."""
     return spark_environment.session()
+
+
+@pytest.fixture(scope="module")
+def interpreted(spark: Any) -> Iterator[Any]:
+    """The session, without generated code, which takes longer to compile than a few rows to run."""
+    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield spark
+    for key, value in before.items():
+        spark.conf.set(key, value)

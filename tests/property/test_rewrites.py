@@ -229,14 +229,10 @@ def ranked(draw: st.DrawFn) -> str:
 
 
 @pytest.fixture(scope="module")
-def quick(spark: Any) -> Iterator[Any]:
-    """The session, without generated code, which takes longer to compile than a few rows to run."""
-    settings = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
-    }
+def quick(interpreted: Any) -> Iterator[Any]:
+    """The session for many queries over a few rows."""
+    spark = interpreted
+    settings = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
     before = {key: spark.conf.get(key) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)

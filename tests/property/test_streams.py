@@ -27,6 +27,8 @@ from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests import reference as ref
 from tests.spark_rows import rows_of
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 SCHEMA = "property_tests"
 EVENTS = "ts timestamp, k string, v bigint, u bigint"
 METRICS: dict[str, ref.Aggregate] = {

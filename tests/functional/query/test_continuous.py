@@ -16,6 +16,8 @@ from tests.functional.stream.harness import replayed
 
 __all__ = ["folder"]  # a fixture
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 B = "(select /*+ STREAM */ * from bids)"
 A = "(select /*+ STREAM */ * from asks)"
 DAY = 86_400_000_000

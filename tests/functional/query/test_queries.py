@@ -17,6 +17,8 @@ from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 BIDS = "ts timestamp, bidder bigint, item string, price bigint"
 ASKS = "ts timestamp, item string, price bigint"
 DELAY = 3_600_000_000

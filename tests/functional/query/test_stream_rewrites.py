@@ -15,6 +15,8 @@ from tests.functional.query.test_queries import folder, model_of, rows
 
 __all__ = ["folder"]  # a fixture
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 COUNTS = """count(*) as n, sum(price) as s, count(distinct price) as prices, count(distinct bidder) as bidders,
     count(distinct price) filter (where bidder > 2) as high"""
 FEW = "(item in ('a', 'b', 'nobody') or item is null) and price <> 7"
