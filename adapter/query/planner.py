@@ -80,8 +80,10 @@ def plan_any(
     except QueryError as refused:
         try:
             return plan_operators(text, known or {}, ttl, domains)
+        except Unbounded as problem:
+            raise Unbounded(f"{refused} To have the query as it is: {problem}") from problem
         except QueryError as problem:
-            raise (problem if isinstance(problem, Unbounded) else refused) from problem
+            raise refused from problem
 
 
 def plan(

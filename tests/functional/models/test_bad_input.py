@@ -19,7 +19,7 @@ FIRST = (
     "select * from (select *, row_number() over (partition by device order by ts) as rn "
     "from {{ stream(source('raw', 'events')) }}) where rn = 1"
 )
-HOUR, HALF = "'1 hour'", "'30 minutes'"
+HOUR = "'1 hour'"
 
 
 def streaming(query: str, materialized: str = "streaming_table", **config: Any) -> str:
@@ -153,16 +153,6 @@ BAD = {
             "from {{ dynamic_cumulate(source('raw', 'events'), 'ts', '5 minutes', '1 minute') }} group by 1, 2"
         ),
         ["dynamic_cumulate(): gap '1 minute' is shorter than step '5 minutes'"],
-    ),
-    "mixed_windows": (
-        streaming(
-            f"select a.window_start, a.window_end, a.n from ({GOOD}) as a join "
-            f"({GOOD.replace('tumble', 'hop').replace(HOUR, HALF + ', ' + HOUR)}) "
-            "as b on a.window_start = b.window_start and a.window_end = b.window_end"
-        ),
-        [
-            "Model mixed_windows: The join puts rows of tumble(ts, 1 hour) and hop(ts, 30 minutes, 1 hour) together"
-        ],
     ),
     "join_across_windows": (
         streaming(f"select a.n from ({GOOD}) as a join ({GOOD}) as b on a.n = b.n"),
