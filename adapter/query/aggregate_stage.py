@@ -13,7 +13,7 @@ from sqlglot import exp
 from . import marks
 from .aggregates import DISTINCT, MERGEABLE, PLAIN_WHEN_DISTINCT, RETRACTABLE
 from .dialect import DIALECT, arguments, canonical, from_clause, function_name, sql
-from .errors import QueryError
+from .errors import NotMeant, QueryError
 from .expansion import LEAVING_OUT, without_windows
 from .grouping import grouping
 from .locality import Source, window_column
@@ -210,7 +210,7 @@ class StageBuilder:
         by_key = [sql(key) for place, key in enumerate(keys) if place in names]
         if by_key and not self.window.partition_by:
             listed = ", ".join(by_key)
-            raise QueryError(
+            raise NotMeant(
                 f"GROUP BY {listed} over {self.window.kind}() without partition_by: its sessions are those of all "
                 f"rows together. Write {self.window.kind}(…, partition_by=['{by_key[0]}']), or group by "
                 "window_start and window_end alone."

@@ -10,5 +10,9 @@ class QueryError(Exception):
     """
 
 
+class NotMeant(QueryError):
+    """A query that has a meaning, but hardly the one its author has in mind."""
+
+
 class Unbounded(QueryError):
     """The state of a query can grow for ever."""

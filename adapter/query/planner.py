@@ -31,7 +31,7 @@ from .aggregate_stage import (
 )
 from .continuous.planner import continuous_plan
 from .dialect import canonical, from_clause, function_name, parse, sql, walk_same_query
-from .errors import QueryError, Unbounded
+from .errors import NotMeant, QueryError, Unbounded
 from .locality import Columns, Source, check, check_ranks, output_columns
 from .operators.planner import dataflow
 from .plan import AggregateStage, Plan, RowsStage, Stream
@@ -77,6 +77,8 @@ def plan_any(
     """
     try:
         return plan(text, known, ttl)
+    except NotMeant:
+        raise
     except QueryError as refused:
         try:
             return plan_operators(text, known or {}, ttl, domains)

@@ -19,7 +19,7 @@ from ..continuous import growth as key_names
 from ..continuous import joins, limits
 from ..continuous.shape import is_grouped
 from ..dialect import DIALECT, canonical, from_clause, sql
-from ..errors import QueryError, Unbounded
+from ..errors import NotMeant, QueryError, Unbounded
 from ..grouping import grouping
 from ..locality import Source as From
 from ..plan import GroupStage, Key, Plan
@@ -164,6 +164,8 @@ class _Planner:
         if next(marks.windows_under(node), None) is not None:
             try:
                 return self._windows(node)
+            except NotMeant:
+                raise
             except QueryError:
                 if isinstance(node, exp.Select) and marks.window_of(node):
                     raise
