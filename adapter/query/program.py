@@ -28,6 +28,8 @@ from dataclasses import dataclass, field
 
 EXPIRES_AT, STEP = "expires_at", "step"
 """The columns of the state that say until when a row counts, and with which step it came."""
+TABLE_BEFORE = "table_before"
+"""The view of the model's table as it was before the micro-batch."""
 CHANGE_TYPE, BATCH_ID = "_change_type", "_batch_id"
 """The columns of a change feed that its table doesn't have."""
 

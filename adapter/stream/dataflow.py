@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..query.program import Level, StatePart, Step
+from ..query.program import TABLE_BEFORE, Level, StatePart, Step
 from .microbatch import FEW_ROWS, MicroBatch, now, text_of
 from .rows import Judged, counted, counting, leaf
 from .session import show, spread
@@ -24,8 +24,6 @@ from .watermark import Watermark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-_TABLE_BEFORE = "table_before"
 
 
 class DataflowBatch(MicroBatch):
@@ -48,14 +46,7 @@ class DataflowBatch(MicroBatch):
             first = self._begin(program.levels[0])
             counts = [counted(self._kept, stream) for stream in program.inputs]
             watermark = watermark.advance(self._newest(counts, first), now())
-        self.position = replace(
-            self.position,
-            after=watermark.value,
-            newest=watermark.newest,
-            heard=watermark.heard,
-            idle=watermark.idle,
-            rows_in=self.position.rows_in + self.figures.rows_in,
-        )
+        self._move_to(watermark)
         self._compute(first)
         return watermark
 
@@ -83,7 +74,7 @@ class DataflowBatch(MicroBatch):
         if sink.exists:
             snapshot = sink.table.snapshot_id
             version = f" version as of {snapshot}" if snapshot is not None else ""
-            show(self._spark.sql(f"select * from {self._work.model.target}{version}"), _TABLE_BEFORE)
+            show(self._spark.sql(f"select * from {self._work.model.target}{version}"), TABLE_BEFORE)
         if not self._rows_of.get(program.again.name, 1):
             return
         with self.figures.timed("emission"):

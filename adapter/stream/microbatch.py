@@ -87,14 +87,7 @@ class MicroBatch:
             judged = self._judge(level)
             counts = [counted(self._kept, stream) for stream in self._work.program.inputs]
             watermark = watermark.advance(self._newest(counts, judged), now())
-        self.position = replace(
-            self.position,
-            after=watermark.value,
-            newest=watermark.newest,
-            heard=watermark.heard,
-            idle=watermark.idle,
-            rows_in=self.position.rows_in + self.figures.rows_in,
-        )
+        self._move_to(watermark)
         self._show_clock()
         self._add_level(level, judged)
         return watermark
@@ -156,14 +149,7 @@ class MicroBatch:
             self._append(few=False)
         counts = [counted(self._kept, each) for each in streams] if lookups else [m.read() for m in meters]
         watermark = watermark.advance(self._newest(counts, []), now())
-        self.position = replace(
-            self.position,
-            after=watermark.value,
-            newest=watermark.newest,
-            heard=watermark.heard,
-            idle=watermark.idle,
-            rows_in=self.position.rows_in + self.figures.rows_in,
-        )
+        self._move_to(watermark)
         return watermark
 
     def close_at(self, watermark: int) -> None:
@@ -284,6 +270,17 @@ class MicroBatch:
                 self._show(step, is_empty)
             parts = {part.name: text_of(part, is_empty) for part in level.parts}
         self._commit(parts, few=rows <= FEW_ROWS)
+
+    def _move_to(self, watermark: Watermark) -> None:
+        """Notes how far the streams have come with this step."""
+        self.position = replace(
+            self.position,
+            after=watermark.value,
+            newest=watermark.newest,
+            heard=watermark.heard,
+            idle=watermark.idle,
+            rows_in=self.position.rows_in + self.figures.rows_in,
+        )
 
     def _count(self, judged: Sequence[Judged]) -> None:
         """Adds up the rows that were dropped."""

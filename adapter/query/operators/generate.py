@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..plan import Plan
-from ..program import STEP, Level, Program, StatePart, Step, StreamInput, Upsert
+from ..program import STEP, TABLE_BEFORE, Level, Program, StatePart, Step, StreamInput, Upsert
 from ..windows import quote
 from .base import (
     Dataflow,
@@ -31,9 +31,6 @@ RESULT = "result_change"
 """The step with what changes in the result."""
 OUTPUT, OUTPUT_ROW, OUTPUT_TIMES = "output", "output_row", "output_times"
 """The part of the state with what a micro-batch puts out, and its columns."""
-
-TABLE_BEFORE = "table_before"
-"""The view of the model's table before the micro-batch."""
 
 _CAME = "_change_type in ('insert', 'update_after')"
 
@@ -126,7 +123,7 @@ class _Generator:
             self._step(operator, self._union(operator.inputs, operator.relation.changes))
         elif isinstance(operator, Project | Local):
             self._step(
-                operator, self._over(operator, [f"select * from {each.name}" for each in operator.inputs])
+                operator, over(operator.sql, [f"select * from {each.name}" for each in operator.inputs])
             )
         elif isinstance(operator, GroupAggregate):
             self._group(operator)
@@ -137,8 +134,8 @@ class _Generator:
         else:
             self._recompute(operator)
 
-    def _step(self, operator: Operator, text: str, initial: str | None = None, persist: bool = False) -> None:
-        again = persist or self.uses[operator.name] > 1
+    def _step(self, operator: Operator, text: str, initial: str | None = None) -> None:
+        again = self.uses[operator.name] > 1
         self.steps.append(Step(operator.name, text, persist=again, initial=initial))
 
     # -- without state -----------------------------------------------------------------------------
@@ -156,10 +153,6 @@ class _Generator:
             return f"select *{weight} from {each.name}"
 
         return "\nunion all\n".join(map(side, inputs))
-
-    @staticmethod
-    def _over(operator: Project | Local | Recompute | Join, relations: Sequence[str]) -> str:
-        return over(operator.sql, relations)
 
     # -- kept --------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from sqlglot import exp
 
@@ -59,7 +58,6 @@ _TIMES = {
     "except": "if(l > 0 and r <= 0, 1, 0)",
     "except all": "greatest(l - r, 0)",
 }
-_Query = TypeVar("_Query", bound=exp.Expr)
 
 
 @dataclass(frozen=True)
