@@ -25,7 +25,7 @@ from .position import Position
 from .recovery import Found, check, unfinished
 from .session import working_session
 from .sink import AppendSink
-from .source_order import in_first_order
+from .source_order import in_first_order, note_order
 from .sources import read_streams
 from .state import StateTable
 from .upsert import UpsertSink
@@ -159,6 +159,7 @@ class RunningStream:
             ordered, inputs = in_first_order(model, program.inputs)
             check_sources(session, ordered)
             move_along(ordered)
+            note_order(ordered)
             reached("stream:starting", model.name)
             writer = (
                 read_streams(session, ordered, inputs)

@@ -19,7 +19,7 @@ from .model import StreamModel, StreamSource
 def in_first_order(
     model: StreamModel, inputs: Sequence[StreamInput]
 ) -> tuple[StreamModel, tuple[StreamInput, ...]]:
-    """A model's sources and the streams made from them, in the order of its checkpoint. A stream that begins notes it.
+    """A model's sources and the streams made from them, in the order of its checkpoint.
 
     Args:
         model: the model.
@@ -28,17 +28,36 @@ def in_first_order(
     Raises:
         StreamError: the query reads another source than it began with, one more or one less.
     """
-    storage, path = model.storage, f"{model.checkpoint}/sources.json"
-    checkpoint = read_checkpoint(storage, model.checkpoint)
-    noted = storage.read_text(path) if checkpoint is not None and checkpoint.planned is not None else None
+    noted = _noted(model)
     if noted is None:
-        # A checkpoint that was begun before the order was noted has that of the text.
-        storage.write_text(path, json.dumps([_identity(source) for source in model.sources]))
+        # Nothing was planned yet, or by a version that noted no order: that of the text.
         return model, tuple(inputs)
-    places = _places(model, json.loads(noted))
+    places = _places(model, noted)
     by_relation = {each.relation: each for each in inputs}
     sources = tuple(model.sources[place] for place in places)
     return replace(model, sources=sources), tuple(by_relation[source.relation] for source in sources)
+
+
+def note_order(model: StreamModel) -> None:
+    """Keep the order of a model's sources with its checkpoint. To be called when nothing keeps the stream from starting:
+    a checkpoint's folder says that a stream has begun.
+
+    Args:
+        model: the model, its sources in the order of `in_first_order`.
+    """
+    if _noted(model) is None:
+        model.storage.write_text(_path(model), json.dumps([_identity(source) for source in model.sources]))
+
+
+def _noted(model: StreamModel) -> list[dict[str, str]] | None:
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    begun = checkpoint is not None and checkpoint.planned is not None
+    text = model.storage.read_text(_path(model)) if begun else None
+    return json.loads(text) if text is not None else None
+
+
+def _path(model: StreamModel) -> str:
+    return f"{model.checkpoint}/sources.json"
 
 
 def _identity(source: StreamSource) -> dict[str, str]:
