@@ -251,9 +251,9 @@ def catalog_settings(credentials: SparkStreamingCredentials, storage: Storage) -
             "uri": f"jdbc:sqlite:{storage.catalog}?busy_timeout=60000&journal_mode=WAL",
             "jdbc.schema-version": "V1",  # views
             "warehouse": storage.warehouse,
-            # With it a session doesn't see what a stream, which has a session of its own, wrote.
-            "cache-enabled": "false",
         } | options
+    # With a cache a session doesn't see what a stream, which has a session of its own, wrote.
+    options = {"cache-enabled": "false"} | options
     prefix = f"spark.sql.catalog.{credentials.catalog}"
     kind = "SparkSessionCatalog" if credentials.catalog == "spark_catalog" else "SparkCatalog"
     return {prefix: f"org.apache.iceberg.spark.{kind}"} | {f"{prefix}.{k}": v for k, v in options.items()}

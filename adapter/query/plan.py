@@ -308,7 +308,7 @@ class Plan:
     whole: bool = False
     """Whether `output` is computed from all that the stages hold, not from what changed."""
     certain: bool = True
-    """Without windows: whether nothing above the stages can make two rows of one."""
+    """Whether nothing above the stages can make two rows of one."""
     changes_of: str | None = None
     """Without windows: the stage that `output` works row by row on."""
     batch: str | None = None

@@ -254,6 +254,7 @@ class _Planner:
             info.window_columns,
             info.unique,
             tuple(self.ranks),
+            certain=query.find(exp.Join, exp.Lateral, exp.Explode) is None,
         )
 
     def _check_times(self, streams: Sequence[Stream]) -> None:

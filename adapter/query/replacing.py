@@ -46,6 +46,7 @@ def replacing(plan: Plan, pieces: Sequence[SlicedStage | KeptRows], emission: Em
         fired=f"select distinct {WINDOW_END} from (\n{listed}\n)",
         scope=f"old.{quote(end)} = fired.{WINDOW_END}",
         bound=(end, WINDOW_END),
+        certain=plan.certain,
     )
 
 
@@ -84,6 +85,7 @@ def _sessions(plan: Plan, pieces: Sequence[SlicedStage | KeptRows]) -> Upsert:
         fired=f"select distinct {', '.join(columns)} from {piece.windows_step}",
         scope=" and ".join(same),
         bound=(start, WINDOW_START),
+        certain=plan.certain,
     )
 
 

@@ -1,7 +1,7 @@
 """A stream's table repaired in batch: closed windows are computed anew, and replaced in one commit.
 
 The commit is no step of the stream: it carries no position, so the stream goes on from the last one
-that does. Windows that are still open are left to the state.
+that does. Windows that are still open are left to the state. A changelog gets what the commit changed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from ..query.program import Program
 from ..query.replace_rows import replace_files, replace_where
+from . import commit
 from .errors import StreamError
 from .failpoints import around
 from .identifiers import type_text
 from .model import StreamModel
 from .runner import at_rest
-from .sink import AppendSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,25 +62,24 @@ def backfill(
             f"Model {model.name} puts its rows out as they come, so it has no windows that close. To build it anew: "
             f"{model.rebuild}."
         )
-    if model.changelog:
-        raise StreamError(
-            f"Model {model.name} keeps a feed of its changes, in which a backfill would be missing. To build both "
-            f"anew: {model.rebuild}."
-        )
-    with at_rest(spark, model, program) as (session, position):
+    with at_rest(spark, model, program) as stream:
+        session, position = stream.session, stream.position
         if position.after is None:
             raise StreamError(f"Model {model.name} has no closed windows yet: it has no watermark.")
         # Many rows may come, unlike in a micro-batch.
         session.conf.set("spark.sql.adaptive.enabled", "true")
         windows = find(session, position.after - program.kept_for)
-        columns = AppendSink(session, model).columns(session, windows.sql)
+        columns = stream.sink.columns(session, windows.sql)
         types = {field.name: type_text(field.dataType) for field in session.table(model.target).schema.fields}
         for name, value in windows.notes.items():
             session.conf.set(f"spark.sql.iceberg.snapshot-property.backfill.{name}", value)
         rows = columns.select(session, windows.sql)
         counted = session.sql(windows.divided).first() if windows.divided else None
         statement = replace_files if counted is not None and counted[0] == 0 else replace_where
+        commit.check(model, stream.sink.table)  # a run on another machine may have gone on meanwhile
         with around("table.backfill", model.name):
             session.sql(statement(model.target, f"(\n{rows}\n)", types, windows.condition))
+        stream.sink.table.follow()
+        stream.sink.begin(session)
         counted = session.sql(f"select count(*) from {model.target} where {windows.condition}").first()
         return int(counted[0]) if counted else 0

@@ -12,6 +12,7 @@ from .microbatch import MicroBatch, Work
 from .position import Position
 from .progress import report, write_progress
 from .session import prepare, shuffle_partitions
+from .sink import Sink
 from .state import digest
 from .watermark import Watermark
 
@@ -62,6 +63,11 @@ class Batches:
             idle_timeout=work.model.idle_timeout,
             heard=self.position.heard,
         )
+
+    @property
+    def sink(self) -> Sink:
+        """The model's table."""
+        return self._work.sink
 
     def take(self, batch: DataFrame, number: int) -> None:
         """Take in a micro-batch, unless it is in already: Spark replays one that a crash cut short."""

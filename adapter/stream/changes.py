@@ -1,77 +1,163 @@
-"""``<model>__changes``: every change of a model's table as rows that are only ever added."""
+"""``<model>__changes``: every change of a model's table as rows that are only ever added.
+
+The changelog is the write-ahead log of the table. A step's changes are appended to it in one commit before they are
+written to the table, so that what the table lost and gained is still known then. That commit decides: after a crash
+between the two, the table gets what the changelog has, and the query isn't asked again, which might answer otherwise
+the second time (lookups, static tables, ``uuid()``).
+
+A table that has a changelog keeps it, whoever writes the table. Where others have changed the table (a backfill, a
+DELETE by hand), or the changelog begins later than the table, the next writer appends what the two differ in.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..query.program import BATCH_ID, CHANGE_TYPE
-from .failpoints import around
+from . import commit
+from .errors import StreamError
 from .iceberg import IcebergTable, load
 from .identifiers import type_text
 from .model import StreamModel
 from .position import PREFIX, Position, read_position
-from .writing import literal, one_file, quoted, writer
+from .writing import literal, one_file, quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 REPLACED_PROPERTY = f"{PREFIX}rows-are-replaced"
 """The property of a model's table whose rows change."""
 KEY_PROPERTY = f"{PREFIX}key"
-"""The property of a feed's table with the columns that identify a row, as JSON. Only where rows change."""
+"""The property of a changelog with the columns that identify a row, as JSON. Only where rows change."""
+INSERT, BEFORE, AFTER, DELETE = "insert", "update_before", "update_after", "delete"
+ADDS = f"{CHANGE_TYPE} in ('{INSERT}', '{AFTER}')"
+"""Whether a change is of a row that is in the table from then on."""
+_NUMBER = f"{PREFIX}changes-id"
+"""The property of a commit with its `BATCH_ID`."""
+_FOLLOWS = f"{PREFIX}table-snapshot"
+"""The property of a commit that makes the changelog follow a table which others changed: the table's snapshot."""
 
 
 class Changes:
-    """The change feed of a model.
+    """The changelog of a model.
 
-    A step's changes are appended in one commit before they are merged into the table, so that what the
-    table lost and gained is still known then. A reader sees a retraction and its update together.
+    Args:
+        spark: a session.
+        model: the model.
+        key: the columns that identify a row of its table; None: nothing does, or its rows don't change.
     """
 
     def __init__(self, spark: SparkSession, model: StreamModel, key: Sequence[str] | None) -> None:
         self._model, self._key = model, key
         self._table = load(spark, model.changes)
 
-    def append(self, spark: SparkSession, query: str, position: Position) -> None:
-        """Add a step's changes, unless a run that was cut short did.
+    @property
+    def exists(self) -> bool:
+        """Whether there is one."""
+        return self._table is not None
+
+    def position(self) -> Position | None:
+        """The last step in it; None if there is none."""
+        return None if self._table is None else read_position(self._table.last_summary())
+
+    def commits_after(self, step: tuple[int, int]) -> int:
+        """How many of its commits are of later steps than one."""
+        count = 0
+        for summary in self._table.summaries() if self._table is not None else ():
+            position = read_position(summary)
+            if position is not None and position.step <= step:
+                break
+            count += position is not None
+        return count
+
+    def append(
+        self, spark: SparkSession, query: str, position: Position, notes: Mapping[str, str] | None = None
+    ) -> None:
+        """Add a step's changes in one commit.
 
         Args:
             spark: the session of the micro-batch.
             query: the rows of the table and ``_change_type``.
             position: the step.
+            notes: what else the commit says.
         """
-        if self._table is None:
-            self._create(spark)
-        assert self._table is not None
-        done = read_position(self._table.last_summary())
-        if done is not None and done.step >= position.step:
-            return
+        table = self._table or self._create(spark)
+        last = table.last_summary()
+        done = read_position(last)
+        number = max(position.number, int(last.get(_NUMBER, done.number if done else -1)) + 1)
         columns = ", ".join(map(quoted, spark.table(self._model.changes).columns[:-1]))
-        # One file: the two rows of an update lie together.
-        rows = one_file(f"select {columns}, {position.batch}L as {BATCH_ID} from (\n{query}\n)")
-        with around("changelog.append", self._model.name):
-            writer(spark.sql(rows), self._model.changes, position).append()
-        self._table.refresh()
+        # One file: the two rows of an update are stored together.
+        rows = one_file(f"select {columns}, {number}L as {BATCH_ID} from (\n{query}\n)")
+        properties = {**position.properties(), _NUMBER: str(number), **(notes or {})}
+        commit.append("changelog.append", self._model, table, spark.sql(rows), properties)
 
-    def begin(self, spark: SparkSession, position: Position) -> None:
-        """Make the feed of a table that was there before it: all of its rows are news.
+    def last(self, spark: SparkSession) -> DataFrame:
+        """The rows of its last step."""
+        assert self._table is not None
+        snapshot, before = self._table.last_step()
+        if before is None:
+            return spark.sql(f"select * from {self._model.changes} version as of {snapshot}")
+        read = spark.read.option("start-snapshot-id", str(before)).option("end-snapshot-id", str(snapshot))
+        return read.table(self._model.changes)
+
+    def follow(
+        self, spark: SparkSession, table: IcebergTable, position: Position | None, others: int | None
+    ) -> None:
+        """Append what the changelog and the table differ in, if others than steps have written one of the two.
 
         Args:
             spark: a session.
-            position: the last step in the table.
+            table: the model's table.
+            position: its last step.
+            others: the newest snapshot in which others changed rows of it; None: there is none.
         """
-        if self._table is None:
-            self.append(spark, f"select *, 'insert' as {CHANGE_TYPE} from {self._model.target}", position)
+        done = self.position()
+        is_even = done is not None and position is not None and done.is_of(position)
+        if others is None and (position is None or is_even):
+            return
+        noted = self._table.last_summary().get(_FOLLOWS) if self._table is not None else None
+        if others is not None and noted == str(others):
+            return
+        listed = ", ".join(quoted(field.name) for field in spark.table(self._model.target).schema.fields)
+        united = f"select {listed}, 1 as __sign from {table.name} version as of {table.snapshot_id}"
+        if self._table is not None:
+            united += f"\nunion all\nselect {listed}, if({ADDS}, -1, 1) as __sign from {self._model.changes}"
+        query = (
+            f"select {listed}, if(__times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE} from (\n"
+            f"  select {listed}, sum(__sign) as __times from (\n{united}\n) group by {listed} having sum(__sign) <> 0\n"
+            f") lateral view explode(sequence(1L, abs(__times))) as __time"
+        )
+        step = position or Position(self._model.name, query_id=done.query_id if done else "", batch=-1)
+        self.append(spark, query, step, {_FOLLOWS: str(others)} if others is not None else None)
 
-    def _create(self, spark: SparkSession) -> None:
+    def _create(self, spark: SparkSession) -> IcebergTable:
         fields = spark.table(self._model.target).schema.fields
         columns = [f"{quoted(field.name)} {type_text(field.dataType)}" for field in fields]
         columns += [f"{CHANGE_TYPE} string", f"{BATCH_ID} bigint"]
         properties = ""
         if self._key is not None:
             properties = f" tblproperties ({literal(KEY_PROPERTY)} = {literal(json.dumps(list(self._key)))})"
-        with around("changelog.create", self._model.name):
-            spark.sql(f"create table {self._model.changes} ({', '.join(columns)}) using iceberg{properties}")
-        self._table = IcebergTable(spark, self._model.changes)
+        description = f"({', '.join(columns)}) using iceberg{properties}"
+        self._table = commit.create(spark, "changelog.create", self._model, self._model.changes, description)
+        return self._table
+
+
+def changes_of(spark: SparkSession, model: StreamModel, key: Sequence[str] | None) -> Changes | None:
+    """The changelog that a model keeps: one that was asked for, or that is there. None if there is neither.
+
+    Raises:
+        StreamError: a changelog is asked for, and its name is another table's.
+    """
+    found = Changes(spark, model, key)
+    if not found.exists:
+        return found if model.changelog else None
+    if spark.table(model.changes).columns[-2:] == [CHANGE_TYPE, BATCH_ID]:
+        return found
+    if not model.changelog:
+        return None
+    raise StreamError(
+        f"Model {model.name}: its changes are kept in {model.changes}, and a table of that name which isn't a changelog is "
+        "there. Rename one of the two."
+    )

@@ -39,10 +39,22 @@ class IcebergTable:
         self._table: Any = jvm(spark).org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
             spark._jsparkSession, name
         )
+        self.known = self.snapshot_id
+        """The snapshot that this run has seen, or made: the next commit of a step has to come after it."""
+
+    @property
+    def java(self) -> Any:
+        """Iceberg's own table."""
+        return self._table
 
     def refresh(self) -> None:
         """See what was committed since."""
         self._table.refresh()
+
+    def follow(self) -> None:
+        """Build on what was committed since."""
+        self._table.refresh()
+        self.known = self.snapshot_id
 
     @property
     def snapshot_id(self) -> int | None:
@@ -52,19 +64,19 @@ class IcebergTable:
 
     def follows(self, snapshot: int) -> bool:
         """Whether the table, as it is now, came about from one of its snapshots by adding to it."""
-        return any(int(each.snapshotId()) == snapshot for each in self._snapshots())
+        return any(int(each.snapshotId()) == snapshot for each in self.snapshots())
 
     def past(self) -> Iterator[str]:
         """What made each snapshot that led to the newest, from there back: `APPEND`, `REPLACE` or another operation of
         Iceberg's; `EXPIRED` at the end if the oldest has lost the one before it."""
         oldest = None
-        for snapshot in self._snapshots():
+        for snapshot in self.snapshots():
             yield str(snapshot.operation())
             oldest = snapshot
         if oldest is not None and oldest.parentId() is not None:
             yield EXPIRED
 
-    def _snapshots(self) -> Iterator[Any]:
+    def snapshots(self) -> Iterator[Any]:
         """The newest snapshot, the one it came from, and so on, as far back as they are there."""
         snapshot = self._table.currentSnapshot()
         while snapshot is not None:
@@ -88,16 +100,38 @@ class IcebergTable:
         """A property of the table."""
         return self._table.properties().get(name)
 
+    def newest_summary(self) -> Mapping[str, str]:
+        """The summary of the newest snapshot; empty if nothing was ever written."""
+        snapshot = self._table.currentSnapshot()
+        return {} if snapshot is None else dict(snapshot.summary())
+
     def last_summary(self) -> Mapping[str, str]:
         """The summary of a stream's last commit to the table; empty if there is none.
 
         Snapshots of others, such as a compaction, may lie on top of it.
         """
-        for snapshot in self._snapshots():
-            summary = snapshot.summary()
-            if summary.containsKey(f"{PREFIX}batch-id"):
-                return dict(summary)
-        return {}
+        return next(self.summaries(), {})
+
+    def summaries(self) -> Iterator[Mapping[str, str]]:
+        """The summaries of a stream's commits to the table, the last one first."""
+        for snapshot in self.snapshots():
+            if is_of_stream(snapshot):
+                yield dict(snapshot.summary())
+
+    def last_step(self) -> tuple[int, int | None]:
+        """The snapshot of a stream's last commit to the table, of which there is one, and the snapshot before it."""
+        snapshot = next(each for each in self.snapshots() if is_of_stream(each))
+        before = snapshot.parentId()
+        return int(snapshot.snapshotId()), None if before is None else int(before)
+
+    def changed_by_others(self) -> int | None:
+        """The newest snapshot in which rows were changed by others than a stream, after its last commit; None: none."""
+        for snapshot in self.snapshots():
+            if is_of_stream(snapshot):
+                break
+            if str(snapshot.operation()) != REPLACE:
+                return int(snapshot.snapshotId())
+        return None
 
     def added_rows(self, part: str) -> int:
         """Rows that the newest snapshot added to a partition of a table partitioned by ``part``."""
@@ -121,6 +155,11 @@ class IcebergTable:
         """
         older_than = int((time.time() - _READERS_TIME) * 1000)
         self._table.expireSnapshots().expireOlderThan(older_than).retainLast(_KEPT).commit()
+
+
+def is_of_stream(snapshot: Any) -> bool:
+    """Whether one of Iceberg's snapshots is a commit of a stream's step."""
+    return bool(snapshot.summary().containsKey(f"{PREFIX}batch-id"))
 
 
 def added_rows(summary: Mapping[str, str], part: str) -> int:

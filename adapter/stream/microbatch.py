@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 FEW_ROWS = 50_000
 """So many are written by one task into one file."""
 
-_FLUSHES = 1_000
-"""Steps between two micro-batches, as numbers."""
-
 
 @dataclass(frozen=True)
 class Work:
@@ -176,7 +173,7 @@ class MicroBatch:
                 folds = {part.name: part.fold for part in parts if part.name in grown}
                 state.fold(self._spark, folds, self.position)
             else:
-                state.compact(self._spark, self.position)
+                state.compact(self._spark)
             state.expire_snapshots()
             self.figures.commits += 1
 
@@ -194,7 +191,7 @@ class MicroBatch:
         times = {"now_before": position.before, "now_after": position.after}
         for name, now in (("watermark_before", position.before), ("watermark_after", position.after)):
             times[name] = None if now is None else now - program.kept_for
-        values = {"batch_id": f"{position.batch}L", "step": f"{position.batch * _FLUSHES + position.flush}L"}
+        values = {"batch_id": f"{position.batch}L", "step": f"{position.number}L"}
         for zone in (None, *program.time_zones):
             values |= {clock_column(name, zone): instant(shown(at, zone)) for name, at in times.items()}
         row, names = ", ".join(values.values()), ", ".join(values)

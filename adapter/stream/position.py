@@ -9,6 +9,10 @@ from dataclasses import astuple, dataclass, field
 from .watermark import from_text, to_text
 
 PREFIX = "stream."
+GROWTH = f"{PREFIX}growth"
+"""The property with the `Growth` of each part of the state."""
+_FLUSHES = 1_000
+"""Steps between two micro-batches, as numbers."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,19 @@ class Position:
         """What orders positions of one stream."""
         return self.batch, self.flush
 
+    @property
+    def number(self) -> int:
+        """The same as one number."""
+        return self.batch * _FLUSHES + self.flush
+
+    def is_of(self, other: Position) -> bool:
+        """Whether it is of the same step."""
+        return self.query_id == other.query_id and self.step == other.step
+
+    def is_after(self, other: Position) -> bool:
+        """Whether it is of a later step of the same stream."""
+        return self.query_id == other.query_id and self.step > other.step
+
     def properties(self) -> dict[str, str]:
         """As properties of a snapshot; times are readable, in UTC."""
         found = {
@@ -101,7 +118,7 @@ class Position:
             "lookup-requests": str(self.lookup_requests) if self.lookup_requests else None,
             "lookup-keys": str(self.lookup_keys) if self.lookup_keys else None,
             "signature": self.signature,
-            "growth": json.dumps({part: astuple(growth) for part, growth in self.growth.items()}),
+            "growth": growth_to_text(self.growth),
         }
         return {PREFIX + name: text for name, text in found.items() if text is not None}
 
@@ -133,5 +150,15 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         lookup_requests=int(text("lookup-requests") or 0),
         lookup_keys=int(text("lookup-keys") or 0),
         signature=text("signature"),
-        growth={part: Growth(*numbers) for part, numbers in json.loads(text("growth") or "{}").items()},
+        growth=growth_from_text(text("growth")),
     )
+
+
+def growth_to_text(growth: Mapping[str, Growth]) -> str:
+    """As a property of a snapshot."""
+    return json.dumps({part: astuple(of_part) for part, of_part in growth.items()})
+
+
+def growth_from_text(text: str) -> dict[str, Growth]:
+    """The same read back."""
+    return {part: Growth(*numbers) for part, numbers in json.loads(text or "{}").items()}

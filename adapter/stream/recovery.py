@@ -1,9 +1,9 @@
 """Do checkpoint, state and table belong together? Decided before anything is written.
 
 The order of writing in a micro-batch is: Spark plans its input in the checkpoint, then state, then
-table, then Spark's commit in the checkpoint. So after a crash at any point the table is at most one
-step behind the state, and the state at most one behind the checkpoint's plan. Anything else means
-that someone removed, restored or replaced one of the three.
+changelog (where one is kept), then table, then Spark's commit in the checkpoint. So after a crash at any
+point the table is at most one step behind the changelog and the state, and the state at most one behind
+the checkpoint's plan. Anything else means that someone removed, restored or replaced one of them.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ class Found:
     """The last step in the state."""
     signature: Mapping[str, object] | None = None
     """What the state was made for."""
+    changes: Position | None = None
+    """The last step in the changelog."""
+    changes_ahead: int = 0
+    """How many steps are in the changelog and not in the table."""
 
 
 def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], found: Found) -> None:
@@ -42,11 +46,53 @@ def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], f
     Raises:
         StreamError: what doesn't fit, and what to do.
     """
-    problem = _target_problem(model, found) or (
-        _state_problem(model, signature, found) if stateful else _stateless_problem(model, found)
+    problem = (
+        _checkpoint_problem(model, found)
+        or _target_problem(model, found)
+        or (_state_problem(model, signature, found) if stateful else _stateless_problem(model, found))
+        or _changes_problem(model, found)
     )
     if problem:
         raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.")
+
+
+def _checkpoint_problem(model: StreamModel, found: Found) -> str | None:
+    if found.checkpoint is None or not found.checkpoint.missing:
+        return None
+    return (
+        f"a part of its checkpoint {model.checkpoint} is gone ({', '.join(found.checkpoint.missing)}), so rows could be "
+        "passed over or come twice."
+    )
+
+
+def _changes_problem(model: StreamModel, found: Found) -> str | None:
+    """The changelog is written after the state and before the table, so it is at most one step ahead of the table.
+
+    One that is behind is brought up to the table. One that began before the first step has no stream's name."""
+    changes, checkpoint = found.changes, found.checkpoint
+    if changes is None or not changes.query_id:
+        return None
+    if checkpoint is None or changes.query_id != checkpoint.query_id:
+        return (
+            f"its changelog {model.changes} was written by another stream (checkpoint {changes.query_id}) than the one in "
+            f"{model.checkpoint} ({checkpoint.query_id if checkpoint else 'none yet'})."
+        )
+    if found.changes_ahead > 1:
+        return (
+            f"its changelog {model.changes} is {found.changes_ahead} steps ahead of its table {model.target}: the table was "
+            "rolled back."
+        )
+    if found.state is not None and changes.step > found.state.step:
+        return (
+            f"its changelog {model.changes} is at micro-batch {changes.batch}, but its state {model.state} at "
+            f"{found.state.batch}: the state was rolled back."
+        )
+    if changes.batch > (-1 if checkpoint.planned is None else checkpoint.planned):
+        return (
+            f"its changelog {model.changes} is at micro-batch {changes.batch}, but its checkpoint {model.checkpoint} only "
+            f"at {checkpoint.planned}: an older checkpoint was put back."
+        )
+    return None
 
 
 def _target_problem(model: StreamModel, found: Found) -> str | None:
@@ -74,6 +120,8 @@ def _state_problem(model: StreamModel, signature: Mapping[str, object], found: F
             return f"its checkpoint {model.checkpoint} is there, but its state {model.state} is gone."
         if target is not None:
             return f"its table {model.target} holds rows of a stream whose state {model.state} is gone."
+        if checkpoint and checkpoint.planned:
+            return f"its checkpoint {model.checkpoint} is there, but its state {model.state} is gone."
         return None
     if checkpoint is None:
         return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone."
@@ -111,6 +159,11 @@ def _state_problem(model: StreamModel, signature: Mapping[str, object], found: F
             f"its table {model.target} is at micro-batch {target.batch}, but its state {model.state} at "
             f"{state.batch}: the state was rolled back."
         )
+    if target is not None and target.rows_out < state.rows_out:
+        return (
+            f"{target.rows_out} rows were put into its table {model.target}, going by the table, and {state.rows_out} going "
+            f"by its state {model.state}: the table was rolled back."
+        )
     if target is None and state.rows_out > 0 and (not found.target_written or unfinished(found)):
         return _replaced(model)
     return None
@@ -129,13 +182,16 @@ def unfinished(found: Found) -> bool:
 
 def _stateless_problem(model: StreamModel, found: Found) -> str | None:
     checkpoint, target = found.checkpoint, found.target
-    if checkpoint is None or checkpoint.planned is None:
+    if checkpoint is None:
         return None
-    if target is not None and target.batch > checkpoint.planned:
+    planned = -1 if checkpoint.planned is None else checkpoint.planned
+    if target is not None and target.batch > planned:
         return (
             f"its table {model.target} is at micro-batch {target.batch}, but its checkpoint "
             f"{model.checkpoint} only at {checkpoint.planned}: an older checkpoint was put back."
         )
+    if target is None and planned > 0 and checkpoint.done is None:
+        return _replaced(model)
     if checkpoint.done is None:
         return None
     if target is not None and target.batch < checkpoint.done:
@@ -143,7 +199,7 @@ def _stateless_problem(model: StreamModel, found: Found) -> str | None:
             f"its table {model.target} is at micro-batch {target.batch}, but its checkpoint "
             f"{model.checkpoint} at {checkpoint.done}: the table was rolled back."
         )
-    if target is None and (not found.target_written or checkpoint.planned > checkpoint.done):
+    if target is None and (not found.target_written or planned > checkpoint.done):
         return _replaced(model)
     return None
 

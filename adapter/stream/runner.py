@@ -24,7 +24,7 @@ from .model import StreamModel
 from .position import Position
 from .recovery import Found, check, unfinished
 from .session import working_session
-from .sink import AppendSink
+from .sink import AppendSink, Sink
 from .source_order import in_first_order, note_order
 from .sources import read_streams
 from .state import StateTable
@@ -96,20 +96,28 @@ def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamRe
         return _result(batches)
 
 
-@contextmanager
-def at_rest(
-    spark: SparkSession, model: StreamModel, program: Program
-) -> Iterator[tuple[SparkSession, Position]]:
-    """Hold a stream between two runs: what a crash cut short is finished, and no other run begins.
+@dataclass(frozen=True)
+class AtRest:
+    """A stream between two runs."""
 
-    Gives a session to work in, and how far the stream has come.
+    session: SparkSession
+    """To work in."""
+    position: Position
+    """How far the stream has come."""
+    sink: Sink
+
+
+@contextmanager
+def at_rest(spark: SparkSession, model: StreamModel, program: Program) -> Iterator[AtRest]:
+    """Hold a stream between two runs: what a crash cut short is finished, and no other run begins.
 
     Raises:
         StreamError: as in `run_stream`.
     """
     with _sentences(model), locked(spark, model):
         session = working_session(spark)
-        yield session, _resume(session, model, program).position
+        batches = _resume(session, model, program)
+        yield AtRest(session, batches.position, batches.sink)
 
 
 def reset(spark: SparkSession, model: StreamModel) -> None:
@@ -232,7 +240,7 @@ class RunningStream:
 
 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
-    """Look at checkpoint, state and table, and finish what a crash cut short."""
+    """Look at checkpoint, state, changelog and table, and finish what a crash cut short."""
     program = replace(program, signature=settings.with_settings(program.signature, session))
     state = StateTable(session, model)
     upsert = program.upsert
@@ -246,6 +254,8 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         has_state=state.exists,
         state=state.position() if stateful else None,
         signature=state.signature() if stateful else None,
+        changes=sink.changes.position() if sink.changes else None,
+        changes_ahead=sink.changes_ahead(),
     )
     check(model, stateful, program.signature, found)
     if found.signature is not None and differences(found.signature, program.signature):
@@ -257,6 +267,8 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
             raise StreamError(f"Model {model.name}: its checkpoint {model.checkpoint} was deleted meanwhile.")
         return checkpoint.query_id
 
+    sink.begin(session)
+    found = replace(found, target=sink.position())
     position = found.state if stateful else found.target
     if position is not None and found.target is not None:
         # The state was written before the rows of its step were out.
@@ -265,7 +277,6 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
             for name in ("rows_out", "lookup_requests", "lookup_keys")
         }
         position = replace(position, **later)
-    sink.begin(session)
     batches = Batches(session, Work(model, program, state, sink, Lookups(model)), position, query_id)
     if stateful and unfinished(found):
         with around("batch.finish", model.name):

@@ -7,29 +7,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..query.program import CHANGE_TYPE
-from .changes import Changes
+from ..query.program import BATCH_ID, CHANGE_TYPE
+from . import commit
+from .changes import INSERT, Changes, changes_of
 from .columns import check_same
-from .failpoints import around
 from .iceberg import IcebergTable, load
 from .model import StreamModel
 from .position import Position, read_position
 from .rows import Kept
 from .session import show
-from .writing import Columns, one_file, writer
+from .writing import Columns, one_file
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+DECIDED = "decided_changes"
+"""The view of changes that the changelog has and the table lacks."""
 
 
 class Sink(ABC):
-    """A model's table, and its change feed where the model keeps one."""
+    """A model's table, and its changelog where the model keeps one."""
 
     def __init__(self, spark: SparkSession, model: StreamModel, key: Sequence[str] | None = None) -> None:
         self.model = model
         self._table = load(spark, model.target)
         self._columns: Columns | None = None
-        self._changes = Changes(spark, model, key) if model.changelog else None
+        self._changes = changes_of(spark, model, key)
 
     @property
     def exists(self) -> bool:
@@ -61,11 +64,54 @@ class Sink(ABC):
         """The rows of the step that a commit is of, where the position in it doesn't count them."""
         return int(summary.get("added-records", 0))
 
-    def begin(self, spark: SparkSession) -> None:
-        """Get ready for the first step of a run."""
+    @property
+    def changes(self) -> Changes | None:
+        """Its changelog; None: the model keeps none."""
+        return self._changes
+
+    def changes_ahead(self) -> int:
+        """How many steps are in the changelog and not in the table."""
         position = self.position()
-        if self._changes is not None and position is not None:
-            self._changes.begin(spark, position)
+        if self._changes is None or (position is None and self.written):
+            return 0
+        return self._changes.commits_after(position.step if position is not None else (-1, 0))
+
+    def begin(self, spark: SparkSession) -> None:
+        """Get ready for the first step of a run: table and changelog say the same from here on.
+
+        A step that a crash left in the changelog alone comes into the table as it was decided then. What others
+        changed in the table comes into the changelog.
+        """
+        if self._changes is None:
+            return
+        others = self.table.changed_by_others()
+        decided, position = self._changes.position(), self.position()
+        if decided is not None and self._lacks(decided, position):
+            kept = Kept()
+            try:
+                rows = self._changes.last(spark)
+                kept.keep(rows)
+                show(rows, DECIDED)
+                self._take_over(spark, decided)
+            finally:
+                kept.release()
+            position = self.position()
+        self._changes.follow(spark, self.table, position, others)
+
+    def catch_up(self, spark: SparkSession) -> None:
+        """Get ready for a step. Others may have written the table since the last one; the changelog follows them."""
+        if commit.check(self.model, self.table) and self._changes is not None:
+            self._changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
+
+    def _lacks(self, decided: Position, position: Position | None) -> bool:
+        if position is None:
+            # Of a table whose snapshots expired nothing tells its step; it has been looked at that none is missing.
+            return not self.written
+        return decided.is_after(position)
+
+    @abstractmethod
+    def _take_over(self, spark: SparkSession, position: Position) -> None:
+        """Bring the changes in the view `DECIDED` into the table, in one commit that carries `position`."""
 
     @abstractmethod
     def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
@@ -84,6 +130,11 @@ class Sink(ABC):
             StreamError: the table has other columns.
         """
 
+    def _append(self, rows: DataFrame, position: Position) -> None:
+        # What others change goes into the changelog before the next step.
+        kept = self._changes is not None
+        commit.append("table.append", self.model, self.table, rows, position.properties(), by_anyone=kept)
+
     def columns(self, spark: SparkSession, query: str) -> Columns:
         """The table's columns.
 
@@ -101,6 +152,7 @@ class AppendSink(Sink):
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
         """See `Sink.put`."""
+        self.catch_up(spark)
         made = self.columns(spark, query).select(spark, query)
         kept = Kept()
         try:
@@ -110,11 +162,12 @@ class AppendSink(Sink):
                 show(rows, "appended_rows")
                 made = "select * from appended_rows"
                 self._changes.append(
-                    spark, f"select *, 'insert' as {CHANGE_TYPE} from appended_rows", position
+                    spark, f"select *, '{INSERT}' as {CHANGE_TYPE} from appended_rows", position
                 )
-            with around("table.append", self.model.name):
-                writer(spark.sql(one_file(made) if few else made), self.model.target, position).append()
+            self._append(spark.sql(one_file(made) if few else made), position)
         finally:
             kept.release()
-        self.table.refresh()
         return self.table.count("added-records")
+
+    def _take_over(self, spark: SparkSession, position: Position) -> None:
+        self._append(spark.sql(f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from {DECIDED}"), position)

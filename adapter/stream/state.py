@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
 from ..query.program import STEP
+from . import commit
 from .clock import instant
 from .errors import StreamError
 from .failpoints import around
-from .iceberg import IcebergTable, added_rows, load
+from .iceberg import added_rows, load
 from .identifiers import type_text
 from .model import StreamModel
-from .position import PREFIX, Growth, Position, read_position
+from .position import GROWTH, PREFIX, Growth, Position, growth_from_text, growth_to_text, read_position
 from .session import show
-from .writing import Columns, literal, one_file, quoted, writer
+from .writing import Columns, literal, one_file, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,9 +92,11 @@ class StateTable:
                 f"Model {self._model.name}: no snapshot of its state {self._model.state} says how far it has "
                 f"come; they were expired by hand. To build it anew: {self._model.rebuild}."
             )
-        if found is not None:
+        newest = self._table.newest_summary()
+        if _COMPACTED in newest:
+            self._growth = growth_from_text(newest.get(GROWTH, ""))
+        elif found is not None:
             self._growth = dict(found.growth)
-        if found is not None and _COMPACTED not in summary:
             for part in (name[len(_PARTITION) :] for name in summary if name.startswith(_PARTITION)):
                 self._grow(unquote_plus(part), added_rows(summary, unquote_plus(part)), found)
         return found
@@ -150,12 +153,8 @@ class StateTable:
         }
         columns = ", ".join(f"{quoted(field.name)} {type_text(field.dataType)}" for field in schema.fields)
         settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
-        with around("state.create", self._model.name):
-            spark.sql(
-                f"create table if not exists {self._model.state} ({columns}) using iceberg "
-                f"partitioned by (part) tblproperties ({settings})"
-            )
-        self._table = IcebergTable(spark, self._model.state)
+        description = f"({columns}) using iceberg partitioned by (part) tblproperties ({settings})"
+        self._table = commit.create(spark, "state.create", self._model, self._model.state, description)
 
     def input_schema(self) -> StructType:
         """The columns of a micro-batch, as they were when the table was made."""
@@ -204,31 +203,30 @@ class StateTable:
             position: the step they belong to.
             few: they fit into one file.
         """
-        rows = self._rows(spark, parts, few)
-        with around("state.append", self._model.name):
-            writer(rows, self._model.state, replace(position, growth=self._growth)).append()
+        assert self._table is not None
+        rows = self._rows(spark, parts, few) if parts else None
+        properties = replace(position, growth=self._growth).properties()
+        commit.append("state.append", self._model, self._table, rows, properties)
         self._committed(parts, position)
 
     def fold(self, spark: SparkSession, parts: Mapping[str, str], position: Position) -> None:
         """Put the rows of queries in the place of all rows of their parts, in one commit that carries
         `position` on."""
-        from pyspark.sql import functions as F
-
+        assert self._table is not None
         growth = {part: growth for part, growth in self._growth.items() if part not in parts}
         rows = self._rows(spark, parts, few=False)
-        made = writer(rows, self._model.state, replace(position, growth=growth))
-        with around("state.fold", self._model.name):
-            made.overwrite(F.expr(f"part in ({', '.join(map(literal, parts))})"))
+        properties = replace(position, growth=growth).properties()
+        commit.overwrite("state.fold", self._model, self._table, rows, properties, list(parts))
         self._committed(parts, position)
 
-    def compact(self, spark: SparkSession, position: Position) -> None:
-        """Put small files together, in one commit that carries `position` on."""
+    def compact(self, spark: SparkSession) -> None:
+        """Put small files together, in one commit. It carries no position: Iceberg makes it without a condition, and
+        another run may have gone on meanwhile."""
         assert self._table is not None
         self._growth = {part: replace(growth, loose=0) for part, growth in self._growth.items()}
-        properties = replace(position, growth=self._growth).properties()
         with around("state.compact", self._model.name):
-            self._table.compact(spark, {**properties, _COMPACTED: "true"})
-        self._table.refresh()
+            self._table.compact(spark, {_COMPACTED: "true", GROWTH: growth_to_text(self._growth)})
+        commit.check(self._model, self._table)
 
     def last_expiry(self, spark: SparkSession, closing: Mapping[str, tuple[str, str | None]]) -> int | None:
         """The last instant at which a result comes out; None if there is none to come.
@@ -298,7 +296,6 @@ class StateTable:
 
     def _committed(self, parts: Iterable[str], position: Position) -> None:
         assert self._table is not None
-        self._table.refresh()
         for part in parts:
             self._grow(part, self._table.added_rows(part), position)
 
@@ -318,8 +315,6 @@ class StateTable:
     def _rows(self, spark: SparkSession, parts: Mapping[str, str], few: bool) -> DataFrame:
         columns = self._columns_of(spark)
         made = [columns.select(spark, query, part=name) for name, query in parts.items()]
-        if not made:
-            return spark.table(self._model.state).limit(0)
         united = "\nunion all\n".join(made)
         return spark.sql(one_file(united) if few else united)
 

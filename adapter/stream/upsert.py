@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..query.program import CHANGE_TYPE, Upsert
-from .changes import REPLACED_PROPERTY
+from . import commit
+from .changes import ADDS, AFTER, BEFORE, DELETE, INSERT, REPLACED_PROPERTY
 from .errors import StreamError
 from .failpoints import around
 from .model import StreamModel
 from .position import Position
 from .rows import Kept
 from .session import show
-from .sink import Sink
-from .writing import Columns, literal, one_file, quoted, writer
+from .sink import DECIDED, Sink
+from .writing import Columns, literal, one_file, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_INSERT, _BEFORE, _AFTER, _DELETE = "insert", "update_before", "update_after", "delete"
 _SMALL = 100_000
 """A table of so many rows is written anew: a MERGE takes longer to be planned than that."""
 _FIRED, _CHANGED, _NEW = "fired_windows", "changed_rows", "new_rows"
+_TIMES = "__times_of_key"
+"""The column that says how many rows have a key."""
 
 
 class UpsertSink(Sink):
@@ -35,6 +38,11 @@ class UpsertSink(Sink):
         super().__init__(spark, model, upsert.key)
         self._upsert = upsert
         self._keys = upsert.key or ()
+        of_scope = {
+            name.replace("`", "").lower() for name in re.findall(r"\bold\.(`[^`]+`|\w+)", upsert.scope)
+        }
+        self._key_has_scope = of_scope <= {name.lower() for name in self._keys}
+        """Whether rows of other windows (groups, rankings) than those that fired have other keys, too."""
 
     def begin(self, spark: SparkSession) -> None:
         """See `Sink.begin`. The table says that its rows are replaced: who streams it needs the feed."""
@@ -51,7 +59,7 @@ class UpsertSink(Sink):
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
         """See `Sink.put`: rows inserted, updated and deleted."""
-        self.table.refresh()  # others may have written since the last step
+        self.catch_up(spark)
         kept = Kept()
         try:
             return self._merge(spark, query, position, few, kept)
@@ -71,22 +79,29 @@ class UpsertSink(Sink):
             f"select old.* from (select * from {self._as_it_is(columns)} where {recent}) as old\n"
             f"left semi join {_FIRED} as fired on {self._upsert.scope}"
         )
-        kinds = (_INSERT, _AFTER, _DELETE)
+        new = columns.select(spark, query)
+        if self._upsert.certain:
+            differences = self._differences(old, new, columns.names)
+        else:
+            elsewhere = self._elsewhere(columns, recent)
+            differences = self._differences(old, self._counted(new), columns.names, True, elsewhere)
+        kinds = (INSERT, AFTER, DELETE)
         counting = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in kinds]
-        differences = self._differences(old, columns.select(spark, query), columns.names)
+        twice = "false" if self._upsert.certain else f"{_TIMES} > 1"
+        counting.append(F.expr(f"count_if({twice})").alias("twice"))
         changed = spark.sql(differences).observe(_CHANGED, *counting)
         kept.keep(changed)
         show(changed, _CHANGED)
-        counts = {kind: count for kind, count in zip(kinds, kept.observed(_CHANGED), strict=True) if count}
+        *found, same_key = kept.observed(_CHANGED)
+        if same_key:
+            self._refuse_keys(spark)
+        counts = {kind: count for kind, count in zip(kinds, found, strict=True) if count}
         if not counts:
             return 0
-        if not self._upsert.certain:
-            self._check_unique(spark)
         if self._changes is not None:
             self._changes.append(spark, _with_retractions(columns.names), position)
         total = sum(counts.values())
         self._write(changed, recent, columns.names, _counting(position, total), few, set(counts))
-        self.table.refresh()
         return total
 
     def _replace(
@@ -110,23 +125,41 @@ class UpsertSink(Sink):
             return 0
         if self._changes is not None:
             show(differences, _CHANGED)
-            kinds = f"if(__times > 0, '{_INSERT}', '{_DELETE}') as {CHANGE_TYPE}"
+            kinds = f"if(__times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}"
             each = f"select {listed}, {kinds} from {_CHANGED} lateral view explode(sequence(1L, abs(__times))) as __time"
             self._changes.append(spark, each, position)
         made = spark.sql(one_file(f"select * from {_NEW}")) if few else rows
         self._overwrite(made, _counting(position, changed))
-        self.table.refresh()
         return changed
+
+    def _take_over(self, spark: SparkSession, position: Position) -> None:
+        columns = Columns(spark.table(self.model.target).schema)
+        listed = ", ".join(map(quoted, columns.names))
+        if self._upsert.key is None:
+            total = spark.table(DECIDED).count()
+            rows = (
+                f"select {listed}, sum(__sign) as __times from (\n"
+                f"  select {listed}, 1 as __sign from {self._as_it_is(columns)}\n  union all\n"
+                f"  select {listed}, if({ADDS}, 1, -1) as __sign from {DECIDED}\n"
+                f") group by {listed} having sum(__sign) > 0"
+            )
+            each = f"select {listed} from ({rows}) lateral view explode(sequence(1L, __times)) as __time"
+            self._overwrite(spark.sql(each), _counting(position, total))
+            return
+        kept = Kept()
+        try:
+            old, new = (f"select {listed} from {DECIDED} where {which}" for which in (f"not {ADDS}", ADDS))
+            changed = spark.sql(self._differences(old, new, columns.names))
+            total = kept.keep(changed)
+            show(changed, _CHANGED)
+            kinds = {row[0] for row in spark.sql(f"select distinct {CHANGE_TYPE} from {_CHANGED}").collect()}
+            self._write(changed, "true", columns.names, _counting(position, total), False, kinds)
+        finally:
+            kept.release()
 
     def _overwrite(self, rows: DataFrame, position: Position) -> None:
         """Put rows in the place of all. If someone else has written since the step began, it fails, as a MERGE does."""
-        from pyspark.sql import functions as F
-
-        made = writer(rows, self.model.target, position).option("isolation-level", "serializable")
-        if (snapshot := self.table.snapshot_id) is not None:
-            made = made.option("validate-from-snapshot-id", str(snapshot))
-        with around("table.overwrite", self.model.name):
-            made.overwrite(F.lit(True))
+        commit.overwrite("table.overwrite", self.model, self.table, rows, position.properties())
 
     def _as_it_is(self, columns: Columns) -> str:
         """The table before the step, by its snapshot: what is kept of rows of the table itself, Spark would compute
@@ -134,9 +167,23 @@ class UpsertSink(Sink):
         snapshot = self.table.snapshot_id
         return columns.none() if snapshot is None else f"{self.model.target} version as of {snapshot}"
 
-    def _check_unique(self, spark: SparkSession) -> None:
-        """Passes changes of which each is of another row."""
-        columns = ", ".join(quoted(f"new {name}") for name in self._keys)
+    def _counted(self, new: str) -> str:
+        """Results with how many of them have their key."""
+        by = ", ".join(map(quoted, self._keys))
+        return f"select *, count(*) over ({f'partition by {by}' if by else ''}) as {_TIMES} from (\n{new}\n)"
+
+    def _elsewhere(self, columns: Columns, recent: str) -> str | None:
+        """The keys of rows of the table that no result takes the place of; None: no result can have one of them."""
+        if self._key_has_scope:
+            return None
+        listed = ", ".join(map(quoted, self._keys))
+        return (
+            f"select {listed} from (select * from {self._as_it_is(columns)} where {recent}) as old\n"
+            f"left anti join {_FIRED} as fired on {self._upsert.scope} group by {listed}"
+        )
+
+    def _refuse_keys(self, spark: SparkSession) -> None:
+        """Say which key more than one row has."""
         kinds = dict(spark.table(_CHANGED).dtypes)
         # Times as text: Python's end with the year 9999.
         shown = ", ".join(
@@ -145,16 +192,12 @@ class UpsertSink(Sink):
             else quoted(name)
             for name in (f"new {key}" for key in self._keys)
         )
-        twice = spark.sql(
-            f"select {shown} from {_CHANGED} where {CHANGE_TYPE} <> '{_DELETE}' group by {columns} "
-            "having count(*) > 1 limit 1"
-        ).collect()
-        if twice:
-            found = ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, twice[0], strict=True))
-            raise StreamError(
-                f"Model {self.model.name}: two rows of its result have the same key ({found}), so a change couldn't "
-                "tell which it is of. Put what tells them apart into the select list, or rank by ROW_NUMBER()."
-            )
+        (twice,) = spark.sql(f"select {shown} from {_CHANGED} where {_TIMES} > 1 limit 1").collect()
+        found = ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, twice, strict=True))
+        raise StreamError(
+            f"Model {self.model.name}: two rows of its result have the same key ({found}), so a change couldn't "
+            "tell which it is of. Put what tells them apart into the select list, or rank by ROW_NUMBER()."
+        )
 
     def _recent(self, spark: SparkSession, kept: Kept) -> str | None:
         """What rows of the table may be among the old ones; None: no result is new."""
@@ -173,19 +216,36 @@ class UpsertSink(Sink):
         # As a literal, so that Iceberg reads only files that may hold such rows.
         return None if since is None else f"{quoted(bound)} >= timestamp_micros({since}L)"
 
-    def _differences(self, old: str, new: str, names: list[str]) -> str:
-        """One row per key whose row is new, gone, or another than it was, with both."""
-        same = " and ".join(f"old_.{quoted(name)} <=> new_.{quoted(name)}" for name in self._keys) or "true"
+    def _differences(
+        self, old: str, new: str, names: list[str], counted: bool = False, elsewhere: str | None = None
+    ) -> str:
+        """One row per key whose row is new, gone, or another than it was, with both.
+
+        Where new rows are `_counted`, also those whose key others have, in `new` or `elsewhere`.
+        """
+
+        def same(left: str, right: str) -> str:
+            listed = (f"{left}.{quoted(name)} <=> {right}.{quoted(name)}" for name in self._keys)
+            return " and ".join(listed) or "true"
+
         whole = " and ".join(f"old_.{quoted(name)} <=> new_.{quoted(name)}" for name in names)
         before = ", ".join(f"old_.{quoted(name)} as {quoted('old ' + name)}" for name in names)
         after = ", ".join(f"new_.{quoted(name)} as {quoted('new ' + name)}" for name in names)
+        column, twice, others = "", "", ""
+        if counted:
+            times = f"coalesce(new_.{_TIMES}, 0)"
+            if elsewhere is not None:
+                times += " + if(__new_there and __there_too, 1, 0)"
+                others = f"\nleft join (select *, true as __there_too from (\n{elsewhere}\n)) as other_\non "
+                others += same("other_", "new_")
+            column, twice = f",\n  {times} as {_TIMES}", f" or {times} > 1"
         return (
-            f"select case when not coalesce(__old_there, false) then '{_INSERT}'\n"
-            f"  when not coalesce(__new_there, false) then '{_DELETE}' else '{_AFTER}' end as {CHANGE_TYPE},\n"
-            f"  {before},\n  {after}\n"
+            f"select case when not coalesce(__old_there, false) then '{INSERT}'\n"
+            f"  when not coalesce(__new_there, false) then '{DELETE}' else '{AFTER}' end as {CHANGE_TYPE},\n"
+            f"  {before},\n  {after}{column}\n"
             f"from (select *, true as __old_there from (\n{old}\n)) as old_\n"
-            f"full join (select *, true as __new_there from (\n{new}\n)) as new_ on {same}\n"
-            f"where not (coalesce(__old_there, false) and coalesce(__new_there, false) and {whole})"
+            f"full join (select *, true as __new_there from (\n{new}\n)) as new_ on {same('old_', 'new_')}{others}\n"
+            f"where not (coalesce(__old_there, false) and coalesce(__new_there, false) and {whole}){twice}"
         )
 
     def _write(
@@ -201,10 +261,9 @@ class UpsertSink(Sink):
 
         spark, target = changed.sparkSession, self.model.target
         columns = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in names)
-        rows = f"select {columns} from {_CHANGED} where {CHANGE_TYPE} <> '{_DELETE}'"
-        if kinds == {_INSERT}:
-            with around("table.append", self.model.name):
-                writer(spark.sql(one_file(rows) if few else rows), target, position).append()
+        rows = f"select {columns} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
+        if kinds == {INSERT}:
+            self._append(spark.sql(one_file(rows) if few else rows), position)
             return
         if self.table.count("total-records") <= _SMALL:
             same = " and ".join(
@@ -212,23 +271,30 @@ class UpsertSink(Sink):
             )
             kept = (
                 f"select old.* from {target} as old left anti join {_CHANGED} as changed\n"
-                f"on {CHANGE_TYPE} <> '{_INSERT}'{f' and {same}' if same else ''}"
+                f"on {CHANGE_TYPE} <> '{INSERT}'{f' and {same}' if same else ''}"
             )
             self._overwrite(spark.sql(one_file(f"{kept}\nunion all\n{rows}")), position)
             return
         matching = [
-            f"{target}.{quoted(name)} <=> if({CHANGE_TYPE} = '{_INSERT}', {quoted('new ' + name)}, {quoted('old ' + name)})"
+            f"{target}.{quoted(name)} <=> if({CHANGE_TYPE} = '{INSERT}', {quoted('new ' + name)}, {quoted('old ' + name)})"
             for name in self._keys
         ]
         values = {name: F.col(quoted("new " + name)) for name in names}
         # Not by SQL: Spark 4.1 finds no plan for a MERGE whose source is a view of a table.
         recently = recent if recent == "true" else f"{target}.{recent}"
+        if not changed._jdf.queryExecution().analyzed().deterministic():
+            changed = (
+                changed.localCheckpoint()
+            )  # uuid(), say, which a MERGE refuses though it is computed already
         merge = changed.mergeInto(target, F.expr(" and ".join([*matching, recently])))
-        merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{_DELETE}'")).delete()
+        merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{DELETE}'")).delete()
         merge = merge.whenMatched().update(values)
         merge = merge.whenNotMatched().insert(values)
+        # Others' commits are looked at before and after: Spark commits a MERGE itself.
+        commit.check(self.model, self.table, by_anyone=True)
         with around("table.merge", self.model.name), _carrying(spark, position):
             merge.merge()
+        commit.check_own(self.model, self.table)
 
 
 def _counting(position: Position, rows: int) -> Position:
@@ -241,9 +307,9 @@ def _with_retractions(names: list[str]) -> str:
     old = ", ".join(f"{quoted('old ' + name)} as {quoted(name)}" for name in names)
     new = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in names)
     return (
-        f"select {old}, case {CHANGE_TYPE} when '{_DELETE}' then '{_DELETE}' else '{_BEFORE}' end as {CHANGE_TYPE}\n"
-        f"from {_CHANGED} where {CHANGE_TYPE} <> '{_INSERT}'\n"
-        f"union all\nselect {new}, {CHANGE_TYPE} from {_CHANGED} where {CHANGE_TYPE} <> '{_DELETE}'"
+        f"select {old}, case {CHANGE_TYPE} when '{DELETE}' then '{DELETE}' else '{BEFORE}' end as {CHANGE_TYPE}\n"
+        f"from {_CHANGED} where {CHANGE_TYPE} <> '{INSERT}'\n"
+        f"union all\nselect {new}, {CHANGE_TYPE} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
     )
 
 

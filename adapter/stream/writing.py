@@ -1,4 +1,4 @@
-"""Rows into a table: its columns found by name, and one commit that says which step it is."""
+"""Rows as a table takes them: its columns found by name, and names and texts as SQL takes them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from .identifiers import quoted as quoted
 from .identifiers import type_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
-
-    from .position import Position
 
 
 class Columns:
@@ -88,12 +86,6 @@ def one_file(query: str) -> str:
     return f"select /*+ coalesce(1) */ * from (\n{query}\n)"
 
 
-def writer(rows: DataFrame, table: str, position: Position) -> DataFrameWriterV2:
-    """Spark's writer for a commit that carries `position`."""
-    made = rows.writeTo(table)
-    for key, value in position.properties().items():
-        made = made.option(f"snapshot-property.{key}", value)
-    return made
 
 
 def literal(text: str) -> str:

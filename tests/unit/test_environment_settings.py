@@ -38,7 +38,11 @@ def test_options_with_a_type_are_all_there_is() -> None:
         "spark.sql.catalog.prod": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.prod.type": "rest",
         "spark.sql.catalog.prod.uri": "http://rest",
+        # A cache would hide from a session what a stream has written in its own.
+        "spark.sql.catalog.prod.cache-enabled": "false",
     }
+    asked = settings_of(catalog="prod", catalog_options={"type": "rest", "cache-enabled": True})
+    assert asked["spark.sql.catalog.prod.cache-enabled"] == "true"
 
 
 def test_sqlite_is_fetched_for_the_embedded_catalog_only() -> None:

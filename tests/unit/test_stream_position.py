@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
@@ -83,6 +85,53 @@ def test_a_checkpoint_is_read_as_spark_leaves_it(tmp_path: Path) -> None:
             (folder / log / name).touch()
     (folder / "metadata").write_text('{"id":"q1"}')
     assert read_checkpoint(storage, str(folder)) == Checkpoint("q1", planned=10, done=9)
+
+
+def test_what_a_checkpoint_lacks_is_seen(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path), lambda: None)
+
+    def found(**files: str) -> Checkpoint | None:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        for name, text in files.items():
+            file = folder / name.replace("_", "/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return read_checkpoint(storage, str(folder))
+
+    def missing(**files: str) -> tuple[str, ...]:
+        checkpoint = found(metadata='{"id":"q1"}', **files)
+        assert checkpoint is not None
+        return checkpoint.missing
+
+    of_folder = 'v1\n{}\n{"logOffset":7}\n{"snapshot_id":3}\n-'
+    assert missing() == ()
+    assert missing(offsets_0="v1\n{}\n-") == ()
+    assert (
+        missing(offsets_3="", commits_3="")
+        == missing(offsets_4="", commits_3="")
+        == missing(offsets_4="")
+        == ()
+    )
+    assert missing(commits_3="") == missing(offsets_2="", commits_3="") == ("offsets/3",)
+    assert missing(offsets_3=of_folder) == ("sources/0/7",)
+    assert missing(offsets_3=of_folder, sources_0_6="") == ("sources/0/7",)
+    assert (
+        missing(offsets_3=of_folder, sources_0_7="")
+        == missing(offsets_3=of_folder, **{"sources_0_9.compact": ""})
+        == ()
+    )
+    assert found(offsets_3="") == Checkpoint("", planned=3, done=None, missing=("metadata",))
+    assert found() is None
+
+
+def test_steps_have_numbers_that_grow() -> None:
+    steps = [
+        Position("m", "q", batch, flush)
+        for batch, flush in ((-1, 0), (0, 0), (0, 1), (1, 0), (57, 0), (57, 2))
+    ]
+    assert [step.number for step in steps] == [-1000, 0, 1, 1000, 57000, 57002]
+    assert all(later.is_after(earlier) for earlier, later in itertools.pairwise(steps))
+    assert not replace(steps[5], query_id="other").is_after(steps[0])
 
 
 def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -133,6 +133,60 @@ def test_state_behind_the_table() -> None:
     )
 
 
+def test_table_rolled_back() -> None:
+    found = replace(GOING, target=replace(AT_SEVEN, batch=5, rows_out=90))
+    assert problem(found) == (
+        "90 rows were put into its table db.curves, going by the table, and 100 going by its state db.curves__state: the "
+        "table was rolled back."
+    )
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_a_part_of_the_checkpoint_gone(stateful: bool) -> None:
+    found = replace(
+        GOING, checkpoint=Checkpoint("q1", 7, 7, missing=("offsets/7",)), state=AT_SEVEN if stateful else None
+    )
+    assert problem(found, stateful) == (
+        "a part of its checkpoint /root/checkpoints/db.curves is gone (offsets/7), so rows could be passed over or come "
+        "twice."
+    )
+
+
+def test_all_that_a_checkpoint_planned_gone() -> None:
+    found = replace(GOING, checkpoint=Checkpoint("q1", planned=None, done=None), state=None)
+    assert "is at micro-batch 7, but its checkpoint /root/checkpoints/db.curves only at None" in problem(
+        found, False
+    )
+    nothing = replace(FRESH, checkpoint=Checkpoint("q1", planned=3, done=None))
+    assert "no longer shows what was put into it" in problem(nothing, stateful=False)
+    assert "its state db.curves__state is gone" in problem(nothing)
+
+
+def test_a_changelog_is_one_step_ahead_at_most() -> None:
+    ahead = replace(AT_SEVEN, batch=8)
+    crashed = replace(GOING, checkpoint=Checkpoint("q1", 8, 7), state=ahead, changes=ahead, changes_ahead=1)
+    check(MODEL, True, SIGNATURE, crashed)
+    check(MODEL, False, SIGNATURE, replace(crashed, state=None))
+    assert problem(replace(crashed, changes_ahead=2)) == (
+        "its changelog db.curves__changes is 2 steps ahead of its table db.curves: the table was rolled back."
+    )
+    assert problem(replace(crashed, state=AT_SEVEN)) == (
+        "its changelog db.curves__changes is at micro-batch 8, but its state db.curves__state at 7: the state was rolled "
+        "back."
+    )
+    assert problem(replace(crashed, checkpoint=Checkpoint("q1", 7, 7), state=None), stateful=False) == (
+        "its changelog db.curves__changes is at micro-batch 8, but its checkpoint /root/checkpoints/db.curves only at 7: "
+        "an older checkpoint was put back."
+    )
+    # One that is behind is brought up to the table.
+    check(MODEL, True, SIGNATURE, replace(GOING, changes=replace(AT_SEVEN, batch=3)))
+    check(MODEL, True, SIGNATURE, replace(FRESH, changes=Position("curves", "", batch=-1)))
+    assert problem(replace(FRESH, changes=replace(AT_SEVEN, query_id="q0"))) == (
+        "its changelog db.curves__changes was written by another stream (checkpoint q0) than the one in "
+        "/root/checkpoints/db.curves (none yet)."
+    )
+
+
 def test_table_replaced() -> None:
     sentence = (
         "its table db.curves no longer shows what was put into it (it was replaced, or all of its snapshots "

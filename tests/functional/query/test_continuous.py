@@ -10,6 +10,7 @@ import pytest
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream.position import read_position
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query.test_queries import chosen, folder, model_of, rows
 from tests.functional.stream.harness import replayed
@@ -168,7 +169,9 @@ def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, fol
         assert len(versions) >= 4
         for version in versions:
             then = spark.sql(f"select * from {model.target} version as of {version['snapshot_id']}")
-            feed = replayed(spark, model, int(version["summary"]["stream.batch-id"]))
+            step = read_position(version["summary"])
+            assert step is not None
+            feed = replayed(spark, model, step.number)
             assert sorted(feed, key=repr) == rows(then)
 
 

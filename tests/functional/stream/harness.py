@@ -103,8 +103,8 @@ class Stream:
         shutil.rmtree(self.model.checkpoint)
 
 
-def replayed(spark: Any, model: StreamModel, until: int = 1_000) -> list[tuple[Any, ...]]:
-    """What the change feed makes of nothing: a multiset of rows, none of which is ever less than not there."""
+def replayed(spark: Any, model: StreamModel, until: int = 1_000_000) -> list[tuple[Any, ...]]:
+    """What the changelog makes of nothing, up to a ``_batch_id``: rows, each there once or not."""
     found: dict[tuple[Any, ...], int] = {}
     for change in spark.table(model.changes).where(f"_batch_id <= {until}").orderBy("_batch_id").collect():
         row, kind = tuple(change)[:-2], change["_change_type"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ import pytest
 from dbt.adapters.spark_streaming.stream import runner
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.lock import locked
+from dbt.adapters.spark_streaming.stream.model import StreamSource
 from dbt.adapters.spark_streaming.stream.progress import read_progress
 from dbt.adapters.spark_streaming.stream.sink import AppendSink
 
 from . import programs
-from .harness import TUMBLE, Stream
+from .harness import EVENTS, TUMBLE, Stream
 from .programs import SECOND
 
 
@@ -149,6 +151,34 @@ def test_without_state_rows_pass_through_once(spark: Any, storage_root: Path) ->
     assert stream.rows() == [(0, "a", 2), (1, "b", 4), (2, "c", 6)]
     stream.forget_checkpoint()
     assert "whose checkpoint" in problem(stream)
+
+
+def test_a_part_of_the_checkpoint_deleted(spark: Any, storage_root: Path, tmp_path: Path) -> None:
+    stream = Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
+    stream.add((0, "a", 1))
+    stream.run()
+    checkpoint = Path(stream.model.checkpoint)
+    shutil.copytree(checkpoint, tmp_path / "whole")
+    for gone in (["offsets"], ["offsets", "commits"], ["metadata"], ["offsets", "commits", "metadata"]):
+        for part in gone:
+            found = checkpoint / part
+            shutil.rmtree(found) if found.is_dir() else found.unlink()
+        stream.add((1, "b", 2))
+        sentence = problem(stream)
+        assert "is gone" in sentence or "an older checkpoint was put back" in sentence
+        shutil.rmtree(checkpoint)
+        shutil.copytree(tmp_path / "whole", checkpoint)
+    assert stream.run().rows_in == 4
+
+    # Of a folder Spark knows by a log which files it has read; without it new ones would be passed over.
+    folder = Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
+    folder.reads(StreamSource("events", str(tmp_path / "events"), "parquet", EVENTS))
+    for _ in range(2):
+        spark.table(stream.events).write.mode("append").parquet(str(tmp_path / "events"))
+        folder.run()
+    shutil.rmtree(Path(folder.model.checkpoint) / "sources")
+    spark.table(stream.events).write.mode("append").parquet(str(tmp_path / "events"))
+    assert "(sources/0/1)" in problem(folder)
 
 
 def test_with_an_interval_it_goes_on_until_it_is_stopped(counts: Stream) -> None:

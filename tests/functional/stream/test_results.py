@@ -49,7 +49,7 @@ def changes(stream: Stream) -> list[tuple[Any, ...]]:
     """What changed, as (batch, type, window end in minutes after ten, key, n)."""
     rows = stream.spark.table(stream.model.changes).collect()
     plain = sorted_rows(
-        (row["_batch_id"], row["_change_type"], row["window_end"], row.k, row.n) for row in rows
+        (row["_batch_id"] // 1000, row["_change_type"], row["window_end"], row.k, row.n) for row in rows
     )
     return [(batch, kind, (end - TEN) / MINUTE, key, n) for batch, kind, end, key, n in plain]
 

@@ -1,0 +1,249 @@
+"""Commits of a step, which one run alone can make: the tables themselves are the lock.
+
+Two runs of a model that don't see each other's lock (on machines that share an object store, say) may carry out the
+same step. Each run knows the snapshots it has seen or made. Its commit goes through only while no other run's commit
+came after them: Iceberg asks again on each attempt, right before the catalog swaps the table's metadata, so there is
+no moment at which both can commit. The run that comes second ends with nothing written.
+
+Spark's own writers commit without a condition. So Spark writes the files as it does in a compaction, which leaves the
+commit to whoever started it, and the commit is made here.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .errors import StreamError
+from .failpoints import around, reached
+from .iceberg import REPLACE, IcebergTable, is_of_stream
+from .model import StreamModel
+from .session import jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def create(spark: SparkSession, point: str, model: StreamModel, name: str, description: str) -> IcebergTable:
+    """Make a table, which isn't there as far as this run knows.
+
+    Args:
+        spark: a session.
+        point: what it is called as a fail point.
+        model: whose table it is.
+        name: its name.
+        description: what follows the name in CREATE TABLE.
+
+    Raises:
+        StreamError: another run of the model has made it.
+    """
+    from pyspark.errors import AnalysisException
+
+    with around(point, model.name):
+        try:
+            spark.sql(f"create table {name} {description}")
+        except AnalysisException as problem:
+            if problem.getCondition() != "TABLE_OR_VIEW_ALREADY_EXISTS":
+                raise
+            raise StreamError(_of_another_run(model, name)) from problem
+    return IcebergTable(spark, name)
+
+
+def append(
+    point: str,
+    model: StreamModel,
+    table: IcebergTable,
+    rows: DataFrame | None,
+    properties: Mapping[str, str],
+    by_anyone: bool = False,
+) -> None:
+    """Add rows to a table. Others than a stream may have written it meanwhile.
+
+    Args:
+        point: what it is called as a fail point.
+        model: whose table it is.
+        table: the table.
+        rows: with its columns; None: none, the commit says only how far the model has come.
+        properties: of the snapshot.
+        by_anyone: whether nobody else may have changed rows of the table either.
+
+    Raises:
+        StreamError: another run of the model has written the table; nothing was added.
+    """
+    with around(point, model.name):
+        files = [] if rows is None else _written(rows, table)
+        reached(f"{point}:written", model.name)
+        update = table.java.newAppend()
+        for file in files:
+            update.appendFile(file)
+        _commit(model, table, update, files, properties, Unmoved(table.known, by_anyone))
+
+
+def overwrite(
+    point: str,
+    model: StreamModel,
+    table: IcebergTable,
+    rows: DataFrame,
+    properties: Mapping[str, str],
+    parts: Sequence[str] | None = None,
+) -> None:
+    """Put rows in the place of others. Nobody may have changed rows of the table meanwhile.
+
+    Args:
+        point: what it is called as a fail point.
+        model: whose table it is.
+        table: the table.
+        rows: with its columns.
+        properties: of the snapshot.
+        parts: the values of the column ``part``, by which the table is partitioned, whose rows go; None: all rows go.
+
+    Raises:
+        StreamError: somebody has written the table; nothing was changed.
+    """
+    with around(point, model.name):
+        files = _written(rows, table)
+        reached(f"{point}:written", model.name)
+        update = table.java.newOverwrite().overwriteByRowFilter(_rows_of(rows, parts))
+        for file in files:
+            update.addFile(file)
+        _commit(model, table, update, files, properties, Unmoved(table.known, by_anyone=True))
+
+
+def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> bool:
+    """Build on what others than a stream have committed to a table since this run wrote it.
+
+    Args:
+        model: whose table it is.
+        table: the table.
+        by_anyone: whether nobody else may have changed rows of it.
+
+    Returns:
+        Whether anybody has committed to it.
+
+    Raises:
+        StreamError: another run of the model has written it, or somebody has who may not.
+    """
+    table.refresh()
+    if not Unmoved(table.known, by_anyone).holds(table.snapshots()):
+        raise StreamError(_of_another_run(model, table.name))
+    known = table.known
+    table.follow()
+    return table.known != known
+
+
+def check_own(model: StreamModel, table: IcebergTable) -> None:
+    """Build on the commit that Spark has just made for this run.
+
+    Raises:
+        StreamError: another run of the model has written the table in the moment before.
+    """
+    table.refresh()
+    before = table.snapshots()
+    next(before)
+    if not Unmoved(table.known).holds(before):
+        raise StreamError(
+            f"Model {model.name}: another run of it wrote {table.name} at the same moment, so rows of the two may be mixed "
+            f"in it. Let one run at a time write the model. To build it anew: {model.rebuild}."
+        )
+    table.follow()
+
+
+class Unmoved:
+    """Iceberg's condition of a commit: nobody has committed to the table since.
+
+    Args:
+        known: the snapshot the commit builds on; None: the table had none.
+        by_anyone: whether others than streams count, if they changed rows.
+    """
+
+    def __init__(self, known: int | None, by_anyone: bool = False) -> None:
+        self._known, self._by_anyone = known, by_anyone
+        self.refused = False
+
+    def holds(self, snapshots: Iterator[Any]) -> bool:
+        """Whether none of the snapshots, the newest first, is another's commit after the known one."""
+        for snapshot in snapshots:
+            if int(snapshot.snapshotId()) == self._known:
+                return True
+            if is_of_stream(snapshot) or (self._by_anyone and str(snapshot.operation()) != REPLACE):
+                return False
+            if snapshot.parentId() == self._known is not None:
+                return True  # though the snapshot itself may have expired
+        return self._known is None
+
+    def validate(self, ancestors: Any) -> bool:
+        """Iceberg's question, about the snapshots of the table as it is right before the commit."""
+        self.refused = not self.holds(_each(ancestors.iterator()))
+        return not self.refused
+
+    def errorMessage(self) -> str:
+        """What Iceberg adds to its own message."""
+        return "another run has committed"
+
+    class Java:
+        """The interface that this is to Java."""
+
+        implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
+
+
+def _commit(
+    model: StreamModel,
+    table: IcebergTable,
+    update: Any,
+    files: Sequence[Any],
+    properties: Mapping[str, str],
+    condition: Unmoved,
+) -> None:
+    for name, value in properties.items():
+        update.set(name, value)
+    update.validateWith(condition)
+    try:
+        update.commit()
+    except Exception as problem:
+        if not condition.refused:
+            raise
+        for file in files:
+            table.java.io().deleteFile(file.location())
+        raise StreamError(_of_another_run(model, table.name)) from problem
+    table.follow()
+
+
+def _written(rows: DataFrame, table: IcebergTable) -> list[Any]:
+    """Iceberg's descriptions of the files that rows were written to, which no snapshot has yet."""
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    ensure_callback_server_started(rows.sparkSession.sparkContext._gateway)
+    spark = jvm(rows.sparkSession).org.apache.iceberg.spark
+    tables, coordinator = spark.SparkTableCache.get(), spark.FileRewriteCoordinator.get()
+    name = str(uuid.uuid4())
+    tables.add(name, table.java)
+    try:
+        rows.write.format("iceberg").mode("append").save(name)
+        return list(_each(coordinator.fetchNewFiles(table.java, name).iterator()))
+    finally:
+        tables.remove(name)
+        coordinator.clearRewrite(table.java, name)
+
+
+def _rows_of(rows: DataFrame, parts: Sequence[str] | None) -> Any:
+    expressions = jvm(rows.sparkSession).org.apache.iceberg.expressions.Expressions
+    if parts is None:
+        return expressions.alwaysTrue()
+    found = expressions.alwaysFalse()
+    for part in parts:
+        found = getattr(expressions, "or")(found, expressions.equal("part", part))
+    return found
+
+
+def _each(iterator: Any) -> Iterator[Any]:
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _of_another_run(model: StreamModel, table: str) -> str:
+    return (
+        f"Model {model.name}: {table} was written by another run meanwhile (or somebody changed its rows), so this one "
+        "ended without writing what it had. Let one run at a time write the model; what this one had left, the next "
+        "takes in."
+    )

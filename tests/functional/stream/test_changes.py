@@ -1,0 +1,232 @@
+"""Changelog and table say the same: whoever writes, wherever a run is cut short, whatever the query is asked twice."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream import failpoints
+from dbt.adapters.spark_streaming.stream import upsert as upsert_module
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+
+from .harness import Stream, replayed, sorted_rows
+
+MINUTE = 60_000
+E = "(select /*+ STREAM */ * from events)"
+HOP = expansion.expand("events", window_arguments.make("tumble", "ts", "10 minutes"))
+_numbers = itertools.count()
+
+
+@contextmanager
+def fails_at(point: str) -> Iterator[None]:
+    """The first time that a stream is at a point, it fails."""
+    failpoints.arm(failpoints.parse(f"raise {point}"))
+    try:
+        with pytest.raises(StreamError, match=" at "):
+            yield
+    finally:
+        failpoints.arm(None)
+
+
+def groups(text: str) -> Program:
+    return generate.program(planner.plan(text, {"events": Known("ts")}))
+
+
+def early(text: str) -> Program:
+    settings = emission.read({"first_result_offset": "-9 minutes", "update_rate": "1 minute"})
+    return generate.program(planner.plan(text, {"events": Known("ts")}), settings, upsert=True)
+
+
+def names_table(spark: Any) -> str:
+    """A static table of names by key."""
+    table = f"stream_tests.names_{next(_numbers)}"
+    spark.sql("create namespace if not exists stream_tests")
+    spark.sql(f"create table {table} (k string, name string) using iceberg")
+    spark.sql(f"insert into {table} values ('a', 'Anna'), ('b', 'Bert')")
+    return table
+
+
+def agree(stream: Stream) -> None:
+    """The changelog makes the table out of nothing."""
+    made = sorted_rows(replayed(stream.spark, stream.model))
+    assert made == sorted_rows(map(tuple, stream.spark.table(stream.model.target).collect()))
+
+
+def kinds(stream: Stream) -> Counter[tuple[int, str]]:
+    rows = stream.spark.table(stream.model.changes).collect()
+    return Counter((row["_batch_id"], row["_change_type"]) for row in rows)
+
+
+def test_commits_of_a_micro_batch_and_of_its_flushes_have_numbers_of_their_own(
+    spark: Any, storage_root: Path
+) -> None:
+    text = (
+        f"select window_start, window_end, k, count(*) as n from {HOP} group by window_start, window_end, k"
+    )
+    columns = "window_start timestamp, window_end timestamp, k string, n bigint"
+    stream = Stream(spark, storage_root, early(text), columns, changelog=True)
+    stream.add((MINUTE, "a", 1), (2 * MINUTE, "a", 1))
+    stream.run()
+    stream.add((3 * MINUTE, "a", 1), (3 * MINUTE, "b", 1))
+    stream.run()
+    # Between two updates, so that only the flush puts it out.
+    stream.add((3 * MINUTE + 30_000, "c", 1))
+    stream.run()
+    stream.flush()
+    assert kinds(stream) == {
+        (0, "insert"): 1,
+        (1000, "update_before"): 1,
+        (1000, "update_after"): 1,
+        (1000, "insert"): 1,
+        (2001, "insert"): 1,
+    }
+    agree(stream)
+
+
+def test_a_changelog_is_kept_whoever_writes_the_table(spark: Any, storage_root: Path) -> None:
+    text = (
+        f"select window_start, window_end, k, count(*) as n from {HOP} group by window_start, window_end, k"
+    )
+    columns = "window_start timestamp, window_end timestamp, k string, n bigint"
+    stream = Stream(spark, storage_root, early(text), columns)
+    stream.add((MINUTE, "a", 1), (2 * MINUTE, "b", 1))
+    stream.run()
+    # It begins with a table that is there; the first try ends between creating and filling it.
+    stream.model = replace(stream.model, changelog=True)
+    with fails_at("changelog.create:after"):
+        stream.run()
+    assert spark.table(stream.model.changes).count() == 0
+    stream.model = replace(stream.model, changelog=False)
+    stream.run()
+    agree(stream)
+    # A flush doesn't know that another model reads it, and keeps it all the same.
+    stream.add((3 * MINUTE, "a", 1), (2 * MINUTE, "b", 1), (2 * MINUTE, "c", 1))
+    stream.run()
+    stream.flush()
+    assert stream.rows()[-1][-1] == 1
+    agree(stream)
+    # Nor does someone who changes the table by hand; the next run brings it in, once.
+    spark.sql(f"delete from {stream.model.target} where k = 'c'")
+    spark.sql(f"update {stream.model.target} set n = 7 where k = 'b'")
+    stream.run()
+    agree(stream)
+    count = spark.table(stream.model.changes).count()
+    stream.run()
+    assert spark.table(stream.model.changes).count() == count
+    numbers = [
+        row[0] for row in spark.sql(f"select distinct _batch_id from {stream.model.changes}").collect()
+    ]
+    assert len(numbers) == 4
+
+
+# What is asked twice answers otherwise the second time: a random value, and a static table that changes meanwhile.
+QUERIES: dict[str, tuple[str, str]] = {
+    "groups": (
+        f"select g.k, g.n, names.name, uuid() as id from (select k, count(*) as n from {E} group by k) as g "
+        "left join {names} as names on names.k = g.k",
+        "k string, n bigint, name string, id string",
+    ),
+    "all rows": (  # Nothing tells rows apart, so the table is compared as a whole.
+        f"select t.v, names.name, uuid() as id from (select k, v, rank() over (order by v desc) as place from {E}) as t "
+        "left join {names} as names on names.k = t.k where place <= 3",
+        "v bigint, name string, id string",
+    ),
+    "passed on": (
+        f"select e.k, e.v, names.name, uuid() as id from {E} as e left join {{names}} as names on names.k = e.k",
+        "k string, v bigint, name string, id string",
+    ),
+    "windows": (
+        f"select w.window_end, w.k, w.n, names.name, uuid() as id from (select window_end, window_start, k, count(*) as n "
+        f"from {HOP} group by window_start, window_end, k) as w left join {{names}} as names on names.k = w.k",
+        "window_end timestamp, k string, n bigint, name string, id string",
+    ),
+}
+
+
+@pytest.mark.parametrize("small", [0, 100_000], ids=["merged", "written anew"])
+@pytest.mark.parametrize("name", QUERIES)
+def test_what_was_decided_in_the_first_try_holds_in_the_second(
+    spark: Any, storage_root: Path, name: str, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if small == 0 and name != "groups":
+        pytest.skip("only rows that change, and have a key, are merged")
+    monkeypatch.setattr(upsert_module, "_SMALL", small)
+    names = names_table(spark)
+    text, columns = QUERIES[name]
+    stream = Stream(spark, storage_root, groups(text.replace("{names}", names)), columns, changelog=True)
+    write = {"passed on": "append", "windows": "append", "groups": "merge" if small == 0 else "overwrite"}
+    at = f"table.{write.get(name, 'overwrite')}"
+    stream.add((MINUTE, "a", 1), (2 * MINUTE, "b", 1), (11 * MINUTE, "c", 1))
+    stream.run()
+    points = ["changelog.append:after", f"{at}:after"]
+    if name == "groups" and small:
+        points += [
+            "batch:begun",
+            "state.append:after",
+            "changelog.append:written",
+            f"{at}:written",
+            "batch:done",
+        ]
+    for number, point in enumerate(points):
+        stream.add(((12 + 10 * number) * MINUTE, "a", number), ((22 + 10 * number) * MINUTE, "b", number))
+        with fails_at(point):
+            stream.run()
+        log = f"select * from {stream.model.changes} order by _batch_id, name, id"
+        decided = spark.sql(log).collect()
+        spark.sql(f"update {names} set name = concat(name, '!')")
+        stream.run()
+        assert spark.sql(log).collect()[: len(decided)] == decided, point
+        agree(stream)
+    assert stream.run().batches == 0
+    # State and table agree, and every row is in once.
+    stream.flush()
+    agree(stream)
+    total = "sum(n)" if name in ("groups", "windows") else "count(*)"
+    # All are 1 at first, then 0 and 1 come twice; of equal rows all have a place among the first three.
+    expected = 5 if name == "all rows" else 3 + 2 * len(points)
+    assert spark.sql(f"select {total} from {stream.model.target}").first()[0] == expected
+
+
+def test_two_rows_of_one_key_are_refused(spark: Any, storage_root: Path) -> None:
+    names = names_table(spark)
+    text = (
+        f"select w.window_start, w.window_end, w.k, w.n, names.name from (select window_start, window_end, k, count(*) as n "
+        f"from {HOP} group by window_start, window_end, k) as w join {names} as names on names.k = w.k"
+    )
+    columns = "window_start timestamp, window_end timestamp, k string, n bigint, name string"
+    stream = Stream(spark, storage_root, early(text), columns)
+    stream.add((MINUTE, "a", 1), (2 * MINUTE, "b", 1))
+    stream.run()
+    assert len(stream.rows()) == 2
+    # One of the two rows of 'a' is the one that the table has.
+    spark.sql(f"insert into {names} values ('a', 'Arno')")
+    stream.add((3 * MINUTE, "b", 1))
+    with pytest.raises(StreamError, match=r"two rows of its result have the same key \(k 'a', window_end"):
+        stream.run()
+    assert len(stream.rows()) == 2
+
+
+def test_a_key_that_a_row_of_another_group_has_is_refused(spark: Any, storage_root: Path) -> None:
+    program = groups(f"select k, x, count(*) as n from {E} group by k, x")
+    assert program.upsert is not None
+    # As with the config 'unique_key', which may be wrong.
+    program = replace(program, upsert=replace(program.upsert, key=("k",), certain=False))
+    stream = Stream(spark, storage_root, program, "k string, x bigint, n bigint")
+    stream.add((MINUTE, "a", 1, 1), (MINUTE, "b", 1, 1))
+    stream.run()
+    stream.add((MINUTE, "b", 1, 1))
+    assert stream.run().rows_out == 1
+    stream.add((MINUTE, "a", 1, 2))
+    with pytest.raises(StreamError, match=r"two rows of its result have the same key \(k 'a'\)"):
+        stream.run()
+    assert stream.rows() == [("a", 1, 1), ("b", 1, 2)]
