@@ -10,12 +10,15 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.stream import runner
+from dbt.adapters.spark_streaming.stream import commit, runner
 from dbt.adapters.spark_streaming.stream import state as state_module
 from dbt.adapters.spark_streaming.stream import upsert as upsert_module
 from dbt.adapters.spark_streaming.stream.batches import Batches
 from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
+from dbt.adapters.spark_streaming.stream.position import Position
 from dbt.adapters.spark_streaming.stream.session import working_session
+from dbt.adapters.spark_streaming.stream.state import StateTable
 
 from . import programs
 from .harness import TUMBLE, Stream, replayed, sorted_rows
@@ -131,79 +134,63 @@ def test_what_a_crash_left_is_put_out_once(
     assert stream.rows() == [(0, 1000, "a", 1, 1)]
 
 
+def gone_on(stream: Stream, table: str, position: Position) -> None:
+    """Another run has committed the step after a position."""
+    step = replace(position, batch=position.batch + 1)
+    commit.append("other", stream.model, IcebergTable(stream.spark, table), None, step.properties())
+
+
 @pytest.mark.parametrize("small", [0, 100_000], ids=["merged", "written anew"])
 def test_an_older_run_doesnt_put_back_old_rows(
     spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
     monkeypatch.setattr(upsert_module, "_SMALL", small)
     stream = made(spark, storage_root, "groups")
-    stream.model = replace(stream.model, changelog=False)
     stream.add(*FIRST)
     stream.run()
     late = other_run(stream)
     write = upsert_module.UpsertSink._write
-    met: list[None] = []
 
-    def meet(self: Any, *arguments: Any) -> None:
-        if not met:
-            met.append(None)
-            stream.add(*SECOND_BATCH)
-            stream.run()  # finishes this step, and goes on
-        write(self, *arguments)
+    def meet(self: Any, changed: Any, recent: Any, names: Any, position: Position, *more: Any) -> None:
+        gone_on(stream, stream.model.target, position)
+        write(self, changed, recent, names, position, *more)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(upsert_module.UpsertSink, "_write", meet)
-        with pytest.raises(StreamError, match=SAYS):
-            late.take(rows_of(stream, (1500, "a", 1)), 1)
+    monkeypatch.setattr(upsert_module.UpsertSink, "_write", meet)
+    with pytest.raises(StreamError, match=SAYS):
+        late.take(rows_of(stream, (1500, "a", 1)), 1)
+    assert stream.rows() == [("a", 2)]
 
 
-def test_a_state_that_is_folded_or_compacted_isnt_set_back(
-    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("act", ["fold", "compact"])
+def test_a_state_isnt_set_back(
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
-    monkeypatch.setattr(state_module, "_COMMITS", 1)
-    monkeypatch.setattr(state_module, "_ROWS", 1)
-    monkeypatch.setattr(state_module, "_LOOSE_FILES", 2)
-    for act in ("fold", "compact"):
-        stream = made(spark, storage_root, "windows" if act == "fold" else "groups")
-        for number in range(6):
-            stream.add((1000 * number, "a", 1))
-            if act == "compact":
-                monkeypatch.setattr(state_module.StateTable, "parts_to_fold", lambda *_: [])
-            stream.run()
-        assert any(
-            ("stream.compacted" in each) if act == "compact" else each.get("stream.folded") == "true"
-            for each in stream.snapshots(stream.model.state)
-        )
-        whole = getattr(state_module.StateTable, act)
-        met: list[None] = []
+    for limit in ("_COMMITS", "_ROWS", "_LOOSE_FILES"):
+        monkeypatch.setattr(state_module, limit, 1)
+    if act == "compact":
+        monkeypatch.setattr(state_module.StateTable, "parts_to_fold", lambda *_: [])
+    stream = made(spark, storage_root, "groups")
+    stream.add(*FIRST)
+    stream.run()
+    stream.add(*FIRST)
+    stream.run()
+    found = StateTable(spark, stream.model).position()
+    assert found is not None and found.batch == 1
+    assert found.folded is (act == "fold")
+    assert ("stream.compacted" in stream.snapshots(stream.model.state)[-1]) is (act == "compact")
+    late, real = other_run(stream), getattr(StateTable, act)
 
-        def meet(
-            self: Any, *arguments: Any, of: Any = whole, stream: Stream = stream, met: Any = met
-        ) -> None:
-            if not met:
-                met.append(None)
-                stream.add((8000, "b", 1))
-                stream.run()
-            of(self, *arguments)
+    def meet(self: StateTable, *arguments: Any) -> None:
+        position = StateTable(spark, stream.model).position()
+        assert position is not None
+        gone_on(stream, stream.model.state, position)
+        real(self, *arguments)
 
-        late = other_run(stream)
-        stream.add((7000, "a", 1))
-        with monkeypatch.context() as patched:
-            patched.setattr(state_module.StateTable, act, meet)
-            for number in range(6, 10):
-                try:
-                    late.take(rows_of(stream, (7000, "a", 1)), number)
-                except StreamError as problem:
-                    assert SAYS in problem.msg
-                    break
-            else:
-                pytest.fail("the state was neither folded nor compacted")
-        monkeypatch.undo()
-        monkeypatch.setattr(state_module, "_COMMITS", 1)
-        monkeypatch.setattr(state_module, "_ROWS", 1)
-        monkeypatch.setattr(state_module, "_LOOSE_FILES", 2)
-        stream.run()
-        assert stream.run().batches == 0
+    monkeypatch.setattr(StateTable, act, meet)
+    with pytest.raises(StreamError, match=SAYS):
+        late.take(rows_of(stream, *SECOND_BATCH), 2)
+    found = StateTable(spark, stream.model).position()
+    assert found is not None and found.batch == 3
 
 
 def test_a_run_that_a_reset_overtook_writes_nothing(spark: Any, storage_root: Path) -> None:
