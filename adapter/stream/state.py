@@ -121,9 +121,10 @@ class StateTable:
 
     def sign(self, spark: SparkSession, signature: Mapping[str, object]) -> None:
         """Note what the state is of, where that is known more exactly than before, or its author says that it goes on."""
+        assert self._table is not None
         settings = f"{literal(_SIGNATURE)} = {literal(json.dumps(signature, sort_keys=True))}"
         spark.sql(f"alter table {self._model.state} set tblproperties ({settings})")
-        self._table = IcebergTable(spark, self._model.state)
+        self._table.refresh()
 
     def create(
         self,

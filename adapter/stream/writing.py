@@ -86,8 +86,6 @@ def one_file(query: str) -> str:
     return f"select /*+ coalesce(1) */ * from (\n{query}\n)"
 
 
-
-
 def literal(text: str) -> str:
     """A text as SQL takes it, whatever is in it."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
