@@ -170,12 +170,12 @@ def test_a_state_isnt_set_back(
     if act == "compact":
         monkeypatch.setattr(state_module.StateTable, "parts_to_fold", lambda *_: [])
     stream = made(spark, storage_root, "groups")
-    stream.add(*FIRST)
-    stream.run()
-    stream.add(*FIRST)
-    stream.run()
+    runs = 5 if act == "compact" else 2  # Iceberg leaves fewer small files alone
+    for _ in range(runs):
+        stream.add(*FIRST)
+        stream.run()
     found = StateTable(spark, stream.model).position()
-    assert found is not None and found.batch == 1
+    assert found is not None and found.batch == runs - 1
     assert found.folded is (act == "fold")
     assert ("stream.compacted" in stream.snapshots(stream.model.state)[-1]) is (act == "compact")
     late, real = other_run(stream), getattr(StateTable, act)
@@ -188,9 +188,9 @@ def test_a_state_isnt_set_back(
 
     monkeypatch.setattr(StateTable, act, meet)
     with pytest.raises(StreamError, match=SAYS):
-        late.take(rows_of(stream, *SECOND_BATCH), 2)
+        late.take(rows_of(stream, *SECOND_BATCH), runs)
     found = StateTable(spark, stream.model).position()
-    assert found is not None and found.batch == 3
+    assert found is not None and found.batch == runs + 1
 
 
 def test_a_run_that_a_reset_overtook_writes_nothing(spark: Any, storage_root: Path) -> None:
