@@ -24,6 +24,10 @@ from .session import jvm
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_WRITTEN = "written_files"
+_CATALOG_OF_FILES = "org.apache.iceberg.spark.SparkRewriteTableCatalog"
+"""Iceberg's catalog of tables that files are written for, and not yet committed to."""
+
 
 def create(spark: SparkSession, point: str, model: StreamModel, name: str, description: str) -> IcebergTable:
     """Make a table, which isn't there as far as this run knows.
@@ -217,9 +221,11 @@ def _written(rows: DataFrame, table: IcebergTable) -> list[Any]:
     spark = jvm(rows.sparkSession).org.apache.iceberg.spark
     tables, coordinator = spark.SparkTableCache.get(), spark.FileRewriteCoordinator.get()
     name = str(uuid.uuid4())
+    # In the session of the rows: what Iceberg sets by itself it sets in the thread's, which may be another.
+    rows.sparkSession.conf.set(f"spark.sql.catalog.{_WRITTEN}", _CATALOG_OF_FILES)
     tables.add(name, table.java)
     try:
-        rows.write.format("iceberg").mode("append").save(name)
+        rows.writeTo(f"{_WRITTEN}.`{name}`").append()
         return list(_each(coordinator.fetchNewFiles(table.java, name).iterator()))
     finally:
         tables.remove(name)
