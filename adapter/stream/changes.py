@@ -121,7 +121,7 @@ class Changes:
         if others is not None and noted == str(others):
             return
         listed = ", ".join(quoted(field.name) for field in spark.table(self._model.target).schema.fields)
-        united = f"select {listed}, 1 as __sign from {table.name} version as of {table.snapshot_id}"
+        united = f"select {listed}, 1 as __sign from {table.name} version as of {table.known}"
         if self._table is not None:
             united += f"\nunion all\nselect {listed}, if({ADDS}, -1, 1) as __sign from {self._model.changes}"
         query = (

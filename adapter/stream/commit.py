@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import StreamError
 from .failpoints import around, reached
-from .iceberg import REPLACE, IcebergTable, is_of_stream
+from .iceberg import COMMIT, REPLACE, IcebergTable, is_of_stream
 from .model import StreamModel
 from .session import jvm
 
@@ -81,7 +81,7 @@ def append(
         update = table.java.newAppend()
         for file in files:
             update.appendFile(file)
-        _commit(model, table, update, files, properties, Unmoved(table.known, by_anyone))
+        _commit(model, table, update, files, properties, by_anyone)
 
 
 def overwrite(
@@ -111,7 +111,7 @@ def overwrite(
         update = table.java.newOverwrite().overwriteByRowFilter(_rows_of(rows, parts))
         for file in files:
             update.addFile(file)
-        _commit(model, table, update, files, properties, Unmoved(table.known, by_anyone=True))
+        _commit(model, table, update, files, properties, by_anyone=True)
 
 
 def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> bool:
@@ -131,26 +131,27 @@ def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> b
     table.refresh()
     if not Unmoved(table.known, by_anyone).holds(table.snapshots()):
         raise StreamError(_of_another_run(model, table.name))
-    known = table.known
-    table.follow()
+    known, table.known = table.known, table.snapshot_id
     return table.known != known
 
 
-def check_own(model: StreamModel, table: IcebergTable) -> None:
+def check_own(model: StreamModel, table: IcebergTable, name: str) -> None:
     """Build on the commit that Spark has just made for this run.
+
+    Args:
+        model: whose table it is.
+        table: the table.
+        name: of the commit, its `COMMIT`.
 
     Raises:
         StreamError: another run of the model has written the table in the moment before.
     """
-    table.refresh()
-    before = table.snapshots()
-    next(before)
-    if not Unmoved(table.known).holds(before):
+    before = Unmoved(table.known)
+    if not (table.build_on(name) and before.holds(table.past_of_known())):
         raise StreamError(
             f"Model {model.name}: another run of it wrote {table.name} at the same moment, so rows of the two may be mixed "
             f"in it. Let one run at a time write the model. To build it anew: {model.rebuild}."
         )
-    table.follow()
 
 
 class Unmoved:
@@ -159,10 +160,11 @@ class Unmoved:
     Args:
         known: the snapshot the commit builds on; None: the table had none.
         by_anyone: whether others than streams count, if they changed rows.
+        name: of the commit, its `COMMIT`.
     """
 
-    def __init__(self, known: int | None, by_anyone: bool = False) -> None:
-        self._known, self._by_anyone = known, by_anyone
+    def __init__(self, known: int | None, by_anyone: bool = False, name: str | None = None) -> None:
+        self._known, self._by_anyone, self._name = known, by_anyone, name
         self.refused = False
 
     def holds(self, snapshots: Iterator[Any]) -> bool:
@@ -170,6 +172,9 @@ class Unmoved:
         for snapshot in snapshots:
             if int(snapshot.snapshotId()) == self._known:
                 return True
+            if self._name is not None and snapshot.summary().get(COMMIT) == self._name:
+                # Tried again, for the catalog hadn't told that it was made. Not refused: Iceberg would delete its files.
+                raise RuntimeError("this commit is made already")
             if is_of_stream(snapshot) or (self._by_anyone and str(snapshot.operation()) != REPLACE):
                 return False
             if snapshot.parentId() == self._known is not None:
@@ -197,20 +202,34 @@ def _commit(
     update: Any,
     files: Sequence[Any],
     properties: Mapping[str, str],
-    condition: Unmoved,
+    by_anyone: bool,
 ) -> None:
-    for name, value in properties.items():
-        update.set(name, value)
+    name = str(uuid.uuid4())
+    for key, value in {**properties, COMMIT: name}.items():
+        update.set(key, value)
+    condition = Unmoved(table.known, by_anyone, name)
     update.validateWith(condition)
     try:
         update.commit()
     except Exception as problem:
-        if not condition.refused:
+        if condition.refused:
+            for file in files:
+                table.java.io().deleteFile(file.location())
+            raise StreamError(_of_another_run(model, table.name)) from problem
+        # A catalog that fails may have made the commit all the same.
+        if not _is_made(table, name):
             raise
-        for file in files:
-            table.java.io().deleteFile(file.location())
-        raise StreamError(_of_another_run(model, table.name)) from problem
-    table.follow()
+    else:
+        # Others may have built on it already: known is this one, not the newest.
+        if not table.build_on(name):
+            raise StreamError(_of_another_run(model, table.name))
+
+
+def _is_made(table: IcebergTable, name: str) -> bool:
+    try:
+        return table.build_on(name)
+    except Exception:
+        return False  # what failed before says more
 
 
 def _written(rows: DataFrame, table: IcebergTable) -> list[Any]:

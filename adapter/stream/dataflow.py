@@ -3,6 +3,7 @@
 ::
 
     streams → rows → changes, level by level → COMMIT all state, and what comes out
+                                             → COMMIT changelog, where one is kept
                                              → COMMIT table
 
 What comes out is a part of the first commit, so after a crash it is taken from there: it is decided once,
@@ -14,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..query.program import TABLE_BEFORE, Level, StatePart, Step
+from ..query.program import Level, StatePart, Step
 from .microbatch import FEW_ROWS, MicroBatch, now, text_of
 from .rows import Judged, counted, counting, leaf
 from .session import show, spread
@@ -70,11 +71,6 @@ class DataflowBatch(MicroBatch):
             self._show_clock()
             self._work.state.show(self._spark)
             self._show(replace(program.again, persist=True))
-        sink = self._work.sink
-        if sink.exists:
-            snapshot = sink.table.snapshot_id
-            version = f" version as of {snapshot}" if snapshot is not None else ""
-            show(self._spark.sql(f"select * from {self._work.model.target}{version}"), TABLE_BEFORE)
         if not self._rows_of.get(program.again.name, 1):
             return
         with self.figures.timed("emission"):

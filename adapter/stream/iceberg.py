@@ -23,6 +23,12 @@ _ADDED = re.compile(r"\badded-records=(\d+)")
 
 APPEND, REPLACE, EXPIRED = "append", "replace", "expired"
 
+COMMIT = f"{PREFIX}commit"
+"""The property of a stream's commit by which the run that made it finds it again."""
+FOLLOWED = f"{PREFIX}followed"
+"""The property of a stream's commit that may be on top of others' changes which the changelog lacks: the snapshot up to
+which the changelog follows the table."""
+
 # A file above the greatest size is left alone, so that a large state isn't written again.
 _COMPACTION = {
     "target-file-size-bytes": str(32 << 20),
@@ -40,7 +46,8 @@ class IcebergTable:
             spark._jsparkSession, name
         )
         self.known = self.snapshot_id
-        """The snapshot that this run has seen, or made: the next commit of a step has to come after it."""
+        """The snapshot that this run has seen, or made. It is read, and the next commit of a step has to come after it,
+        though there may be newer ones by now."""
 
     @property
     def java(self) -> Any:
@@ -53,14 +60,27 @@ class IcebergTable:
 
     def follow(self) -> None:
         """Build on what was committed since."""
-        self._table.refresh()
+        self.refresh()
         self.known = self.snapshot_id
+
+    def build_on(self, commit: str) -> bool:
+        """Build on a commit, by its `COMMIT`; whether it was made."""
+        self.refresh()
+        for snapshot in self.snapshots():
+            if snapshot.summary().get(COMMIT) == commit:
+                self.known = int(snapshot.snapshotId())
+                return True
+        return False
 
     @property
     def snapshot_id(self) -> int | None:
-        """The newest snapshot; None if nothing was ever written."""
+        """The newest snapshot at the last look; None if nothing was ever written."""
         snapshot = self._table.currentSnapshot()
         return None if snapshot is None else int(snapshot.snapshotId())
+
+    def _at(self) -> Any:
+        """The snapshot that is known, as Iceberg's."""
+        return None if self.known is None else self._table.snapshot(self.known)
 
     def follows(self, snapshot: int) -> bool:
         """Whether the table, as it is now, came about from one of its snapshots by adding to it."""
@@ -78,7 +98,15 @@ class IcebergTable:
 
     def snapshots(self) -> Iterator[Any]:
         """The newest snapshot, the one it came from, and so on, as far back as they are there."""
-        snapshot = self._table.currentSnapshot()
+        return self._back_from(self._table.currentSnapshot())
+
+    def past_of_known(self) -> Iterator[Any]:
+        """The snapshot that the known one came from, and so on."""
+        past = self._back_from(self._at())
+        next(past, None)
+        return past
+
+    def _back_from(self, snapshot: Any) -> Iterator[Any]:
         while snapshot is not None:
             yield snapshot
             parent = snapshot.parentId()
@@ -91,8 +119,8 @@ class IcebergTable:
         return snapshot is not None and snapshot.parentId() is None and not self.count("added-data-files")
 
     def count(self, what: str) -> int:
-        """A count in the newest snapshot's summary; 0 if nothing was ever written."""
-        snapshot = self._table.currentSnapshot()
+        """A count in the snapshot's summary; 0 if nothing was ever written."""
+        snapshot = self._at()
         # One key, not all: each that crosses over to Python takes half a millisecond.
         return 0 if snapshot is None else int(snapshot.summary().get(what) or 0)
 
@@ -101,8 +129,8 @@ class IcebergTable:
         return self._table.properties().get(name)
 
     def newest_summary(self) -> Mapping[str, str]:
-        """The summary of the newest snapshot; empty if nothing was ever written."""
-        snapshot = self._table.currentSnapshot()
+        """The summary of the snapshot; empty if nothing was ever written."""
+        snapshot = self._at()
         return {} if snapshot is None else dict(snapshot.summary())
 
     def last_summary(self) -> Mapping[str, str]:
@@ -114,28 +142,43 @@ class IcebergTable:
 
     def summaries(self) -> Iterator[Mapping[str, str]]:
         """The summaries of a stream's commits to the table, the last one first."""
-        for snapshot in self.snapshots():
+        for snapshot in self._back_from(self._at()):
             if is_of_stream(snapshot):
                 yield dict(snapshot.summary())
 
     def last_step(self) -> tuple[int, int | None]:
         """The snapshot of a stream's last commit to the table, of which there is one, and the snapshot before it."""
-        snapshot = next(each for each in self.snapshots() if is_of_stream(each))
+        snapshot = next(each for each in self._back_from(self._at()) if is_of_stream(each))
         before = snapshot.parentId()
         return int(snapshot.snapshotId()), None if before is None else int(before)
 
     def changed_by_others(self) -> int | None:
-        """The newest snapshot in which rows were changed by others than a stream, after its last commit; None: none."""
-        for snapshot in self.snapshots():
-            if is_of_stream(snapshot):
+        """The newest snapshot in which rows were changed by others than a stream, after its last commit (or right below
+        it, as that says by `FOLLOWED`); None: none."""
+        until = None
+        for snapshot in self._back_from(self._at()):
+            if int(snapshot.snapshotId()) == until:
                 break
-            if str(snapshot.operation()) != REPLACE:
-                return int(snapshot.snapshotId())
+            if not is_of_stream(snapshot):
+                if str(snapshot.operation()) != REPLACE:
+                    return int(snapshot.snapshotId())
+            elif until is None:
+                followed = snapshot.summary().get(FOLLOWED)
+                if followed is None:
+                    break
+                until = int(followed)
+        return None
+
+    def followed(self) -> int | None:
+        """The snapshot up to which a changelog follows the table at least, going by a stream's last commit; None: none."""
+        for snapshot in self._back_from(self._at()):
+            if is_of_stream(snapshot):
+                return int(snapshot.summary().get(FOLLOWED) or snapshot.snapshotId())
         return None
 
     def added_rows(self, part: str) -> int:
-        """Rows that the newest snapshot added to a partition of a table partitioned by ``part``."""
-        snapshot = self._table.currentSnapshot()
+        """Rows that the snapshot added to a partition of a table partitioned by ``part``."""
+        snapshot = self._at()
         return 0 if snapshot is None else added_rows(snapshot.summary(), part)
 
     def compact(self, spark: SparkSession, properties: Mapping[str, str]) -> None:

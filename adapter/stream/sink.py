@@ -11,7 +11,7 @@ from ..query.program import BATCH_ID, CHANGE_TYPE
 from . import commit
 from .changes import INSERT, Changes, changes_of
 from .columns import check_same
-from .iceberg import IcebergTable, load
+from .iceberg import FOLLOWED, IcebergTable, load
 from .model import StreamModel
 from .position import Position, read_position
 from .rows import Kept
@@ -32,6 +32,8 @@ class Sink(ABC):
         self.model = model
         self._table = load(spark, model.target)
         self._columns: Columns | None = None
+        self._followed: int | None = None
+        """The snapshot up to which the changelog follows the table, where others have changed that since."""
         self._changes = changes_of(spark, model, key)
 
     @property
@@ -48,7 +50,7 @@ class Sink(ABC):
     @property
     def written(self) -> bool:
         """Whether anything was ever written to the table as it is now."""
-        return self._table is not None and self._table.snapshot_id is not None
+        return self._table is not None and self._table.known is not None
 
     def position(self) -> Position | None:
         """The last step in the table, its own rows counted in; None if there is none."""
@@ -88,6 +90,8 @@ class Sink(ABC):
         decided, position = self._changes.position(), self.position()
         if decided is not None and self._lacks(decided, position):
             kept = Kept()
+            # On top of others' changes, which would be looked for in vain after a crash in between.
+            self._followed = None if others is None else self.table.followed()
             try:
                 rows = self._changes.last(spark)
                 kept.keep(rows)
@@ -97,6 +101,7 @@ class Sink(ABC):
                 kept.release()
             position = self.position()
         self._changes.follow(spark, self.table, position, others)
+        self._followed = None
 
     def catch_up(self, spark: SparkSession) -> None:
         """Get ready for a step. Others may have written the table since the last one; the changelog follows them."""
@@ -133,7 +138,12 @@ class Sink(ABC):
     def _append(self, rows: DataFrame, position: Position) -> None:
         # What others change goes into the changelog before the next step.
         kept = self._changes is not None
-        commit.append("table.append", self.model, self.table, rows, position.properties(), by_anyone=kept)
+        commit.append("table.append", self.model, self.table, rows, self._notes(position), by_anyone=kept)
+
+    def _notes(self, position: Position) -> dict[str, str]:
+        """What a commit to the table says."""
+        followed = {} if self._followed is None else {FOLLOWED: str(self._followed)}
+        return {**position.properties(), **followed}
 
     def columns(self, spark: SparkSession, query: str) -> Columns:
         """The table's columns.

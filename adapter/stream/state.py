@@ -87,7 +87,7 @@ class StateTable:
             return None
         summary = self._table.last_summary()
         found = read_position(summary)
-        if found is None and self._table.snapshot_id is not None:
+        if found is None and self._table.known is not None:
             raise StreamError(
                 f"Model {self._model.name}: no snapshot of its state {self._model.state} says how far it has "
                 f"come; they were expired by hand. To build it anew: {self._model.rebuild}."
@@ -167,7 +167,7 @@ class StateTable:
     def show(self, spark: SparkSession) -> None:
         """Make the view ``state``: the table as it is now."""
         assert self._table is not None
-        snapshot = self._table.snapshot_id
+        snapshot = self._table.known
         now = (spark._jsparkSession.sessionUUID(), snapshot)
         if self._shown != now:
             # By its snapshot: a commit would have Spark compute anew what is kept of rows made from it.
@@ -186,7 +186,7 @@ class StateTable:
         self.show(spark)
         columns = self._columns_of(spark)
         made = [columns.select(spark, query, part=name) for name, query in parts.items()]
-        version = "" if self._table.snapshot_id is None else f" version as of {self._table.snapshot_id}"
+        version = "" if self._table.known is None else f" version as of {self._table.known}"
         show(spark.sql("\nunion all\n".join([f"select * from {self._model.state}{version}", *made])), "state")
         self._shown = None
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..query.program import CHANGE_TYPE, Upsert
+from ..query.program import CHANGE_TYPE, TABLE_BEFORE, Upsert
 from . import commit
 from .changes import ADDS, AFTER, BEFORE, DELETE, INSERT, REPLACED_PROPERTY
 from .errors import StreamError
 from .failpoints import around
+from .iceberg import COMMIT, FOLLOWED
 from .model import StreamModel
 from .position import Position
 from .rows import Kept
@@ -60,6 +62,10 @@ class UpsertSink(Sink):
     def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
         """See `Sink.put`: rows inserted, updated and deleted."""
         self.catch_up(spark)
+        if self._upsert.key is None:
+            # The rows may be made from the table: from the same ones that they are compared with then.
+            columns = self._columns or Columns(spark.table(self.model.target).schema)
+            show(spark.sql(f"select * from {self._as_it_is(columns)}"), TABLE_BEFORE)
         kept = Kept()
         try:
             return self._merge(spark, query, position, few, kept)
@@ -159,12 +165,12 @@ class UpsertSink(Sink):
 
     def _overwrite(self, rows: DataFrame, position: Position) -> None:
         """Put rows in the place of all. If someone else has written since the step began, it fails, as a MERGE does."""
-        commit.overwrite("table.overwrite", self.model, self.table, rows, position.properties())
+        commit.overwrite("table.overwrite", self.model, self.table, rows, self._notes(position))
 
     def _as_it_is(self, columns: Columns) -> str:
         """The table before the step, by its snapshot: what is kept of rows of the table itself, Spark would compute
         anew after the commit, and keep for ever under a plan that nobody can give back."""
-        snapshot = self.table.snapshot_id
+        snapshot = self.table.known
         return columns.none() if snapshot is None else f"{self.model.target} version as of {snapshot}"
 
     def _counted(self, new: str) -> str:
@@ -292,9 +298,13 @@ class UpsertSink(Sink):
         merge = merge.whenNotMatched().insert(values)
         # Others' commits are looked at before and after: Spark commits a MERGE itself.
         commit.check(self.model, self.table, by_anyone=True)
-        with around("table.merge", self.model.name), _carrying(spark, position):
+        name = str(uuid.uuid4())
+        notes = {FOLLOWED: str(self.table.known), **self._notes(position), COMMIT: name}
+        with around("table.merge", self.model.name), _carrying(spark, notes):
             merge.merge()
-        commit.check_own(self.model, self.table)
+        commit.check_own(self.model, self.table, name)
+        if self._changes is not None and self._followed is None:
+            self._changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
 
 
 def _counting(position: Position, rows: int) -> Position:
@@ -314,11 +324,9 @@ def _with_retractions(names: list[str]) -> str:
 
 
 @contextmanager
-def _carrying(spark: SparkSession, position: Position) -> Iterator[None]:
-    """Commits inside carry `position`: MERGE has no options of its own."""
-    settings = {
-        f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in position.properties().items()
-    }
+def _carrying(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
+    """Commits inside carry properties: MERGE has no options of its own."""
+    settings = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in properties.items()}
     for key, value in settings.items():
         spark.conf.set(key, value)
     try:

@@ -10,6 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream import commit, runner
 from dbt.adapters.spark_streaming.stream import state as state_module
 from dbt.adapters.spark_streaming.stream import upsert as upsert_module
@@ -26,6 +27,11 @@ from .programs import SECOND
 
 GROUPS = "select k, count(*) as n from (select /*+ STREAM */ * from events) group by k"
 SAYS = "was written by another run meanwhile"
+# Of operators: a key tells rows apart, or nothing does.
+OPERATORS = {
+    "groups of groups": f"select n, count(*) as m from ({GROUPS}) group by n",
+    "union of groups": f"select n, 1L as m from ({GROUPS}) union all select n, 2L as m from ({GROUPS}) where n > 1",
+}
 
 
 class Remote(Storage):
@@ -64,11 +70,17 @@ def made(spark: Any, root: Path, name: str) -> Stream:
         )
     if name == "windows":
         return elsewhere(Stream(spark, root, programs.tumble(SECOND), TUMBLE))
+    if name in OPERATORS:
+        program = generate.program(
+            planner.plan_operators(OPERATORS[name], {"events": Known("ts")}, None, ("k", "n"))
+        )
+        assert program.upsert is not None and (program.upsert.key is None) is (name == "union of groups")
+        return elsewhere(Stream(spark, root, program, "n bigint, m bigint", changelog=True))
     groups = generate.program(planner.plan(GROUPS))
     return elsewhere(Stream(spark, root, groups, "k string, n bigint", changelog=True))
 
 
-@pytest.mark.parametrize("name", ["stateless", "windows", "groups"])
+@pytest.mark.parametrize("name", ["stateless", "windows", "groups", *OPERATORS])
 def test_a_micro_batch_is_in_once(spark: Any, storage_root: Path, name: str) -> None:
     stream = made(spark, storage_root, name)
     late = other_run(stream)  # has found nothing
@@ -100,8 +112,70 @@ def test_a_micro_batch_is_in_once(spark: Any, storage_root: Path, name: str) -> 
             (2000, 3000, "b", 1, 2),
             (4000, 5000, "a", 1, 2),
         ]
-    if name == "groups":
-        assert sorted_rows(replayed(spark, stream.model)) == stream.rows() == [("a", 4), ("b", 1)]
+    if stream.model.changelog:
+        expected = {
+            "groups": [("a", 4), ("b", 1)],
+            "groups of groups": [(1, 1), (4, 1)],
+            "union of groups": [(1, 1), (4, 1), (4, 2)],
+        }
+        assert sorted_rows(replayed(spark, stream.model)) == stream.rows() == expected[name]
+
+
+def test_a_run_that_another_overtook_knows_its_own_commit(
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = made(spark, storage_root, "groups of groups")
+    stream.add(*FIRST)
+    stream.run()
+    late, refresh = other_run(stream), IcebergTable.refresh
+    met: list[None] = []
+
+    def meet(self: IcebergTable) -> None:
+        if self.name == stream.model.state and not met:
+            met.append(None)
+            position = StateTable(spark, stream.model).position()
+            assert position is not None and position.batch == 1
+            gone_on(stream, stream.model.state, position)
+        refresh(self)
+
+    # Between its commit of the second micro-batch and its look at it, another run has taken in the third.
+    with monkeypatch.context() as patched:
+        patched.setattr(IcebergTable, "refresh", meet)
+        late.take(rows_of(stream, *SECOND_BATCH), 1)
+    assert met and stream.rows() == [(1, 1), (4, 1)]
+    with pytest.raises(StreamError, match=SAYS):
+        late.take(rows_of(stream, (5000, "c", 1)), 2)
+    assert stream.rows() == [(1, 1), (4, 1)]
+
+
+class Untold:
+    """An update of Iceberg's that is committed and ends in an error, as when a catalog's answer gets lost."""
+
+    def __init__(self, update: Any) -> None:
+        self._update = update
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._update, name)
+
+    def commit(self) -> None:
+        self._update.commit()
+        raise RuntimeError("no answer")
+
+
+def test_a_commit_that_nobody_told_of_is_found(
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = made(spark, storage_root, "groups of groups")
+    real = commit._commit
+
+    def untold(model: Any, table: Any, update: Any, *more: Any, **others: Any) -> None:
+        real(model, table, Untold(update), *more, **others)
+
+    monkeypatch.setattr(commit, "_commit", untold)
+    for rows in (FIRST, SECOND_BATCH):
+        stream.add(*rows)
+        stream.run()
+    assert sorted_rows(replayed(spark, stream.model)) == stream.rows() == [(1, 1), (4, 1)]
 
 
 def test_what_a_crash_left_is_put_out_once(
@@ -194,7 +268,7 @@ def test_a_state_isnt_set_back(
 
 
 def test_a_run_that_a_reset_overtook_writes_nothing(spark: Any, storage_root: Path) -> None:
-    for name in ("stateless", "windows", "groups"):
+    for name in ("stateless", "windows", "groups", "groups of groups"):
         stream = made(spark, storage_root, name)
         stream.add(*FIRST)
         stream.run()
