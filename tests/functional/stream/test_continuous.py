@@ -236,8 +236,8 @@ def test_a_feed_that_begins_later_has_what_was_there(spark: Any, storage_root: P
     assert changes == [
         ("a", 1, "insert", 0),
         ("b", 1, "insert", 0),
-        ("b", 1, "update_before", 1),
-        ("b", 2, "update_after", 1),
+        ("b", 1, "update_before", 1000),
+        ("b", 2, "update_after", 1000),
     ]
 
 
