@@ -295,7 +295,8 @@ class UpsertSink(Sink):
         merge = changed.mergeInto(target, F.expr(" and ".join([*matching, recently])))
         merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{DELETE}'")).delete()
         merge = merge.whenMatched().update(values)
-        merge = merge.whenNotMatched().insert(values)
+        # What others have deleted already is neither there nor to be put there.
+        merge = merge.whenNotMatched(F.expr(f"{CHANGE_TYPE} <> '{DELETE}'")).insert(values)
         # Others' commits are looked at before and after: Spark commits a MERGE itself.
         commit.check(self.model, self.table, by_anyone=True)
         name = str(uuid.uuid4())
