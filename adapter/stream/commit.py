@@ -169,17 +169,18 @@ class Unmoved:
 
     def holds(self, snapshots: Iterator[Any]) -> bool:
         """Whether none of the snapshots, the newest first, is another's commit after the known one."""
+        moved = False
         for snapshot in snapshots:
             if int(snapshot.snapshotId()) == self._known:
-                return True
+                return not moved
             if self._name is not None and snapshot.summary().get(COMMIT) == self._name:
                 # Tried again, for the catalog hadn't told that it was made. Not refused: Iceberg would delete its files.
                 raise RuntimeError("this commit is made already")
             if is_of_stream(snapshot) or (self._by_anyone and str(snapshot.operation()) != REPLACE):
-                return False
+                moved = True
             if snapshot.parentId() == self._known is not None:
-                return True  # though the snapshot itself may have expired
-        return self._known is None
+                return not moved  # though the snapshot itself may have expired
+        return self._known is None and not moved
 
     def validate(self, ancestors: Any) -> bool:
         """Iceberg's question, about the snapshots of the table as it is right before the commit."""
