@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _WRITTEN = "written_files"
 _CATALOG_OF_FILES = "org.apache.iceberg.spark.SparkRewriteTableCatalog"
 """Iceberg's catalog of tables that files are written for, and not yet committed to."""
+_LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 
 def create(spark: SparkSession, point: str, model: StreamModel, name: str, description: str) -> IcebergTable:
@@ -236,11 +237,15 @@ def _is_made(table: IcebergTable, name: str) -> bool:
 def _written(rows: DataFrame, table: IcebergTable) -> list[Any]:
     """Iceberg's descriptions of the files that rows were written to, which no snapshot has yet."""
     from pyspark.java_gateway import ensure_callback_server_started
+    from pyspark.sql import functions as F
 
     ensure_callback_server_started(rows.sparkSession.sparkContext._gateway)
     spark = jvm(rows.sparkSession).org.apache.iceberg.spark
     tables, coordinator = spark.SparkTableCache.get(), spark.FileRewriteCoordinator.get()
     name = str(uuid.uuid4())
+    if jvm(rows.sparkSession).org.apache.iceberg.TableUtil.supportsRowLineage(table.java):
+        # From version 3 of the format on a compaction writes the ids that rows have. New rows get theirs by the commit.
+        rows = rows.withColumns({column: F.lit(None).cast("bigint") for column in _LINEAGE})
     # In the session of the rows: what Iceberg sets by itself it sets in the thread's, which may be another.
     rows.sparkSession.conf.set(f"spark.sql.catalog.{_WRITTEN}", _CATALOG_OF_FILES)
     tables.add(name, table.java)
