@@ -97,9 +97,9 @@ def kill_at(spark: Any, point: str, batch: int) -> None:
             die(jvm)
         return result
 
-    def killed_without_rows(self: Any, session: Any, position: Any) -> Any:
-        result = act(self, session, position)
-        if position.batch >= batch:
+    def killed_without_rows(self: Any, session: Any) -> Any:
+        result = act(self, session)
+        if self.position().batch >= batch:
             die(jvm)
         return result
 
