@@ -38,7 +38,9 @@ SHARED = 20
 
 def numbered(seed: int, number: int) -> tuple[Case, Tables]:
     """A query of a seed, and its rows."""
-    return Generator(f"{seed} {number}").case(), tables.make(seed * 1_000_003 + number // SHARED)
+    return planning.advised(Generator(f"{seed} {number}").case()), tables.make(
+        seed * 1_000_003 + number // SHARED
+    )
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ from tests.differential.tree import (
     Item,
     Join,
     Limit,
+    Loose,
     Model,
     Node,
     Order,
@@ -650,9 +651,11 @@ class Generator:
 
     # -- without windows -------------------------------------------------------------------------------
 
-    def table(self, steps: int) -> Node:
-        """Rows that change."""
+    def table(self, steps: int, loose: float = 0.15) -> Node:
+        """Rows that change, of groups and rankings or, with a chance `loose`, of anything."""
         pick = self.chance.random()
+        if steps <= 2 and self.often(loose):
+            return Loose(self.result(max(1, steps - 1)) if self.often(0.6) else self.rows(1))
         if steps <= 1 or pick < 0.3:
             rows = self.rows(self.chance.randint(0, 1))
             pick = self.chance.random()
@@ -665,7 +668,7 @@ class Generator:
             if pick < 0.9:
                 return self.distinct(rows) or self.group(rows)
             return self.group(self.join_of_streams() or rows)
-        below = self.table(steps - 1)
+        below = self.table(steps - 1, loose)
         if below.form == ROWS:
             return self.group(below)
         if pick < 0.42:
@@ -675,12 +678,12 @@ class Generator:
         if pick < 0.66:
             return self.select(below)
         if pick < 0.76:
-            return self.join_of_tables(below, steps) or self.group(below)
+            return self.join_of_tables(below, steps, loose) or self.group(below)
         if pick < 0.84:
             op = self.chance.choice(
                 ("union all", "union", "intersect", "except", "intersect all", "except all")
             )
-            other = self.table(steps - 1) if self.often(0.5) else Shared(below)
+            other = self.table(steps - 1, loose) if self.often(0.5) else Shared(below)
             if isinstance(other, Shared):
                 below = other
             return self.united(below, other, op) or self.group(below)
@@ -691,7 +694,7 @@ class Generator:
         if pick < 0.94:
             return self.distinct(below) or below
         if pick < 0.96:
-            return self.where_among(below, self.table(1)) or below
+            return self.where_among(below, self.table(1, loose)) or below
         return self.with_table(below) or below
 
     def ranked_rows(self, rows: Node) -> Node:
@@ -731,17 +734,17 @@ class Generator:
             kind = self.chance.choice(("inner", "left"))
         return self.join(kind, left, right, pairs, more)
 
-    def join_of_tables(self, left: Node, steps: int) -> Node | None:
+    def join_of_tables(self, left: Node, steps: int, loose: float) -> Node | None:
         pick = self.chance.random()
         right: Node
         if pick < 0.4:
             right = left = Shared(left)
         else:
-            right = self.table(steps - 1)
+            right = self.table(steps - 1, loose)
         keys = [
             (a.name, b.name)
-            for a in self.columns(left, KEYS)
-            for b in self.columns(right, KEYS)
+            for a in self.columns(left, (*KEYS, TIME))
+            for b in self.columns(right, (*KEYS, TIME))
             if a.kind == b.kind and (a.name == b.name or self.often(0.1)) and a.name != "w"
         ]
         if not keys:
@@ -757,7 +760,6 @@ class Generator:
             try:
                 made = self._case()
                 made.check()
-                _refuse_known(made)
                 if all(depth(model.root) <= DEPTH for model in (made.model, made.upstream) if model):
                     return made
             except Invalid:
@@ -780,8 +782,10 @@ class Generator:
 
     def model(self, steps: int, upstream: bool = False) -> Model:
         pick = self.chance.random()
-        if pick < 0.45:
+        if pick < 0.35:
             root: Node = self.result(steps)
+        elif pick < 0.6:
+            root = self.table(max(2, steps), loose=0.8)
         elif pick < 0.85:
             root = self.table(steps)
         elif pick < 0.9:
@@ -793,7 +797,7 @@ class Generator:
             root = self.join_of_streams() or self.rows(steps)
         else:
             root = self.rows(steps)
-        if isinstance(root, Stream | Shared):
+        if isinstance(root, Stream | Shared | Loose):
             root = self.select(root)
         return Model(root, self.config(root, upstream))
 
@@ -822,21 +826,6 @@ class Generator:
             if self.often(0.03):
                 found[name] = value
         return tuple(found.items())
-
-
-def _refuse_known(case: Case) -> None:
-    """Passes a case without what is known to be wrong.
-
-    Raises:
-        Invalid: it has some.
-    """
-    for model in (case.model, case.upstream):
-        root = model.root if model else None
-        while isinstance(root, Select):
-            root = root.input
-        for node in nodes(root) if root else ():
-            if isinstance(node, Rank) and node.is_first_row and node is not root:
-                raise Invalid("the first row of each key below another stateful step")
 
 
 def _of_table(root: Node) -> tuple[Column, ...]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential.tables import STREAMS, WATERMARK
-from tests.differential.tree import Model
+from tests.differential.tree import Case, Model
 
 KNOWN: Mapping[str, Known] = {
     name: Known(event_time=next(column.name for column in columns if column.event_time))
@@ -32,6 +34,32 @@ def planned(model: Model, name: str = "m", known: Mapping[str, Known] = KNOWN) -
     """
     node = node_of(model, name)
     return streaming.program(node, streaming.plan(node, model.text(), known))
+
+
+_NEEDLESS = re.compile(r"config '(\w+)' is for queries without windows|config (\w+): There is no ")
+
+
+def advised(case: Case) -> Case:
+    """A case with the configs that the sentences ask for: without those that are needless, with a bound where one is missing."""
+    if case.upstream is not None:
+        return case
+    for _ in range(4):
+        config = dict(case.model.config)
+        try:
+            planned(case.model)
+            break
+        except QueryError as refusal:
+            needless = _NEEDLESS.search(str(refusal))
+            if needless is not None:
+                config.pop(next(filter(None, needless.groups())), None)
+            elif "grows for ever" in str(refusal) and "state_ttl" not in config:
+                config["state_ttl"] = "900 days"
+            else:
+                break
+        except Exception:
+            break  # told by who runs it
+        case = replace(case, model=replace(case.model, config=tuple(config.items())))
+    return case
 
 
 _QUOTED = re.compile(r"'(?:[^']|'')*'|`[^`]*`")

@@ -38,6 +38,22 @@ EXAMPLES = {
         4,
         state_ttl=LONG,
     ),
+    "values of groups that change, with state_ttl": _case(
+        f"""select v, min(f) as f, count(distinct total) as n from (
+          select l.v, l.total, r.f from (select u as v, count(distinct z, v) as total from {stream("clicks")} group by u) as l
+          join {stream("clicks")} as r on l.v = r.u) group by v""",
+        "v f n",
+        6,
+        state_ttl=LONG,
+    ),
+    "values of all groups that change, with state_ttl": _case(
+        f"""select min(f) as f, max(total) filter (where u > 1) as n from (
+          select l.u, l.total, r.f from (select u, count(distinct z, v) as total from {stream("clicks")} group by u) as l
+          join {stream("clicks")} as r on l.u = r.u)""",
+        "f n",
+        6,
+        state_ttl=LONG,
+    ),
     "a window over two streams: the watermark is the slower one's": _case(
         f"""with both as (
           select ts, k from {stream("clicks")} union all select ts, k from {stream("loose")}

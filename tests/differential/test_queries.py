@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.differential import duck, spark, tables
+from tests.differential import duck, planning, spark, tables
 from tests.differential.generate import Generator
 from tests.differential.outcome import EQUAL, NO_BATCH, REFUSED
 from tests.differential.regressions import EXAMPLES
@@ -35,7 +35,7 @@ def _run(laboratory: duck.Laboratory | spark.Laboratory, numbers: range) -> Coun
     found: Counter[str] = Counter()
     rows = tables.make(1)
     for number in numbers:
-        case = Generator(f"ci {number}").case()
+        case = planning.advised(Generator(f"ci {number}").case())
         outcome = laboratory.run(case, rows)
         assert not outcome.is_wrong, f"query 'ci {number}': {outcome.kind}\n{outcome.detail}\n{case}"
         assert outcome.kind != NO_BATCH, f"query 'ci {number}' can't be compared: {outcome.detail}\n{case}"

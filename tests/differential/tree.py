@@ -314,6 +314,29 @@ class Shared(Node):
 
 
 @dataclass(frozen=True)
+class Loose(Node):
+    """Rows of any form, on which anything may be put: windows are columns like others from here on."""
+
+    input: Node
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(replace(column, event_time=False) for column in self.input.columns)
+
+    @cached_property
+    def form(self) -> str:
+        return TABLE
+
+    def sql(self, printer: Printer) -> str:
+        return f"select {', '.join(c.name for c in self.columns)}\nfrom {printer.source(self.input)}"
+
+    def check(self) -> None:
+        super().check()
+        if self.input.form == STATIC:
+            raise Invalid("a table alone")
+
+
+@dataclass(frozen=True)
 class Windowed(Node):
     """A windowing function over rows."""
 

@@ -15,7 +15,7 @@ from ..partials import Partials
 from ..plan import DistinctSet, GroupStage, KeyedStage
 from ..program import EXPIRES_AT, STEP, StatePart, Step
 from ..windows import quote
-from .lives import NO_STEP, TIME, Lives, matching, new_in_step, of_keys, same
+from .lives import NO_STEP, SINCE, TIME, Lives, matching, new_in_step, of_keys, same
 
 _ROWS, _THERE = "rows_there", "__there"
 
@@ -197,11 +197,15 @@ class Groups(Partials):
         pairs = any(metric.metric.function in ("min_by", "max_by") for metric in of_set)
         where = "" if pairs else f"where {self._not_null(members)}\n"
         items = ", ".join([*fixed, *self._selected_keys(), *numbers])
-        return f"select {items}\nfrom {self.rows}\n{where}{self._group_by(fixed)}"
+        return self.lives.with_since(f"select {items}\nfrom {self.rows}\n{where}{self._group_by(fixed)}")
 
     def _of_values(self, members: DistinctSet, touched: str | None) -> str:
         """The metrics over the values that are there."""
-        numbers, values = self._numbers(members), self._values(members)
+        return self._metrics_of(members, matching(self._part(members), self.keys, touched))
+
+    def _metrics_of(self, members: DistinctSet, rows: str) -> str:
+        """The metrics over values, of each life that they are of."""
+        numbers, of = self._numbers(members), [*self.lives.since, *self.keys]
         made = []
         for metric in self._distinct_metrics():
             if metric.metric.distinct_set == members.name:
@@ -210,13 +214,11 @@ class Groups(Partials):
                     f"{text} filter (where {there}) as {quote(name)}"
                     for name, text in metric.make(sign="1").items()
                 ]
-        identity = [*self.keys, *values]
-        rows = (
-            f"select {', '.join([*identity, *(f'sum({number}) as {number}' for number in numbers)])}\n"
-            f"from ({matching(self._part(members), self.keys, touched)})\ngroup by {', '.join(identity)}"
-        )
-        by = f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
-        return f"select {', '.join([*self.keys, *made])}\nfrom (\n{rows}\n){by}"
+        identity = [*of, *self._values(members)]
+        summed = ", ".join([*identity, *(f"sum({number}) as {number}" for number in numbers)])
+        rows = f"select {summed}\nfrom (\n{rows}\n)\ngroup by {', '.join(identity)}"
+        by = f"\ngroup by {', '.join(of)}" if of else ""
+        return f"select {', '.join([*of, *made])}\nfrom (\n{rows}\n){by}"
 
     # -- folding -----------------------------------------------------------------------------------
 
@@ -246,6 +248,9 @@ class Groups(Partials):
             also[_ROWS] = f"sum({_ROWS})"
         if self.lives.ttl is not None:
             also[EXPIRES_AT] = f"max({EXPIRES_AT})"
+            if self.signed and SINCE not in also_by:
+                # All rows of a key are of one life here.
+                also[SINCE] = f"max({SINCE})"
         merged = self._merged(f"(\n{rows}\n)", [*also_by, *self.keys], also=also)
         # Without a key there is one row even if there is nothing.
         return merged if self.keys or also_by else f"select * from (\n{merged}\n) where {_THERE} > 0"
@@ -295,7 +300,7 @@ class Groups(Partials):
         for members in self.stage.distinct_sets:
             joins += (
                 f"\nleft join (\n{self._of_values(members, touched)}\n) as {quote(members.name)} "
-                f"on {same('own', quote(members.name), self.keys)}"
+                f"on {same('own', quote(members.name), [*self.lives.since, *self.keys])}"
             )
         return f"(\nselect {', '.join(columns)}\nfrom {joins}\n)"
 

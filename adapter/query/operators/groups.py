@@ -145,7 +145,8 @@ class GroupChanges(Groups):
     def _of_values(self, members: DistinctSet, touched: str | None) -> str:
         if not self._of_batch_too:
             return super()._of_values(members, touched)
-        numbers, identity = self._numbers(members), [*self.keys, *self._values(members)]
+        numbers = self._numbers(members)
+        identity = [*self.lives.since, *self.keys, *self._values(members)]
         columns = ", ".join([*identity, *numbers])
         new = f"select {columns} from {self._new(members)}"
         if self._only_batch:
@@ -154,19 +155,3 @@ class GroupChanges(Groups):
             members,
             f"select {columns} from (\n{matching(self._part(members), self.keys, touched)}\n)\nunion all\n{new}",
         )
-
-    def _metrics_of(self, members: DistinctSet, rows: str) -> str:
-        numbers, values = self._numbers(members), self._values(members)
-        identity = [*self.keys, *values]
-        summed = ", ".join([*identity, *(f"sum({number}) as {number}" for number in numbers)])
-        rows = f"select {summed}\nfrom (\n{rows}\n)\ngroup by {', '.join(identity)}"
-        made = []
-        for metric in self._distinct_metrics():
-            if metric.metric.distinct_set == members.name:
-                there = f"{numbers[members.filters.index(metric.metric.filter)]} > 0"
-                made += [
-                    f"{text} filter (where {there}) as {quote(name)}"
-                    for name, text in metric.make(sign="1").items()
-                ]
-        by = f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
-        return f"select {', '.join([*self.keys, *made])}\nfrom (\n{rows}\n){by}"
