@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ..query.program import BATCH_ID, CHANGE_TYPE
 from . import commit
 from .errors import StreamError
-from .iceberg import IcebergTable, load
+from .iceberg import IcebergTable
 from .identifiers import type_text
 from .model import StreamModel
 from .position import PREFIX, Position, read_position
@@ -44,14 +44,13 @@ class Changes:
     """The changelog of a model.
 
     Args:
-        spark: a session.
         model: the model.
         key: the columns that identify a row of its table; None: nothing does, or its rows don't change.
+        table: where it is kept; None: it has to be made yet.
     """
 
-    def __init__(self, spark: SparkSession, model: StreamModel, key: Sequence[str] | None) -> None:
-        self._model, self._key = model, key
-        self._table = load(spark, model.changes)
+    def __init__(self, model: StreamModel, key: Sequence[str] | None, table: IcebergTable | None) -> None:
+        self._model, self._key, self._table = model, key, table
 
     @property
     def exists(self) -> bool:
@@ -114,8 +113,13 @@ class Changes:
             others: the newest snapshot in which others changed rows of it; None: there is none.
         """
         done = self.position()
+        if position is None and others is None:
+            # Of what step the table is nobody knows any more, if it has rows: its snapshots expired.
+            others = table.known
+            if others is None:
+                return
         is_even = done is not None and position is not None and done.is_of(position)
-        if others is None and (position is None or is_even):
+        if others is None and is_even:
             return
         noted = self._table.last_summary().get(_FOLLOWS) if self._table is not None else None
         if others is not None and noted == str(others):
@@ -150,14 +154,23 @@ def changes_of(spark: SparkSession, model: StreamModel, key: Sequence[str] | Non
     Raises:
         StreamError: a changelog is asked for, and its name is another table's.
     """
-    found = Changes(spark, model, key)
-    if not found.exists:
-        return found if model.changelog else None
-    if spark.table(model.changes).columns[-2:] == [CHANGE_TYPE, BATCH_ID]:
-        return found
-    if not model.changelog:
+    table = None
+    if spark.catalog.tableExists(model.changes):
+        table = _changelog(spark, model.changes)
+        if table is None and model.changelog:
+            raise StreamError(
+                f"Model {model.name}: its changes are kept in {model.changes}, and a table or view of that name which isn't "
+                "a changelog is there. Rename one of the two."
+            )
+    return Changes(model, key, table) if table is not None or model.changelog else None
+
+
+def _changelog(spark: SparkSession, name: str) -> IcebergTable | None:
+    """What is there under a name, if it is a changelog: it may also be a view, or a table of somebody's own."""
+    from pyspark.errors import AnalysisException, IllegalArgumentException
+
+    try:
+        table = IcebergTable(spark, name)
+    except (AnalysisException, IllegalArgumentException):
         return None
-    raise StreamError(
-        f"Model {model.name}: its changes are kept in {model.changes}, and a table of that name which isn't a changelog is "
-        "there. Rename one of the two."
-    )
+    return table if spark.table(name).columns[-2:] == [CHANGE_TYPE, BATCH_ID] else None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..query.program import Program
 from . import settings
 from .batches import Batches
+from .changes import changes_of
 from .checkpoint import read_checkpoint
 from .differences import differences
 from .errors import StreamError, explain
@@ -134,9 +135,11 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
         StreamError: a run of the model is going on.
     """
     with _sentences(model), locked(spark, model):
+        changes = changes_of(spark, model, None)
         StateTable(spark, model).drop(spark)
         with around("changelog.drop", model.name):
-            spark.sql(f"drop table if exists {model.changes} purge")
+            if changes is not None:
+                spark.sql(f"drop table if exists {model.changes} purge")
         with around("checkpoint.delete", model.name):
             model.storage.delete(model.checkpoint)
         with around("progress.delete", model.name):

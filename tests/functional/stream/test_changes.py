@@ -18,6 +18,7 @@ from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream import failpoints
 from dbt.adapters.spark_streaming.stream import upsert as upsert_module
 from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
 
 from .harness import Stream, replayed, sorted_rows
 
@@ -237,6 +238,50 @@ def test_what_others_change_after_a_crash_is_in_the_changelog(
     agree(stream) if small == 0 else stream.run()
     assert done and stream.rows() == [("a", 4), ("c", 1)]
     agree(stream)
+
+
+def test_a_changelog_of_a_table_whose_snapshots_expired_begins_with_its_rows(
+    spark: Any, storage_root: Path
+) -> None:
+    stream = Stream(
+        spark, storage_root, groups(f"select k, count(*) as n from {E} group by k"), "k string, n bigint"
+    )
+    stream.add((MINUTE, "a", 1), (MINUTE, "b", 1))
+    stream.run()
+    catalog = spark.catalog.currentCatalog()
+    options = "map('rewrite-all', 'true')"
+    spark.sql(
+        f"call {catalog}.system.rewrite_data_files(table => '{stream.model.target}', options => {options})"
+    )
+    table = IcebergTable(spark, stream.model.target).java
+    table.expireSnapshots().expireOlderThan(2**62).retainLast(1).commit()
+    stream.model = replace(stream.model, changelog=True)
+    for _ in range(2):
+        stream.run()
+        agree(stream)
+    assert len(stream.snapshots(stream.model.changes)) == 1
+    stream.add((MINUTE, "a", 1))
+    stream.run()
+    agree(stream)
+
+
+def test_what_has_its_name_and_isnt_a_changelog_is_left_alone(spark: Any, storage_root: Path) -> None:
+    for kind in ("view", "table"):
+        stream = Stream(spark, storage_root, groups(f"select k, v from {E}"), "k string, v bigint")
+        columns = ", 'insert' as _change_type, 1L as _batch_id" if kind == "view" else ""
+        spark.sql(f"create {kind} {stream.model.changes} as select 1 as a{columns}")
+        stream.add((MINUTE, "a", 1))
+        stream.run()
+        keeps, stream.model = stream.model, replace(stream.model, changelog=True)
+        for act in (stream.run, stream.reset):
+            with pytest.raises(
+                StreamError, match="a table or view of that name which isn't a changelog is there"
+            ):
+                act()
+        stream.model = keeps
+        stream.reset()
+        assert spark.table(stream.model.changes).count() == 1
+        assert stream.rows() == [("a", 1)]
 
 
 def test_two_rows_of_one_key_are_refused(spark: Any, storage_root: Path) -> None:
