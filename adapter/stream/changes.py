@@ -159,14 +159,14 @@ def changes_of(spark: SparkSession, model: StreamModel, key: Sequence[str] | Non
         table = _changelog(spark, model.changes)
         if table is None and model.changelog:
             raise StreamError(
-                f"Model {model.name}: its changes are kept in {model.changes}, and a table or view of that name which isn't "
-                "a changelog is there. Rename one of the two."
+                f"Model {model.name}: its changes are kept in {model.changes}, and a table of that name which isn't a "
+                "changelog is there. Rename one of the two."
             )
     return Changes(model, key, table) if table is not None or model.changelog else None
 
 
 def _changelog(spark: SparkSession, name: str) -> IcebergTable | None:
-    """What is there under a name, if it is a changelog: it may also be a view, or a table of somebody's own."""
+    """What is there under a name, if it is a changelog: it may also be a table of somebody's own."""
     from pyspark.errors import AnalysisException, IllegalArgumentException
 
     try:

@@ -41,7 +41,7 @@ def create(spark: SparkSession, point: str, model: StreamModel, name: str, descr
         description: what follows the name in CREATE TABLE.
 
     Raises:
-        StreamError: another run of the model has made it.
+        StreamError: another run of the model has made it, or the name is a view's.
     """
     from pyspark.errors import AnalysisException
 
@@ -51,6 +51,11 @@ def create(spark: SparkSession, point: str, model: StreamModel, name: str, descr
         except AnalysisException as problem:
             if problem.getCondition() != "TABLE_OR_VIEW_ALREADY_EXISTS":
                 raise
+            if not spark.catalog.tableExists(name):
+                raise StreamError(
+                    f"Model {model.name}: it has to make the table {name}, and a view of that name is there. Rename one of "
+                    "the two."
+                ) from problem
             raise StreamError(_of_another_run(model, name)) from problem
     return IcebergTable(spark, name)
 
