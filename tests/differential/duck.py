@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import duckdb
@@ -46,7 +47,7 @@ from tests.differential.outcome import (
     plain,
 )
 from tests.differential.tables import ROWS_OF_STATIC, STATIC, STREAMS, Row, Tables, cuts
-from tests.differential.tree import UPSTREAM, Case, Column, Model, Printer, Stream, nodes
+from tests.differential.tree import UPSTREAM, Case, Column, Model, Printer, Stream, Written, nodes
 
 _PIECE = "piece__"
 _TYPES = {"string": "varchar", "timestamp": "timestamp", "int": "integer"}
@@ -173,6 +174,7 @@ class Laboratory:
         self.base = duckdb.connect(config={"threads": 1})
         self.base.execute(_MACROS)
         self.tables: Tables | None = None
+        self.rows_of: dict[str, int] = {}
         for name, rows in ROWS_OF_STATIC.items():
             self._table(name, STATIC[name], list(rows))
 
@@ -191,11 +193,64 @@ class Laboratory:
             return
         self.tables = tables
         for name, pieces in tables.streams.items():
-            rows = [(*row, number) for number, piece in enumerate(pieces) for row in piece]
-            self._table(f"{name}__pieces", (*STREAMS[name], Column(_PIECE, "int")), rows)
-            self.base.execute(
-                f"create or replace view {name} as select * exclude ({_PIECE}) from {name}__pieces"
+            self.put(name, STREAMS[name], pieces)
+
+    def put(self, name: str, columns: tuple[Column, ...], pieces: Sequence[Sequence[Row]]) -> None:
+        """Makes a stream of pieces."""
+        rows = [(*row, number) for number, piece in enumerate(pieces) for row in piece]
+        self._table(f"{name}__pieces", (*columns, Column(_PIECE, "int")), rows)
+        self.base.execute(f"create or replace view {name} as select * exclude ({_PIECE}) from {name}__pieces")
+
+    def read(self, name: str, path: str) -> None:
+        """Makes a stream of the rows of a Parquet file, in their order; in one piece until it is `cut`."""
+        described = self.base.execute(f"describe select * from read_parquet('{path}')").fetchall()
+        listed = ", ".join(
+            f"timezone('UTC', {column}) as {column}" if kind == "TIMESTAMP WITH TIME ZONE" else column
+            for column, kind, *_ in described
+        )
+        self.base.execute(
+            f"create or replace table {name}__pieces as select {listed}, 0 as {_PIECE} from read_parquet('{path}')"
+        )
+        self.base.execute(f"create or replace view {name} as select * exclude ({_PIECE}) from {name}__pieces")
+        ((self.rows_of[name],),) = self.base.execute(f"select count(*) from {name}").fetchall()
+
+    def cut(self, pieces: int) -> None:
+        """Cuts the streams that were read into pieces."""
+        for name, rows in self.rows_of.items():
+            self.base.execute(f"update {name}__pieces set {_PIECE} = rowid * {pieces} // {rows}")
+
+    def stream(self, batch: str, program: Program, pieces: int, delay: timedelta) -> Outcome:
+        """Runs a program over the streams that were put here.
+
+        Args:
+            batch: a query with the rows that it is to have in the end.
+            program: the program.
+            pieces: in how many cuts.
+            delay: of the watermark.
+        """
+        database = self.base.cursor()
+        try:
+            found = database.execute(translated(batch))
+            columns = tuple(Column(each[0], "") for each in found.description)
+            expected = _rows(found.fetchall())
+            made = Streamed(
+                Model(Written(batch, columns)),
+                program,
+                database,
+                fold=True,
+                delay=delay // timedelta(microseconds=1),
             )
+            for cut in cuts(pieces):
+                made.take(cut)
+            made.flush()
+        except Untranslated as problem:
+            return Outcome(NO_BATCH, f"program: {problem}")
+        except (duckdb.Error, sqlglot.ParseError) as problem:
+            return Outcome(NO_BATCH, _first_line(problem))
+        finally:
+            database.close()
+        difference = compare(expected, made.rows())
+        return Outcome(DIFFERENT if difference else EQUAL, difference, made.steps)
 
     def run(self, case: Case, tables: Tables, fold: bool = True) -> Outcome:
         """Runs a case and says what became of it.
@@ -292,12 +347,15 @@ class Streamed:
         program: what a micro-batch of it does.
         database: a connection of its own.
         fold: whether the state is folded after each step.
+        delay: of the watermark, in microseconds.
     """
 
-    def __init__(self, model: Model, program: Program, database: Any, fold: bool) -> None:
+    def __init__(
+        self, model: Model, program: Program, database: Any, fold: bool, delay: int = 11 * 60_000_000
+    ) -> None:
         self.program, self.fold = program, fold
         self.database = database
-        self.delay = 11 * 60_000_000
+        self.delay = delay
         self.newest: dict[str, int | None] = {each.relation: None for each in program.inputs}
         self.clock = Clock()
         self.parts: dict[str, str] = {}

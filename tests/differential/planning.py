@@ -40,7 +40,7 @@ _NEEDLESS = re.compile(r"config '(\w+)' is for queries without windows|config (\
 
 
 def advised(case: Case) -> Case:
-    """A case with the configs that the sentences ask for: without those that are needless, with a bound where one is missing."""
+    """A case with the configs that the sentences ask for: none that is needless, a bound where one is missing."""
     if case.upstream is not None:
         return case
     for _ in range(4):

@@ -40,7 +40,8 @@ EXAMPLES = {
     ),
     "values of groups that change, with state_ttl": _case(
         f"""select v, min(f) as f, count(distinct total) as n from (
-          select l.v, l.total, r.f from (select u as v, count(distinct z, v) as total from {stream("clicks")} group by u) as l
+          select l.v, l.total, r.f
+          from (select u as v, count(distinct z, v) as total from {stream("clicks")} group by u) as l
           join {stream("clicks")} as r on l.v = r.u) group by v""",
         "v f n",
         6,

@@ -133,13 +133,17 @@ def planned(name: str, ttl: bool = False) -> Plan:
     return planner.plan_operators(QUERIES[name], KNOWN, 30 * DAY if name in TTL or ttl else None, DOMAINS)
 
 
-# All take minutes; those that differ little from others run with EVERY_QUERY=1.
+# All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
+# all of them with EVERY_QUERY=1.
 _IN_CI = {
-    "groups of windows", "limit of windows", "lag over windows", "windows of two lengths", "q7", "windows with groups",
-    "groups of groups", "groups of groups without keys", "percentile of groups", "groups of topn", "topn of first rows",
-    "full join of groups", "anti join of rows", "not exists", "not in", "scalar", "union of groups", "intersect all",
-    "except",     "a cte twice", "join of three", "stddev of groups",
-}  # fmt: skip
+    "limit of windows",
+    "q7",
+    "windows with groups",
+    "groups of groups",
+    "not exists",
+    "except",
+    "a cte twice",
+}
 
 
 @pytest.mark.parametrize("name", chosen(QUERIES, QUERIES.keys() - _IN_CI))
