@@ -14,7 +14,7 @@ from tests.spark_rows import rows_of
 
 pytestmark = pytest.mark.skipif(ORACLE is None, reason=NO_ORACLE)
 
-# All are cut in `test_programs`, which needs a tenth of the time. Here is what Spark makes of it, of one case in three; all of
+# All are cut in `test_programs`, which needs a tenth of the time. Here is what Spark makes of one case in three; of all of
 # them where EVERY_CUT is set.
 CASES = case_names() if os.environ.get("EVERY_CUT") else case_names()[::3]
 IN_MANY_PIECES = ["cumulate_agg", "wjoin_topn"]

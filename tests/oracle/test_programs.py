@@ -1,4 +1,4 @@
-"""The rows Apache Flink gives, by the planner's programs alone, on DuckDB: each case in more ways than Spark has time for."""
+"""The rows Apache Flink gives, by the planner's programs alone, on DuckDB: each case cut in several ways."""
 
 from __future__ import annotations
 
