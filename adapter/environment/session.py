@@ -97,6 +97,8 @@ class SessionEnvironment(Environment):
         choose_python(conf)
         # pyspark prints each error of a statement as JSON with a stack trace; dbt reports it.
         logging.getLogger("SQLQueryContextLogger").disabled = True
+        # Nor the trace of a micro-batch that failed, which is told in a sentence.
+        logging.getLogger("py4j.clientserver").disabled = True
         self._jvm = Jvm(self._java, flags=self._flags(conf, cache), classpath=classpath, conf=conf)
         SparkContext._gateway = self._jvm.gateway
         SparkContext._jvm = self._jvm.gateway.jvm

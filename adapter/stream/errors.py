@@ -82,7 +82,7 @@ _TWO_WRITERS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming quer
 
 
 _RAISED = re.compile(
-    r"PythonException: (?:.*\n)??\s*Traceback \(most recent call last\):\n(?:[ \t].*\n|\s*\n)+"
+    r"PythonException:[^\0]{0,300}?Traceback \(most recent call last\):\n(?:[ \t].*\n|\s*\n)+"
     r"(?P<said>[A-Za-z_][\w.]*(?::.*)?)"
 )
 

@@ -1,0 +1,84 @@
+"""Event times at the ends of what a TIMESTAMP can hold, and beyond: dropped, counted, and never the end of a stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.instants import EARLIEST, LATEST
+from dbt.adapters.spark_streaming.query.streams import Known
+from tests.functional.stream.harness import Stream
+
+HOUR = 3_600_000_000
+GONE = (2**63 - 1, -(2**63), LATEST + 1, EARLIEST - 1, 2**62)
+OLD = (EARLIEST, -30_610_224_000_000_000, -12_219_292_800_000_001, 0)
+"""The first instant of the year 1, one of 1000, and the last before Gregory's calendar."""
+
+
+def over(kind: str, *lengths: str, **options: Any) -> str:
+    return expansion.expand("events", window_arguments.make(kind, "ts", *lengths, **options))
+
+
+def counted(window: str) -> str:
+    return (
+        f"select window_start, window_end, k, count(*) as n, count(distinct x) as d from {window} "
+        "group by window_start, window_end, k"
+    )
+
+
+WINDOW = "window_start timestamp, window_end timestamp, k string, n bigint, d bigint"
+ROWS = "window_start timestamp, window_end timestamp, k string, v bigint, x bigint"
+QUERIES = {
+    "cumulate": (counted(over("cumulate", "1 hour", "3 hours")), WINDOW, True),
+    "hop": (counted(over("hop", "1 hour", "2 hours", time_zone="Asia/Tokyo")), WINDOW, True),
+    "session": (counted(over("session", "1 hour", partition_by=["k"])), WINDOW, True),
+    "dynamic": (counted(over("dynamic_cumulate", "1 hour", "2 hours", partition_by=["k"])), WINDOW, True),
+    "rows": (f"select window_start, window_end, k, v, x from {over('tumble', '1 hour')}", ROWS, False),
+    "append": (
+        "select ts, k, v from (select /*+ STREAM */ * from events)",
+        "ts timestamp, k string, v bigint",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_time_beyond_them_is_dropped_and_counted(spark: Any, storage_root: Path, name: str) -> None:
+    text, columns, judged = QUERIES[name]
+    s = Stream(spark, storage_root, generate.program(planner.plan(text, {"events": Known("ts")})), columns)
+
+    def add(*times: int) -> None:
+        listed = ", ".join(f"({at}L, 'k', {n}L, {n}L)" for n, at in enumerate(times))
+        values = f"values {listed} as new(at, k, v, x)".replace(
+            "(-9223372036854775808L", "(-9223372036854775807L - 1L"
+        )
+        spark.sql(f"insert into {s.events} select timestamp_micros(at), k, v, x from {values}")
+
+    add(*OLD)
+    assert s.run().watermark == 0
+    add(*GONE, HOUR)
+    result = s.run()
+    assert (result.rows_in, result.watermark) == (len(GONE) + 1, HOUR)
+    assert result.null_time_rows == (len(GONE) if judged else 0)
+    add(LATEST)
+    assert s.run().watermark == LATEST
+    # What comes now is late, as after any row that is ahead of the others; the stream goes on.
+    add(2 * HOUR)
+    result = s.run()
+    assert (result.rows_in, result.late_rows) == (1, 1 if judged else 0)
+    if judged:
+        s.flush()
+    spark.table(s.events).where(
+        f"not (v = 0 and ts = timestamp_micros({2 * HOUR})) or {not judged}"
+    ).createOrReplaceTempView("events")
+
+    def rows(of: Any) -> list[tuple[Any, ...]]:
+        # As text: Python's times end with the year 9999.
+        return sorted(
+            map(tuple, of.selectExpr(*(f"cast({name} as string)" for name in of.columns)).collect())
+        )
+
+    assert rows(spark.table(s.model.target)) == rows(spark.sql(text))
