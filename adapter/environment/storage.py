@@ -6,6 +6,7 @@ through Hadoop's file systems, which Spark has.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 import re
@@ -137,6 +138,25 @@ class Storage:
         if not files.exists(hadoop_path):
             return []
         return sorted(status.getPath().getName() for status in files.listStatus(hadoop_path))
+
+    def files(self, path: str) -> dict[str, int]:
+        """All files under a folder, however deep (or the one file), and when each was written last, in milliseconds since
+        1970."""
+        if self._is_local(path):
+            files = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
+            found = {}
+            for file in files if os.path.isdir(path) else [path]:
+                with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                    found[file] = int(os.stat(file).st_mtime * 1000)
+            return found
+        files, hadoop_path = self._hadoop(path)
+        if not files.exists(hadoop_path):
+            return {}
+        listed, found = files.listFiles(hadoop_path, True), {}
+        while listed.hasNext():
+            status = listed.next()
+            found[str(status.getPath())] = int(status.getModificationTime())
+        return found
 
     def problem(self) -> str | None:
         """Why the root can't be written; None if it can."""

@@ -113,6 +113,15 @@ class IcebergTable:
             snapshot = None if parent is None else self._table.snapshot(parent)
 
     @property
+    def has_notes(self) -> bool:
+        """Whether a stream keeps something of its own in it: state, or changes."""
+        names = self._table.properties().keySet().iterator()
+        while names.hasNext():
+            if str(names.next()).startswith(PREFIX):
+                return True
+        return bool(self.last_summary())
+
+    @property
     def is_blank(self) -> bool:
         """Whether all that was ever written to the table is one snapshot without files."""
         snapshot = self._table.currentSnapshot()
@@ -191,6 +200,26 @@ class IcebergTable:
             action = action.snapshotProperty(key, value)
         action.execute()
 
+    def orphans(self, spark: SparkSession, before: int, remove: bool) -> list[str]:
+        """Files in the table's folder that none of its snapshots knows, as a killed process leaves them.
+
+        Args:
+            spark: a session.
+            before: milliseconds since 1970; later files are left out, for a commit that is going on may need them.
+            remove: whether they are removed.
+        """
+        self.refresh()
+        java = jvm(spark)
+        actions = java.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
+        action = actions.deleteOrphanFiles(self._table).olderThan(before)
+        if not remove:
+            action = action.deleteWith(_nothing(java))
+        files = action.execute().orphanFileLocations().iterator()
+        found = []
+        while files.hasNext():
+            found.append(str(files.next()))
+        return sorted(found)
+
     def expire_snapshots(self) -> None:
         """Forget snapshots that no reader can still be at, and delete the files only they have.
 
@@ -203,6 +232,14 @@ class IcebergTable:
 def is_of_stream(snapshot: Any) -> bool:
     """Whether one of Iceberg's snapshots is a commit of a stream's step."""
     return bool(snapshot.summary().containsKey(f"{PREFIX}batch-id"))
+
+
+def _nothing(java: Any) -> Any:
+    """A Consumer of Java's that does nothing."""
+    invoke, lang = java.java.lang.invoke, java.java.lang
+    signature = invoke.MethodType.fromMethodDescriptorString("(Ljava/lang/Object;)V", None)
+    consumer = lang.Class.forName("java.util.function.Consumer")
+    return invoke.MethodHandleProxies.asInterfaceInstance(consumer, invoke.MethodHandles.empty(signature))
 
 
 def added_rows(summary: Mapping[str, str], part: str) -> int:

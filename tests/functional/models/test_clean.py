@@ -1,0 +1,94 @@
+"""`dbt-stream clean`: what killed runs and dropped models leave behind goes, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from dbt.tests.util import run_dbt
+
+from dbt.adapters.spark_streaming.cli.commands import main
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream.lock import locked
+from dbt.adapters.spark_streaming.stream.model import StreamModel
+from tests.functional.models.conftest import sources, write_events
+
+MODEL = """{{ config(materialized='streaming_table', changelog=true) }}
+select page, count(*) as n from {{ stream(source('raw', 'events')) }} group by page"""
+
+
+class TestClean:
+    @pytest.fixture(scope="class")
+    def models(self, events: Path) -> dict[str, str]:
+        pages = MODEL.replace("true)", "true, constant_domains=['page'])")
+        return {"sources.yml": sources(events), "pages.sql": pages, "gone.sql": pages}
+
+    def test_nothing_else(self, spark: Any, project: Any, events: Path, storage_root: Path) -> None:
+        run_dbt(["run"])
+        schema = project.test_schema
+        tables = storage_root / "warehouse" / schema
+        (checkpoint,) = (storage_root / "checkpoints").glob(f"*{schema}.pages")
+        planted = [
+            *(tables / name / "data" / "never-committed.parquet" for name in ("pages", "pages__state")),
+            tables / "pages__changes" / "metadata" / "v9-never-committed.metadata.json",
+            checkpoint / "offsets" / ".9.0f6b.TID1.tmp",
+            storage_root / "progress" / f"{schema}.json.ab12.partial",
+            storage_root / ".probe-ab12",
+        ]
+        for file in planted:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("half")
+        # Of a model whose name isn't that of its files.
+        other = storage_root / "checkpoints" / f"lakehouse.{schema}.my_model-0badcafe" / "metadata"
+        other.parent.mkdir()
+        other.write_text("{}")
+        spark.sql(f"drop table {schema}.gone purge")
+        before = {path for path in storage_root.rglob("*") if path.is_file()}
+
+        def clean(*options: str) -> str:
+            profiles = [
+                "--project-dir",
+                str(project.project_root),
+                "--profiles-dir",
+                str(project.profiles_dir),
+            ]
+            done = CliRunner().invoke(main, [*profiles, "clean", "--select", "pages", *options])
+            assert done.exit_code == 0, done.output
+            return done.stdout
+
+        def removed() -> set[Path]:
+            return before - {path for path in storage_root.rglob("*") if path.is_file()}
+
+        told = clean("--older-than", "1 millisecond", "--dry-run", "--dropped")
+        assert not [file.name for file in planted if file.name not in told], told
+        assert "would be removed" in told
+        assert f"lakehouse.{schema}.gone: there is no such table" in told
+        assert removed() == set()
+        # Young files of tables stay, for they may be those of a commit that is going on; so does what is left of models.
+        assert "--dropped removes them" in clean()
+        assert {path.name for path in removed()} == {planted[3].name}
+        model = StreamModel(
+            name="pages",
+            target=f"lakehouse.{schema}.pages",
+            state="",
+            storage=Storage(str(storage_root), lambda: spark),
+            sources=(),
+        )
+        with locked(spark, model):
+            assert "another run of it is going on" in clean("--older-than", "1 millisecond")
+        assert planted[0].exists()
+        clean("--older-than", "1 millisecond", "--dropped")
+        others = {
+            path for path in removed() - set(planted) if schema in str(path) and "gone" not in str(path)
+        }
+        assert set(planted) <= removed()
+        assert not others
+        assert not spark.catalog.tableExists(f"{schema}.gone__state")
+        assert not list((storage_root / "checkpoints").glob(f"*{schema}.gone"))
+        write_events(spark, events, "later", "('2024-03-04 02:00:00', 'p1', 'd1', 1)")
+        run_dbt(["run"])
+        for name in ("pages", "gone"):
+            found = dict(map(tuple, spark.table(f"{schema}.{name}").collect()))
+            assert found == {"p1": 6, "p2": 1}
