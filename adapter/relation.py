@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from dbt.adapters.contracts.relation import HasQuoting, RelationConfig, RelationType
+from dbt.adapters.contracts.relation import ComponentName, HasQuoting, RelationConfig, RelationType
 from dbt.adapters.spark.relation import SparkRelation
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming import lookup_source
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
+from dbt.adapters.spark_streaming.stream.identifiers import quoted
 from dbt.adapters.spark_streaming.stream_source import StreamSource, register
 
 Self = TypeVar("Self", bound="SparkStreamingRelation")
+
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,6 +61,24 @@ class SparkStreamingRelation(SparkRelation):
         # format later in the run. What isn't found to be something else is Iceberg's.
         if self.is_iceberg is None and self.type in (None, RelationType.Table):
             object.__setattr__(self, "is_iceberg", not (self.is_delta or self.is_hudi))
+
+    def _render_iterator(self) -> Iterator[tuple[ComponentName | None, str | None]]:
+        """See dbt's. A name that SQL couldn't read otherwise is quoted, whatever the project says of quoting."""
+        for component, part in super()._render_iterator():
+            # A schema may be named together with its catalog.
+            names = part.split(".") if part and component == ComponentName.Schema else [part or ""]
+            plain = not part or part.startswith("`") or all(map(_PLAIN.fullmatch, names))
+            yield component, part if plain or part is None else self.quoted(part)
+
+    def quoted(self, identifier: str) -> str:
+        """A name as SQL takes it, whatever is in it."""
+        return quoted(identifier)
+
+    @staticmethod
+    def add_ephemeral_prefix(name: str) -> str:
+        """The name of the CTE that an ephemeral model becomes. dbt writes it as it is."""
+        prefixed = SparkRelation.add_ephemeral_prefix(name)
+        return prefixed if _PLAIN.fullmatch(prefixed) else quoted(prefixed)
 
     def render(self) -> str:
         """The name in SQL."""

@@ -43,6 +43,19 @@ RESERVED = (
     "step",
     "row_time",
     "since",
+    # Beside columns of state in the SQL of windows, and those of `clock`.
+    "start_micros",
+    "end_micros",
+    "first_micros",
+    "last_micros",
+    "next_slice",
+    "condition",
+    "fresh",
+    "batch_id",
+    "now_before",
+    "now_after",
+    "watermark_before",
+    "watermark_after",
 )
 
 

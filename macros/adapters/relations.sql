@@ -15,3 +15,11 @@
         drop schema if exists {{ relation }}
     {%- endcall -%}
 {% endmacro %}
+
+
+{% macro spark_streaming__list_relations_without_caching(relation) -%}
+    {%- call statement('list_relations_without_caching', fetch_result=true) -%}
+        show table extended in {{ relation.without_identifier() }} like '*'
+    {%- endcall -%}
+    {%- do return(load_result('list_relations_without_caching').table) -%}
+{% endmacro %}

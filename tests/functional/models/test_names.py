@@ -1,0 +1,152 @@
+"""Names that need quotes, and names that we use ourselves: of schemas, models, CTEs, columns and fields."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.tests.util import run_dbt, write_file
+
+COLUMNS = (
+    *("order", "select", "with space", "a.b", "größe", "Upper", "semi;colon", "quote's", "old x", "new x"),
+    *(
+        "state",
+        "clock",
+        "part",
+        "step",
+        "rows",
+        "place",
+        "sign",
+        "times",
+        "old_there",
+        "event_time",
+        "expires_at",
+    ),
+    *(
+        "slice_end",
+        "grouping_id",
+        "input",
+        "session",
+        "row",
+        "start_micros",
+        "end_micros",
+        "last_micros",
+        "next_slice",
+        "condition",
+        "fresh",
+        "batch_id",
+        "watermark_after",
+        "since",
+        "until",
+        "__late",
+        "__row_time",
+    ),
+)
+STREAMING = "{{ config(materialized='streaming_table') }}\n"
+
+
+def quoted(*names: str) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+EVENTS = "{{ source('raw', 'events') }}"
+KEYS = quoted(*COLUMNS)
+WINDOWED = (
+    "with `state` as (select * from {events}), clock as (select * from `state`)\n"
+    "select window_start, window_end, {keys}, count(*) as n, count(distinct v) as `count`\n"
+    "from {{{{ cumulate('clock', 'ts', '30 minutes', '1 hour') }}}} as step group by window_start, window_end, {keys}"
+)
+STREAM = "{{{{ stream(source('raw', 'events')) }}}}"
+GROUPED = f"select {{keys}}, count(*) as n, max(s) as s from {STREAM} as `select` group by {{keys}}"
+MODELS = {
+    "my-model": WINDOWED,
+    "my_model": WINDOWED,
+    "grouped": "{{{{ config(changelog=true, constant_domains={domains}) }}}}\n" + GROUPED,
+    "in-between": "{{{{ config(materialized='ephemeral') }}}}\nselect * from " + STREAM,
+    "named": "{{{{ config(alias='with space') }}}}\nselect *, `s`.`a b` as ab from {{{{ ref('in-between') }}}}",
+    "below": "select n, `order` from {{{{ stream(ref('my-model')) }}}}",
+}
+
+
+class TestNames:
+    @pytest.fixture(scope="class")
+    def unique_schema(self) -> str:
+        return "dbt-dev names"
+
+    @pytest.fixture(scope="class")
+    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return tmp_path_factory.mktemp("events")
+
+    def write(self, spark: Any, folder: Path, name: str, minute: int, more: str = "") -> None:
+        keys = ", ".join(f"'{n}' as `{column}`" for n, column in enumerate(COLUMNS))
+        spark.sql(
+            f"select timestamp'2024-03-04 00:00:00' + make_interval(0, 0, 0, 0, 0, {minute} + id) as ts, id as v, {keys}, "
+            f"named_struct('a b', id, '@c', named_struct('d-e', 'x')) as s{more} from range(3)"
+        ).coalesce(1).write.json(str(folder / name))
+
+    @pytest.fixture(scope="class")
+    def models(self, spark: Any, folder: Path) -> dict[str, str]:
+        self.write(spark, folder, "a", 0)
+        columns = ", ".join(f"`{column}` string" for column in COLUMNS)
+        sources = f"""
+sources:
+  - name: raw
+    tables:
+      - name: events
+        config:
+          event_time: ts
+          meta:
+            stream:
+              format: json
+              options: {{path: "{folder}/*"}}
+              schema: "ts timestamp, v bigint, {columns}, s struct<`a b`: bigint, `@c`: struct<`d-e`: string>>"
+"""
+        made = {
+            f"{name}.sql": STREAMING + text.format(events=EVENTS, keys=KEYS, domains=list(COLUMNS))
+            for name, text in MODELS.items()
+        }
+        tags = "select `order`, max_by(map(v, s), v) as tags"
+        refused = f"{STREAMING}{tags} from {{{{ stream(source('raw', 'events')) }}}} group by `order`"
+        refused = refused.replace("streaming_table'", "streaming_table', constant_domains=['order']")
+        return {"sources.yml": sources, "tagged.sql": refused, **made}
+
+    def rows(self, project: Any, text: str) -> list[tuple[Any, ...]]:
+        return sorted(map(tuple, project.run_sql(text, fetch="all")), key=repr)
+
+    def test_all_of_them(self, spark: Any, project: Any, folder: Path) -> None:
+        def run(*arguments: str) -> dict[str, str]:
+            results = run_dbt(["run", "--exclude", "tagged", *arguments])
+            return {result.node.name: str(result.status) for result in results}
+
+        assert set(run().values()) == {"success"}
+        self.write(spark, folder, "b", 30)
+        assert set(run("--vars", "{flush: true}").values()) == {"success"}
+        schema = f"`{project.test_schema}`"
+        expected = [("2024-03-04 00:30:00", 3), ("2024-03-04 01:00:00", 6)]
+        for name in ("my-model", "my_model"):
+            assert self.rows(project, f"select string(window_end), n from {schema}.`{name}`") == expected
+        assert self.rows(project, f"select n, s.`@c`.`d-e` from {schema}.grouped") == [(6, "x")]
+        assert self.rows(project, f"select count(*), max(`a.b`), sum(ab) from {schema}.`with space`") == [
+            (6, "3", 6)
+        ]
+        assert self.rows(project, f"select n, `order` from {schema}.below") == [(3, "0"), (6, "0")]
+        kinds = self.rows(project, f"select _change_type, n from {schema}.grouped__changes")
+        assert kinds == [("insert", 3), ("update_after", 6), ("update_before", 3)]
+
+    def test_columns_that_a_table_can_not_take(self, spark: Any, project: Any, folder: Path) -> None:
+        (result,) = run_dbt(["run", "--select", "tagged"], expect_pass=False)
+        assert "its column tags is or holds a MAP, which Spark can't compare" in str(result.message)
+        # A column of a source that came later.
+        file = Path(project.project_root) / "models" / "sources.yml"
+        write_file(file.read_text().replace("v bigint,", "v bigint, later string,"), file)
+        self.write(spark, folder, "c", 90, ", 'x' as later")
+        (result,) = run_dbt(["run", "--select", "named"], expect_pass=False)
+        assert "the query gives later, which the table lacks" in str(result.message)
+        listed = ", ".join(["ts", "v", *(f"`{name}`" for name in COLUMNS), "s"])
+        model = Path(project.project_root) / "models" / "named.sql"
+        write_file(model.read_text().replace("select *", f"select {listed}"), model)
+        run_dbt(["run", "--select", "named"])
+        assert self.rows(project, f"select count(*) from `{project.test_schema}`.`with space`") == [(9,)]
+        tables = self.rows(project, f"show tables in `{project.test_schema}`")
+        assert not [row for row in tables if "tagged" in row[1]]
