@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..environment.storage import Storage
-from .iceberg import load
+from .changes import changes_of
+from .iceberg import IcebergTable, load
 from .identifiers import joined, parts, with_suffix
 from .lock import locked
 from .model import CHANGES, STATE, StreamModel
@@ -41,7 +42,9 @@ def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool)
     """
     with locked(spark, model):
         found = []
-        for name in (model.target, model.state, model.changes):
+        # Somebody's own table may be called as the changelog would be.
+        changes = [] if changes_of(spark, model, None) is None else [model.changes]
+        for name in (model.target, model.state, *changes):
             table = load(spark, name)
             if table is not None:
                 found += table.orphans(spark, before, remove)
@@ -87,10 +90,10 @@ def dropped(spark: SparkSession, storage: Storage, catalog: str, schemas: Iterab
     for schema in schemas:
         for row in _tables(spark, schema):
             for suffix in (STATE, CHANGES):
-                if row["tableName"].endswith(suffix) and row["tableName"] != suffix:
-                    table = load(spark, joined([*parts(schema), row["tableName"]]))
-                    if table is not None and table.has_notes:
-                        names.add((*parts(schema), row["tableName"].removesuffix(suffix)))
+                table = str(row["tableName"])
+                model = table.removesuffix(suffix)
+                if model not in ("", table) and _is_of_stream(spark, joined([*parts(schema), table])):
+                    names.add((*parts(schema), model))
     models = []
     for name in sorted(names):
         target = joined(name)
@@ -105,6 +108,15 @@ def dropped(spark: SparkSession, storage: Storage, catalog: str, schemas: Iterab
                 )
             )
     return models
+
+
+def _is_of_stream(spark: SparkSession, name: str) -> bool:
+    from pyspark.errors import AnalysisException, IllegalArgumentException
+
+    try:
+        return IcebergTable(spark, name).has_notes
+    except (AnalysisException, IllegalArgumentException):
+        return False  # a view, or a table of another format
 
 
 def _tables(spark: SparkSession, schema: str) -> list[Row]:

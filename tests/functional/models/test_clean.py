@@ -44,6 +44,8 @@ class TestClean:
         other = storage_root / "checkpoints" / f"lakehouse.{schema}.my_model-0badcafe" / "metadata"
         other.parent.mkdir()
         other.write_text("{}")
+        spark.sql(f"create view {schema}.own__changes as select 1 as one")
+        spark.sql(f"create table {schema}.own__state (one int) using iceberg")
         spark.sql(f"drop table {schema}.gone purge")
         before = {path for path in storage_root.rglob("*") if path.is_file()}
 
@@ -65,6 +67,7 @@ class TestClean:
         assert not [file.name for file in planted if file.name not in told], told
         assert "would be removed" in told
         assert f"lakehouse.{schema}.gone: there is no such table" in told
+        assert f"{schema}.own" not in told
         assert removed() == set()
         # Young files of tables stay, for they may be those of a commit that is going on; so does what is left of models.
         assert "--dropped removes them" in clean()
