@@ -390,6 +390,10 @@ class Streamed:
 
     def _show(self, name: str, text: str) -> int:
         self._do(f'create or replace temp table "{name}" as {self._sql(text)}')
+        # Of integers a sum is a HUGEINT, whose hash isn't a BIGINT's.
+        for column, kind, *_ in self._do(f'describe "{name}"').fetchall():
+            if kind == "HUGEINT":
+                self._do(f'alter table "{name}" alter "{column}" type bigint')
         return self._do(f'select count(*) from "{name}"').fetchone()[0]
 
     # -- state -----------------------------------------------------------------------------------------

@@ -15,6 +15,10 @@ from tests.differential.regressions import EXAMPLES
 
 ON_DUCKDB = range(40)
 ON_SPARK = range(8)
+TOO_LARGE = {
+    "values of groups that change, with state_ttl", "values of all groups that change, with state_ttl",
+}  # fmt: skip
+"""Spark takes many minutes to optimize what a micro-batch of these does."""
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +64,8 @@ def test_what_once_differed_on_duckdb(on_duckdb: duck.Laboratory, name: str) -> 
 
 
 def test_what_once_differed_on_spark(on_spark: spark.Laboratory) -> None:
-    found = {name: on_spark.run(case, tables.make(1)) for name, case in EXAMPLES.items()}
+    chosen = {name: case for name, case in EXAMPLES.items() if name not in TOO_LARGE}
+    found = {name: on_spark.run(case, tables.make(1)) for name, case in chosen.items()}
     assert not [
         f"{name}: {outcome.kind}\n{outcome.detail}" for name, outcome in found.items() if outcome.is_wrong
     ]
