@@ -22,6 +22,7 @@ from .query import generate, intervals, mini_batch, planner, ranges, rewriting
 from .query.continuous import growth
 from .query.emission import FINAL
 from .query.errors import QueryError
+from .query.functions import Ask
 from .query.plan import Plan
 from .query.program import Program, StreamInput
 from .query.streams import Known
@@ -77,25 +78,27 @@ def sentences() -> Iterator[None]:
         raise DbtRuntimeError(readable(problem)) from cause_of(problem)
 
 
-def plan(node: Mapping[str, Any], sql: str, known: Mapping[str, Known] | None = None) -> Plan:
+def plan(
+    node: Mapping[str, Any],
+    sql: str,
+    known: Mapping[str, Known] | None = None,
+    ask: Ask | None = None,
+) -> Plan:
     """The plan of a streaming model, if it is what its materialization says.
 
     Args:
         node: the model.
         sql: its compiled text.
         known: what the project says of relations.
+        ask: as in `planner.plan`.
 
     Raises:
         QueryError: it can't be planned, or is something else; the model is named.
     """
     settings = config(node)
     with named(node):
-        found = planner.plan_any(
-            rewriting.by_config(sql, node["config"], streaming=True),
-            known,
-            settings.state_ttl,
-            settings.constant_domains,
-        )
+        text = rewriting.by_config(sql, node["config"], streaming=True)
+        found = planner.plan_any(text, known, settings.state_ttl, settings.constant_domains, ask)
         _check_continuous(found, settings)
         materialized = node["config"]["materialized"]
         if not found.shape.get(materialized, True):
@@ -106,7 +109,9 @@ def plan(node: Mapping[str, Any], sql: str, known: Mapping[str, Known] | None = 
         return found
 
 
-def plan_in_run(node: Mapping[str, Any], sql: str, environment: Environment, graph: Any) -> Plan:
+def plan_in_run(
+    node: Mapping[str, Any], sql: str, environment: Environment, graph: Any, project_root: str = "."
+) -> Plan:
     """The same where the tables it reads are there, and tell whether their rows change.
 
     Raises:
@@ -114,7 +119,21 @@ def plan_in_run(node: Mapping[str, Any], sql: str, environment: Environment, gra
     """
     with named(node):
         read = feeds.with_feeds(environment.session(), known(graph), tables(sql, environment))
-    return plan(node, sql, read)
+    return plan(node, sql, read, asks(environment, project_root))
+
+
+def asks(environment: Environment, project_root: str) -> Ask:
+    """Asks the session of an environment, in which the sources a query names are readable then."""
+
+    def ask(query: str) -> Sequence[object]:
+        environment.declared.make_mentioned(query, project_root)
+        try:
+            return tuple(environment.session().sql(query).first() or ())
+        except PySparkException as problem:
+            # Spark can't read a part of the query, and says why.
+            raise QueryError(readable(problem)) from cause_of(problem)
+
+    return ask
 
 
 def program(node: Mapping[str, Any], found: Plan) -> Program:
@@ -215,12 +234,13 @@ def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> No
             )
 
 
-def known(graph: Any, upstream: Sequence[Mapping[str, Any]] = ()) -> dict[str, Known]:
+def known(graph: Any, upstream: Sequence[Mapping[str, Any]] = (), ask: Ask | None = None) -> dict[str, Known]:
     """What a project says of its relations.
 
     Args:
         graph: dbt's.
         upstream: compiled streaming models, in the order they depend on each other: rows of theirs may change.
+        ask: as in `planner.plan_any`.
 
     Raises:
         QueryError: one of them can't be planned.
@@ -235,7 +255,7 @@ def known(graph: Any, upstream: Sequence[Mapping[str, Any]] = ()) -> dict[str, K
                 columns = (key,) if isinstance(key, str) else tuple(key or ())
                 found[relation] = Known(event_time=time, key=columns, lookup="lookup" in meta)
     for node in upstream:
-        replaces = program(node, plan(node, node["compiled_code"], found)).upsert
+        replaces = program(node, plan(node, node["compiled_code"], found, ask)).upsert
         if replaces is not None and replaces.key is not None:
             said = found.get(node["relation_name"], Known())
             found[node["relation_name"]] = replace(said, key=replaces.key, changes=True)
@@ -394,14 +414,19 @@ def response(result: StreamResult) -> StreamResponse:
     )
 
 
-def batch_text(sql: str) -> str:
+def batch_text(sql: str, ask: Ask | None = None) -> str:
     """A text for batch: planned as for a stream where it has state, so that the rows are the same
-    (ties of a ranking too), and a window costs its slices; else as it is."""
+    (ties of a ranking too), and a window costs its slices; else as it is.
+
+    Args:
+        sql: a model's compiled text.
+        ask: as in `planner.plan`.
+    """
     mini_batch.check(sql)
     if not planner.reads_streams(sql):
         return sql
     try:
-        found = planner.plan(sql, batch=True)
+        found = planner.plan(sql, batch=True, ask=ask)
     except QueryError:
         return sql  # What a stream can't do, batch can: the macros print plain SQL.
     return generate.batch(found) if found.stages else sql

@@ -17,6 +17,7 @@ from .stream import columns, limits, runner, upstream
 
 if TYPE_CHECKING:
     from .environment import Environment
+    from .query.functions import Ask
     from .query.plan import Plan
 
 
@@ -65,8 +66,11 @@ class StreamingMethods(metaclass=AdapterMeta):
         """A model's text for batch, with windows planned through slices and the columns' types as
         the plain text has them."""
         with streaming.sentences():
-            planned = streaming.batch_text(sql)
+            planned = streaming.batch_text(sql, self._asks())
         return self.typed(planned, sql)
+
+    def _asks(self) -> Ask:
+        return streaming.asks(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]
 
     def typed(self, planned: str, sql: str) -> str:
         """A planned text with the columns' types of the model's text."""
@@ -94,7 +98,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         except DbtRuntimeError:
             # Spark is stricter than the planner in places: grouping_id() with names, for one.
             with streaming.sentences():
-                planned = streaming.batch_text(sql)
+                planned = streaming.batch_text(sql, self._asks())
             if planned == sql:
                 raise
             handle.execute(planned)
@@ -201,7 +205,8 @@ class StreamingMethods(metaclass=AdapterMeta):
             return streaming.response(result)
 
     def _plan(self, model: Mapping[str, Any], sql: str, graph: Any) -> Plan:
-        return streaming.plan_in_run(model, sql, self.environment, graph)
+        project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
+        return streaming.plan_in_run(model, sql, self.environment, graph, project_root)
 
     def _is_empty_run(self) -> bool:
         return bool(getattr(self.config.args, "EMPTY", False) or getattr(self.config.args, "empty", False))  # type: ignore[attr-defined]

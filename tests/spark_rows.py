@@ -1,10 +1,11 @@
-"""Rows of a table for comparisons in Python."""
+"""What tests ask of Spark: the rows of a table for comparisons in Python, and what a planner wants to know."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
+from dbt.adapters.spark_streaming.query.functions import Ask
 from tests.reference import to_datetime
 
 
@@ -24,6 +25,11 @@ def rows_of(table: Any) -> list[tuple[Any, ...]]:
         )
         for row in table.select(columns).collect()
     ]
+
+
+def asks(spark: Any) -> Ask:
+    """Has the planner ask a session, as a run does."""
+    return lambda query: tuple(spark.sql(query).first() or ())
 
 
 def _instant(micros: int) -> datetime:

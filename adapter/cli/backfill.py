@@ -26,7 +26,7 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
     """
     with project_errors():
         span = batch.checked(Span(ranges.micros(start), ranges.micros(end)))
-    node, known = project.compiled_with_known(name)
+    node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
     sql = str(node["compiled_code"])
     found: list[Ends] = []
@@ -49,7 +49,8 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
         return backfill.Windows(made.sql, made.condition, divided, _notes(ends))
 
     with project_errors():
-        program = streaming.program(node, streaming.plan(node, sql, known))
+        ask = streaming.asks(environment, str(project.folder))
+        program = streaming.program(node, streaming.plan(node, sql, known, ask))
         model = streaming.model(node, environment, program, str(project.folder))
         session = environment.session()
         environment.declared.make_mentioned(sql, str(project.folder))

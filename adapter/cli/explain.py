@@ -97,6 +97,12 @@ def print_plan(node: Mapping[str, Any], known: Mapping[str, Known]) -> None:
         console.print(f"Read afresh at each micro-batch: {', '.join(plan.static)}")
     if plan.dataflow is not None:
         console.print(explain_operators.tree(plan.dataflow))
+    if plan.unknown_functions:
+        console.print(
+            f"Not among Spark's own functions: {', '.join(plan.unknown_functions)}. Here each is taken for one that makes a "
+            "value of a row; a run asks Spark, and if it makes one value of many rows, plans it so.",
+            markup=False,
+        )
     for stage in plan.stages:
         console.print(_stage(stage))
     for rewrite, effect in plan.rewrites:

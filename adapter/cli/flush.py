@@ -13,10 +13,11 @@ def flush_model(project: Project, name: str) -> str:
     Raises:
         ProjectError: the model can't be planned or flushed, and why.
     """
-    node, known = project.compiled_with_known(name)
+    node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
     with project_errors():
-        program = streaming.program(node, streaming.plan(node, node["compiled_code"], known))
+        ask = streaming.asks(environment, str(project.folder))
+        program = streaming.program(node, streaming.plan(node, node["compiled_code"], known, ask))
         described = streaming.model(node, environment, program)
         result = runner.flush(environment.session(), described, program)
     return f"{name}: {result.rows_out} rows out; its windows are closed."

@@ -45,10 +45,12 @@ class Project:
         """
         return self.compiled_with_known(name)[0]
 
-    def compiled_with_known(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, Known]]:
+    def compiled_with_known(
+        self, name: str, asking: bool = False
+    ) -> tuple[Mapping[str, Any], Mapping[str, Known]]:
         """The same, and what the project says of the relations it reads.
 
-        The rows of a model upstream may change; its own plan tells.
+        The rows of a model upstream may change; its own plan tells. `asking`: made in a session, which is started.
         """
         manifest = self._dbt("parse")
         # Other models upstream may ask the warehouse something while they are compiled.
@@ -70,7 +72,8 @@ class Project:
         graph = _graph(manifest)
         upstream = [other for other in nodes if other["config"]["materialized"] in MATERIALIZATIONS]
         with project_errors():
-            return node, streaming.known(graph, [other for other in upstream if other is not node])
+            ask = streaming.asks(self.environment(), str(self.folder)) if asking else None
+            return node, streaming.known(graph, [other for other in upstream if other is not node], ask)
 
     def run(self, names: Sequence[str]) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
         """Runs models as `dbt run` does: their nodes, compiled, and dbt's graph.

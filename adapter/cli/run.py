@@ -90,10 +90,11 @@ def _described(
     """A model as the running code wants it."""
     sql = str(node["compiled_code"])
     with project_errors():
-        program = streaming.program(node, streaming.plan_in_run(node, sql, environment, graph))
-        model = streaming.model(node, environment, program, str(project.folder), graph)
+        root = str(project.folder)
+        program = streaming.program(node, streaming.plan_in_run(node, sql, environment, graph, root))
+        model = streaming.model(node, environment, program, root, graph)
         interval = streaming.interval(streaming.config(node), program)
-    environment.declared.make_mentioned(sql, str(project.folder))
+    environment.declared.make_mentioned(sql, root)
     return replace(model, trigger=interval or every), program
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from . import marks
-from .aggregates import DISTINCT, MERGEABLE, PLAIN_WHEN_DISTINCT, RETRACTABLE
-from .dialect import DIALECT, arguments, canonical, from_clause, function_name, sql
+from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED
+from .dialect import DIALECT, arguments, canonical, from_clause, function_name, is_distinct, sql
 from .errors import NotMeant, QueryError
 from .expansion import LEAVING_OUT, without_windows
 from .grouping import grouping
@@ -21,6 +21,7 @@ from .names import Names
 from .plan import DistinctSet, Key, Metric
 from .program import EXPIRES_AT
 from .ties import break_ties
+from .types import types_of
 from .windows import Window, quote
 
 EVENT_TIME = "event_time"
@@ -283,8 +284,7 @@ class StageBuilder:
             raise NotMergeable("a subquery in the select list")
         if isinstance(node, exp.Grouping | exp.GroupingId):
             return self._grouping(node)
-        unknown = isinstance(node, exp.Anonymous) and function_name(node) in MERGEABLE
-        if unknown or isinstance(node, exp.Filter | exp.AggFunc):
+        if isinstance(node, exp.Filter | exp.WithinGroup | exp.AggFunc):
             return exp.column(self._metric(node), quoted=True)
         copy = node.copy()
         if isinstance(node, exp.Window):  # sum(count(*)) over (…): the outer call is no aggregate
@@ -324,8 +324,8 @@ class StageBuilder:
     def _metric(self, node: exp.Expr) -> str:
         call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
         name = function_name(call)
-        distinct = isinstance(call.this, exp.Distinct) and name not in PLAIN_WHEN_DISTINCT
-        if name not in (DISTINCT if distinct else MERGEABLE):
+        distinct = is_distinct(call) and name not in PLAIN_WHEN_DISTINCT
+        if name not in (DISTINCT if distinct else KEPT):
             raise NotMergeable(
                 f"{name}({'DISTINCT …' if distinct else '…'}) is not kept as partial aggregates"
             )
@@ -334,9 +334,18 @@ class StageBuilder:
             raise NotMergeable(f"'{sql(call)}' has more arguments than are kept as partial aggregates")
         if distinct and (any(arg.find(exp.Star) for arg in asked) or (len(asked) > 1 and name != "count")):
             raise NotMergeable(f"'{sql(call)}' is not kept as a distinct set")
+        types = types_of(call) if name in TYPED else None
+        if types is not None and name != "sum" and not types.divides_exactly:
+            raise NotMergeable(
+                f"the {types.result} of '{sql(call)}' has more digits than a quotient of sum and count, so it is not kept "
+                "as partial aggregates"
+            )
         key = self._canonical(node)
         if key in self.metrics:
             return self.metrics[key].name
+        if types is not None and distinct and types.argument.startswith("string"):
+            # Spark takes the numbers for the values, not the texts: '1' and '1.0' are one.
+            asked = [exp.cast(arg.copy(), "double", dialect=DIALECT) for arg in asked]
         star = [isinstance(arg, exp.Star) for arg in asked]
         if any(arg.find(exp.AggFunc, exp.Window) for arg in asked):
             raise QueryError(
@@ -358,6 +367,7 @@ class StageBuilder:
             sql(node),
             distinct,
             self.signed,
+            types,
         )
         self.metrics[key] = metric
         return metric.name

@@ -7,12 +7,45 @@ Where a column can't be merged by an aggregate of its own (a variance), rows of 
 to columns that can, merged, and *lowered* again. A lift may use ``center``: some value of the
 first state column, the same for all rows that are merged. Squares of differences to it stay
 small, so nothing cancels out (Chan, Golub, LeVeque 1983).
+
+A sum and an average have Spark's own type and overflow as Spark's do, so how they are kept depends on
+`Types`, which a session says. A sum of decimals that overflowed is NULL though there are values; it stays
+NULL however it is merged. Where values can be taken away again, NaN and the infinities are counted apart
+from the finite sum, for nothing subtracts them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Types:
+    """What Spark says of a call over one argument."""
+
+    result: str
+    sum: str
+    """Of SUM over the same argument."""
+    quotient: str
+    """Of that sum, divided by a count."""
+    argument: str
+
+    @property
+    def divides_exactly(self) -> bool:
+        """Whether an average is the quotient of sum and count, to its last digit."""
+        asked, given = _digits(self.result), _digits(self.quotient)
+        if asked is None or given is None:
+            return True
+        return asked[0] <= given[0] and asked[1] <= given[1]
+
+
+def _digits(kind: str) -> tuple[int, int] | None:
+    """How many digits a decimal has before and after its point; None: it is something else."""
+    if not kind.startswith("decimal("):
+        return None
+    precision, scale = map(int, kind[len("decimal(") : -1].split(","))
+    return precision - scale, scale
 
 
 @dataclass(frozen=True)
@@ -79,25 +112,111 @@ def _moments(finish: str) -> Aggregate:
 
 
 _COUNT = _counted("count({args})")
-_AVG = Aggregate(
-    {"sum": "sum({0}){filter}", "n": "count({0}){filter}"},
-    {"sum": "sum({sum})", "n": "sum({n})"},
-    "{sum} / nullif({n}, 0)",
-    undone=frozenset({"sum", "n"}),
-)
-_VAR_SAMP = _moments("case when {n} > 1 then {m2} / ({n} - 1) end")
-_STD_SAMP = _moments("case when {n} > 1 then sqrt({m2} / ({n} - 1)) end")
+_INFINITY, _NAN = "cast('Infinity' as double)", "cast('NaN' as double)"
+_DOUBLE = "cast({0} as double)"
+_FINITE = f"case when abs({_DOUBLE}) < {_INFINITY} then {_DOUBLE} end"
+
+
+def _sum(types: Types | None, finish: str) -> Aggregate:
+    """A sum and how many values are in it. `finish`: the value from ``{sum}`` and ``{n}``."""
+    make = {"sum": "sum({0}){filter}", "n": "count({0}){filter}"}
+    merge = {"sum": "sum({sum})", "n": "sum({n})"}
+    if types is None or not types.sum.startswith("decimal"):
+        return Aggregate(make, merge, finish, undone=frozenset(make))
+    return Aggregate(
+        make,
+        {**merge, "lost": "bool_or({lost})"},
+        finish,
+        lift={"sum": "{sum}", "n": "{n}", "lost": "{sum} is null and {n} <> 0"},
+        lower={"sum": f"cast(case when not {{lost}} then {{sum}} end as {types.sum})", "n": "{n}"},
+        undone=frozenset(make),
+    )
+
+
+def _floating_sum(finish: str) -> Aggregate:
+    """A sum of doubles that values can be taken away from."""
+    make = {
+        "sum": f"sum({_FINITE}){{filter}}",
+        "n": f"count({_DOUBLE}){{filter}}",
+        "nan": f"count_if(isnan({_DOUBLE})){{filter}}",
+        "up": f"count_if({_DOUBLE} = {_INFINITY}){{filter}}",
+        "down": f"count_if({_DOUBLE} = -{_INFINITY}){{filter}}",
+    }
+    value = (
+        f"case when {{nan}} > 0 or ({{up}} > 0 and {{down}} > 0) then {_NAN} "
+        f"when {{up}} > 0 then {_INFINITY} when {{down}} > 0 then -{_INFINITY} else {finish} end"
+    )
+    return Aggregate(
+        make,
+        {suffix: f"sum({{{suffix}}})" for suffix in make},
+        f"case when {{n}} > 0 then {value} end",
+        undone=frozenset(make),
+    )
+
+
+def _total(types: Types | None, retracts: bool) -> Aggregate:
+    """SUM."""
+    if types is not None and types.sum == "double" and retracts:
+        return _floating_sum("{sum}")
+    if retracts or (types is not None and types.sum.startswith("decimal")):
+        return _sum(types, "case when {n} > 0 then {sum} end")
+    return _one("sum({0})", "sum")
+
+
+def _mean(types: Types | None, retracts: bool) -> Aggregate:
+    """AVG, whose sum of whole numbers is a DOUBLE in Spark, too."""
+    if types is None:
+        # As near as it comes without types: a whole number divided is a DOUBLE, and a decimal stays one.
+        make = {"sum": "sum({0} / 1){filter}", "n": "count({0}){filter}"}
+    elif types.result != "double":
+        return _sum(types, f"cast({{sum}} / nullif({{n}}, 0) as {types.result})")
+    elif retracts:
+        return _floating_sum("{sum} / {n}")
+    else:
+        make = {"sum": f"sum({_DOUBLE}){{filter}}", "n": f"count({_DOUBLE}){{filter}}"}
+    merge = {"sum": "sum({sum})", "n": "sum({n})"}
+    return Aggregate(make, merge, "{sum} / nullif({n}, 0)", undone=frozenset(make))
+
+
+_SAMP = "case when {n} > 1 then {m2} / ({n} - 1) end"
+_POP = "{m2} / nullif({n}, 0)"
+_STD_SAMP = "case when {n} > 1 then sqrt({m2} / ({n} - 1)) end"
+_STD_POP = "sqrt({m2} / nullif({n}, 0))"
+_MOMENTS = {
+    "variance": _SAMP,
+    "var_samp": _SAMP,
+    "var_pop": _POP,
+    "stddev": _STD_SAMP,
+    "std": _STD_SAMP,
+    "stddev_samp": _STD_SAMP,
+    "stddev_pop": _STD_POP,
+}
+
+
+def _retractable_moments(function: str) -> Aggregate:
+    """The variance family, with a count of the values that aren't finite: one of them makes it NaN."""
+    kept = _moments(_MOMENTS[function])
+    finite = {suffix: text.replace(_DOUBLE, f"({_FINITE})") for suffix, text in kept.make.items()}
+    odd = f"count({_DOUBLE}){{filter}} - count({_FINITE}){{filter}}"
+    least = 1 if _MOMENTS[function] in (_SAMP, _STD_SAMP) else 0
+    return Aggregate(
+        make={**finite, "odd": odd},
+        lift={**kept.lift, "odd": "{odd}"},
+        merge={**kept.merge, "odd": "sum({odd})"},
+        lower={**kept.lower, "odd": "{odd}"},
+        finish=f"case when {{odd}} > 0 then case when {{n}} + {{odd}} > {least} then {_NAN} end else {kept.finish} end",
+        undone=kept.undone | {"odd"},
+    )
+
 
 MERGEABLE: Mapping[str, Aggregate] = {
     "count": _COUNT,
     "count_if": _counted("count_if({0})"),
-    "sum": _one("sum({0})", "sum"),
-    "avg": _AVG,
-    "mean": _AVG,
     "min": _one("min({0})", "min"),
     "max": _one("max({0})", "max"),
     # Any value is right; the smallest is the same however the input was cut.
     "any_value": _one("min({0})", "min"),
+    "any": _one("bool_or({0})", "bool_or"),
     "bool_and": _one("bool_and({0})", "bool_and"),
     "every": _one("bool_and({0})", "bool_and"),
     "bool_or": _one("bool_or({0})", "bool_or"),
@@ -108,48 +227,55 @@ MERGEABLE: Mapping[str, Aggregate] = {
     # A struct is ordered by its first field, so ties go to the smaller (larger) value, not to chance.
     "min_by": _one("min(case when {1} is not null then struct({1} as k, {0} as v) end)", "min", "{value}.v"),
     "max_by": _one("max(case when {1} is not null then struct({1} as k, {0} as v) end)", "max", "{value}.v"),
-    "variance": _VAR_SAMP,
-    "var_samp": _VAR_SAMP,
-    "var_pop": _moments("{m2} / nullif({n}, 0)"),
-    "stddev": _STD_SAMP,
-    "std": _STD_SAMP,
-    "stddev_samp": _STD_SAMP,
-    "stddev_pop": _moments("sqrt({m2} / nullif({n}, 0))"),
+    **{name: _moments(finish) for name, finish in _MOMENTS.items()},
     "approx_count_distinct": _one(
         "hll_sketch_agg(cast({0} as string), 12)",
         "hll_union_agg",
         "coalesce(hll_sketch_estimate({value}), 0)",
     ),
 }
-"""Spark's name of an aggregate → how it is kept. ``any`` is ``bool_or``, printed so by the dialect."""
+"""Spark's name of an aggregate → how it is kept, for those of which that doesn't depend on types."""
 
-DISTINCT: Mapping[str, Aggregate] = {
-    # Over the first sight of each value: `{sign}` is +1 where a value is counted and −1 where it was
-    # counted before, when an earlier sight of it turns up.
-    "count": Aggregate({"value": "sum({sign})"}, {"value": "sum({value})"}, "coalesce({value}, 0)"),
-    "sum": Aggregate({"value": "sum({sign} * {0})"}, {"value": "sum({value})"}, "{value}"),
-    "avg": Aggregate(
-        {"sum": "sum({sign} * {0})", "n": "sum({sign})"},
-        {"sum": "sum({sum})", "n": "sum({n})"},
-        "{sum} / nullif({n}, 0)",
-    ),
-}
-"""The same for aggregates over DISTINCT values; they share a distinct set per argument."""
+TYPED = frozenset({"sum", "avg", "mean"})
+"""Those of which it does."""
 
-RETRACTABLE: Mapping[str, Aggregate] = {
-    **{name: kept for name, kept in MERGEABLE.items() if kept.undone},
-    # Nothing is not 0: how many values are in it has to be known.
-    "sum": Aggregate(
-        {"sum": "sum({0}){filter}", "n": "count({0}){filter}"},
-        {"sum": "sum({sum})", "n": "sum({n})"},
-        "case when {n} > 0 then {sum} end",
-        undone=frozenset({"sum", "n"}),
+DISTINCT = TYPED | {"count"}
+"""The aggregates over DISTINCT values that share a distinct set per argument."""
+
+_RETRACTABLE: Mapping[str, Aggregate] = {
+    "count": _COUNT,
+    "count_if": MERGEABLE["count_if"],
+    # What is taken away is put in once more; nothing is not 0.
+    "bit_xor": Aggregate(
+        {"value": "bit_xor({0}){filter}", "n": "count({0}){filter}"},
+        {"value": "bit_xor({value})", "n": "sum({n})"},
+        "case when {n} > 0 then {value} end",
+        undone=frozenset({"n"}),
     ),
+    **{name: _retractable_moments(name) for name in _MOMENTS},
 }
+
+KEPT = frozenset(MERGEABLE) | TYPED
+"""The aggregates that are kept as partial aggregates."""
+
+RETRACTABLE = frozenset(_RETRACTABLE) | TYPED
 """Those that rows can be taken away from again, where rows may be. Any other is computed from its values,
 of which the state says how often each is there."""
 
 PLAIN_WHEN_DISTINCT = frozenset(
-    {"min", "max", "any_value", "bool_and", "bool_or", "every", "some", "bit_and", "bit_or"}
+    {"min", "max", "any", "any_value", "bool_and", "bool_or", "every", "some", "bit_and", "bit_or"}
 )
 """Functions for which DISTINCT changes nothing."""
+
+
+def kept_as(function: str, types: Types | None, retracts: bool) -> Aggregate:
+    """How an aggregate is kept.
+
+    Args:
+        function: one of `KEPT`.
+        types: of the call; None: no session was asked.
+        retracts: whether values are taken away from it again.
+    """
+    if function in TYPED:
+        return _total(types, retracts) if function == "sum" else _mean(types, retracts)
+    return _RETRACTABLE[function] if retracts else MERGEABLE[function]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import sqlglot
 from sqlglot import exp
@@ -11,15 +11,51 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from .errors import QueryError
+from .spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
+
+
+def _aggregate(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    return lambda args: exp.AnonymousAggFunc(this=name, expressions=args)
+
+
+# sqlglot gives these a separator that Spark doesn't: there it is the empty text.
+_CHANGED = ("listagg", "string_agg")
+# It prints these without a part that means something: an argument, a conversion, the parentheses.
+_AS_WRITTEN = {"to_char", "to_varchar", "parse_json", "current_catalog", "localtimestamp", "levenshtein"}
+# Calls in Spark's grammar that are no functions of its registry.
+_SYNTAX = {"case", "try_cast", "timestampadd", "timestampdiff", "struct"}
+# Any other is whatever the session says, though another database may have a function of its name.
+_READ = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS, *_SYNTAX} - _AS_WRITTEN
 
 
 class DIALECT(Spark):
     """sqlglot's Spark SQL, with what it lacks."""
 
     class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
-        """Reads `/*+ SESSION(…) */` as a call, like other hints."""
+        """Reads `/*+ SESSION(…) */` as a call, like other hints, and every aggregate of Spark as one."""
 
         FUNC_TOKENS = Spark.Parser.FUNC_TOKENS | {TokenType.SESSION}
+        NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
+            name: made for name, made in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if name != "ANY"
+        }
+        FUNCTION_PARSERS = {  # noqa: RUF012
+            name: made
+            for name, made in Spark.Parser.FUNCTION_PARSERS.items()
+            if name.lower() not in _CHANGED
+            and (name.lower() in _READ or name not in sqlglot.Parser.FUNCTION_PARSERS)
+        }
+        FUNCTIONS = {  # noqa: RUF012
+            **{name.upper(): _aggregate(name) for name in AGGREGATES},
+            **{name: made for name, made in Spark.Parser.FUNCTIONS.items() if name.lower() in _READ},
+            **{name.upper(): _aggregate(name) for name in _CHANGED},
+        }
+
+        def _parse_value(self, values: bool = True) -> exp.Tuple | None:
+            if self._match(TokenType.L_PAREN, advance=False):
+                return super()._parse_value(values)
+            # Without parentheses what follows the last value is the alias of them all.
+            value = self._parse_disjunction()
+            return value and self.expression(exp.Tuple(expressions=[value]))
 
     class Generator(Spark.Generator):  # type: ignore[misc, valid-type]
         """Leaves PERCENTILE_CONT as it is (there it becomes an approximate one), FILTER in one line, and no name bare that
@@ -31,13 +67,27 @@ class DIALECT(Spark):
             if word.isalpha() and kind not in Spark.Parser.ALIAS_TOKENS | Spark.Parser.ID_VAR_TOKENS
         }
 
+        TYPE_MAPPING = {**Spark.Generator.TYPE_MAPPING, exp.DataType.Type.TIME: "TIME"}  # noqa: RUF012
+
         TRANSFORMS = {  # noqa: RUF012
             kind: made for kind, made in Spark.Generator.TRANSFORMS.items() if kind is not exp.WithinGroup
         }
 
+        def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+            """A cast; a TIME is written as such, for Spark has literals of that type before it has casts to it."""
+            value = expression.this
+            if expression.is_type(exp.DataType.Type.TIME) and value.is_string and not safe_prefix:
+                return f"TIME{self.sql(value)}"
+            return str(super().cast_sql(expression, safe_prefix))
+
         def filter_sql(self, expression: exp.Filter) -> str:
             """An aggregate and its FILTER."""
             return f"{self.sql(expression, 'this')} FILTER(WHERE {self.sql(expression.expression, 'this')})"
+
+        def anonymousaggfunc_sql(self, expression: exp.AnonymousAggFunc) -> str:
+            """An aggregate by its name; that of a catalog's as it is written."""
+            qualified = "." in expression.name or "`" in expression.name
+            return self.func(expression.name, *expression.expressions, normalize=not qualified)
 
 
 def parse(sql: str, what: str = "A streaming model") -> exp.Query:
@@ -92,7 +142,8 @@ def remove_with(query: exp.Query) -> None:
 
 def function_name(node: exp.Expr) -> str:
     """Spark's name of a function call, in lower case."""
-    name = node.name if isinstance(node, exp.Anonymous) else sql(node).partition("(")[0]
+    named = isinstance(node, exp.Anonymous | exp.AnonymousAggFunc)
+    name = node.name if named else sql(node).partition("(")[0]
     return name.strip().lower()
 
 
@@ -106,6 +157,12 @@ def arguments(node: exp.Expr) -> list[exp.Expr]:
             elif isinstance(item, exp.Expr):
                 found.append(item)
     return found
+
+
+def is_distinct(call: exp.Expr) -> bool:
+    """Whether an aggregate is over DISTINCT values."""
+    first = call.expressions[:1] if isinstance(call, exp.AnonymousAggFunc) else [call.this]
+    return any(isinstance(each, exp.Distinct) for each in first)
 
 
 def walk_same_query(node: exp.Expr) -> Iterator[exp.Expr]:

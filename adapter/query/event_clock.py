@@ -20,7 +20,7 @@ from .expansion import WINDOW_COLUMNS
 from .row_level import aggregates
 from .streams import Known
 
-_CLOCKS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Localtimestamp)
+_CLOCKS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
 _NAMES = frozenset({"now", "current_timestamp", "current_date", "curdate", "current_time", "localtimestamp"})
 _IS_EVENT_TIME = "event time"
 

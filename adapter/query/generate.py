@@ -15,8 +15,9 @@ from .continuous import generate as continuous
 from .dialect import parse, sql
 from .emission import FINAL, Emission
 from .kept import KeptRows, KeptSessions
+from .metric_columns import MetricColumns
 from .operators import generate as operators
-from .operators.base import Dataflow, WindowResults
+from .operators.base import Dataflow, GroupAggregate, WindowResults
 from .plan import (
     AggregateStage,
     GroupStage,
@@ -184,6 +185,8 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
             entry["keys"] = {key.name: key.sql for key in stage.keys}
             entry["grouping_sets"] = [list(members) for members in stage.grouping_sets or ()]
             entry["metrics"] = {metric.name: metric.sql for metric in stage.metrics}
+            if kept := _kept(stage):
+                entry["kept"] = kept
             if isinstance(stage, AggregateStage) and stage.has_finest_set and stage.distinct_sets:
                 entry["distinct_sets"] = "finest"
             if stage.enumerated is not None:
@@ -206,8 +209,22 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
         windows = replace(plan, stages=_stages_of_windows(plan.dataflow), dataflow=None)
         found["stages"] = signature(windows)["stages"]
         found["operators"] = {each.name: each.label for each in plan.dataflow.operators}
+        groups = [each for each in plan.dataflow.operators if isinstance(each, GroupAggregate)]
+        kept_in = {each.name: _kept(each.stage) for each in groups}
+        if any(kept_in.values()):
+            found["kept"] = {name: columns for name, columns in kept_in.items() if columns}
         found["state_ttl"] = ttl is not None
     return found
+
+
+def _kept(stage: AggregateStage | GroupStage) -> dict[str, list[str]]:
+    """The state columns of each metric that has several, and the type of each sum."""
+    every = {metric.name: (metric, MetricColumns(metric).columns()) for metric in stage.metrics}
+    return {
+        name: [*columns, *([metric.types.sum] if metric.types else [])]
+        for name, (metric, columns) in every.items()
+        if len(columns) > 1 or metric.types
+    }
 
 
 def _top(top: Top) -> list[object]:

@@ -26,7 +26,6 @@ from .errors import QueryError
 from .lookup_keys import Key, is_of, joins_needed, keys_of, relations_before
 from .plan import GroupStage, JoinStage, LookupTable, Plan
 from .rewrites.refusals import is_random
-from .row_level import is_aggregate
 
 _VIEW = "lookup"
 
@@ -185,7 +184,7 @@ def _join_of(table: exp.Table, relation: str) -> exp.Join:
 def _check_values(keys: Sequence[Key], relation: str) -> None:
     for key in keys:
         for call in key.value.find_all(exp.Func):
-            if is_random(call) or is_aggregate(call):
+            if is_random(call) or isinstance(call, exp.AggFunc):
                 raise QueryError(
                     f"The join with {relation}, a lookup table, compares {key.column} with '{sql(key.value)}', which isn't "
                     "the same each time it is computed; use a column of the stream."

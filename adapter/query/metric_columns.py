@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .aggregates import DISTINCT, MERGEABLE, RETRACTABLE, Aggregate
+from .aggregates import Aggregate, kept_as
 from .plan import Metric
 from .windows import quote
 
@@ -14,10 +14,9 @@ class MetricColumns:
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
-        kinds = MERGEABLE if metric.distinct_set is None or not metric.distinct else DISTINCT
-        if metric.signed and metric.distinct_set is None:
-            kinds = RETRACTABLE
-        self.aggregate: Aggregate = kinds[metric.function]
+        # First sights come and go, as rows do; what is computed from its values doesn't.
+        retracts = metric.distinct or (metric.signed and metric.distinct_set is None)
+        self.aggregate: Aggregate = kept_as(metric.function, metric.types, retracts)
 
     def column(self, suffix: str) -> str:
         """The name of a state column: the metric's own where there is one."""
@@ -27,16 +26,23 @@ class MetricColumns:
         """The names of its state columns."""
         return [self.column(suffix) for suffix in self.aggregate.make]
 
-    def make(self, sign: str = "sign") -> dict[str, str]:
-        """State column → aggregate over rows."""
+    def make(self, condition: str | None = None, sign: str | None = None) -> dict[str, str]:
+        """State column → aggregate over rows.
+
+        Args:
+            condition: which rows are counted; None: those that pass the metric's own FILTER.
+            sign: a column that the rows are grouped by, −1 where they are taken away; None: none are.
+        """
         arguments = ["*" if name == "*" else quote(name) for name in self.metric.arguments]
-        condition = self.metric.filter if self.metric.distinct_set is None else None
-        where = f" filter (where {quote(condition)})" if condition else ""
-        words = {"args": ", ".join(arguments), "filter": where, "sign": sign}
-        return {
-            self.column(suffix): text.format(*arguments, **words)
-            for suffix, text in self.aggregate.make.items()
-        }
+        if condition is None and self.metric.filter and self.metric.distinct_set is None:
+            condition = quote(self.metric.filter)
+        where = f" filter (where {condition})" if condition else ""
+        words = {"args": ", ".join(arguments), "filter": where}
+        made = {suffix: text.format(*arguments, **words) for suffix, text in self.aggregate.make.items()}
+        for suffix in self.aggregate.undone if sign else ():
+            # Not multiplied: a product of decimals has another scale.
+            made[suffix] = f"case when {sign} < 0 then -({made[suffix]}) else {made[suffix]} end"
+        return {self.column(suffix): text for suffix, text in made.items()}
 
     def _named(self, text: str, lifted: bool) -> str:
         suffixes = self.aggregate.lift if lifted and self.aggregate.lift else self.aggregate.make

@@ -58,7 +58,7 @@ class Overwriting:
     """
 
     def __init__(self, text: str, ask: Ask, batch: bool = True) -> None:
-        self.plan = planner.plan(text, batch=batch)
+        self.plan = planner.plan(text, batch=batch, ask=ask)
         self._ask = ask
         self._windows = _windows(self.plan, text)
         self._column, self._shift = _column(self.plan)

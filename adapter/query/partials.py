@@ -170,7 +170,8 @@ class Partials:
             if metric.aggregate.needs_center
         ]
         lifts = [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.lift().items()]
-        return f"(select *, {', '.join(lifts)} from (select *, {', '.join(centers)} from {relation}))"
+        centered = f"(select *, {', '.join(centers)} from {relation})" if centers else relation
+        return f"(select *, {', '.join(lifts)} from {centered})"
 
     def _merged(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from .aggregates import Types
 from .operators.base import Dataflow
 from .program import MiniBatch
 from .ranks import Top
@@ -51,6 +52,8 @@ class Metric:
     """Whether each value counts once."""
     signed: bool = False
     """Whether rows may be taken away again."""
+    types: Types | None = None
+    """Of a sum or an average; None: of something else, or planned without a session."""
 
 
 @dataclass(frozen=True)
@@ -305,6 +308,8 @@ class Plan:
     """What identifies a row of the output; None: nothing does."""
     ranks: tuple[str, ...] = ()
     """The rankings that a filter ends, as the user wrote them."""
+    grouped: tuple[Window, ...] = ()
+    """The windows whose kept rows a GROUP BY is over."""
     whole: bool = False
     """Whether `output` is computed from all that the stages hold, not from what changed."""
     certain: bool = True
@@ -320,6 +325,8 @@ class Plan:
     """What a micro-batch is at most, where the text says so."""
     dataflow: Dataflow | None = None
     """The query as operators, where it is kept up to date by them."""
+    unknown_functions: tuple[str, ...] = ()
+    """Functions that aren't Spark's own, planned without a session: taken for functions of a row."""
 
     @property
     def windowed(self) -> tuple[AggregateStage | RowsStage, ...]:
@@ -335,6 +342,7 @@ class Plan:
     def shape(self) -> Mapping[str, bool]:
         """What a materialization may ask of a query."""
         windows = [stage.window for stage in self.stages if isinstance(stage, AggregateStage)]
+        windows += self.grouped
         return {
             "window_aggregate": bool(windows),
             "cumulate": bool(windows) and all(window.grows for window in windows),

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 
 from sqlglot import exp
 
-from . import ctes, event_clock, expansion, identity, lookups, marks, mini_batch, ranks, windows
+from . import ctes, event_clock, expansion, functions, identity, lookups, marks, mini_batch, ranks, windows
 from .aggregate_stage import (
     GROUPING_ID,
     WINDOW_END,
@@ -32,13 +32,16 @@ from .aggregate_stage import (
 from .continuous.planner import continuous_plan
 from .dialect import canonical, from_clause, function_name, parse, sql, walk_same_query
 from .errors import NotMeant, QueryError, Unbounded
+from .functions import Ask
 from .locality import Columns, Source, check, check_ranks, output_columns
 from .operators.planner import dataflow
 from .plan import AggregateStage, Plan, RowsStage, Stream
-from .row_level import check_joins, check_row_level, is_aggregate, refuse_streams_in_expressions
+from .program import MiniBatch
+from .row_level import check_joins, check_relations, check_row_level, refuse_streams_in_expressions
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams
 from .ties import break_ties
+from .types import find_types
 from .windows import Window, quote
 
 STATIC, ROWS, WINDOWED, RESULT = "static", "rows", "windowed", "result"
@@ -62,6 +65,7 @@ def plan_any(
     known: Mapping[str, Known] | None = None,
     ttl: int | None = None,
     domains: Collection[str] = (),
+    ask: Ask | None = None,
 ) -> Plan:
     """The plan of a model's compiled text, whatever it puts together: in stages where it is of their kinds, else as a
     tree of operators.
@@ -71,17 +75,20 @@ def plan_any(
         known: what the project says of relations, by their names in the text.
         ttl: microseconds after which an idle key of a query without windows is forgotten.
         domains: columns whose sets of values do not grow.
+        ask: asks a session what functions are that aren't Spark's own, and of which types sums are; None:
+            there is no session, and the plan is for looking at.
 
     Raises:
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
     """
+    ask = None if ask is None else cache(ask)  # the same text is planned twice
     try:
-        return plan(text, known, ttl)
+        return plan(text, known, ttl, ask=ask)
     except NotMeant:
         raise
     except QueryError as refused:
         try:
-            return plan_operators(text, known or {}, ttl, domains)
+            return plan_operators(text, known or {}, ttl, domains, ask)
         except Unbounded as problem:
             raise Unbounded(f"{refused} To have the query as it is: {problem}") from problem
         except QueryError as problem:
@@ -89,7 +96,11 @@ def plan_any(
 
 
 def plan(
-    text: str, known: Mapping[str, Known] | None = None, ttl: int | None = None, batch: bool = False
+    text: str,
+    known: Mapping[str, Known] | None = None,
+    ttl: int | None = None,
+    batch: bool = False,
+    ask: Ask | None = None,
 ) -> Plan:
     """The plan of a text in stages.
 
@@ -98,35 +109,59 @@ def plan(
         known: what the project says of relations, by their names in the text.
         ttl: microseconds after which an idle key of a query without windows is forgotten.
         batch: it is for batch, where every clock is the machine's.
+        ask: as in `plan_any`.
 
     Raises:
         QueryError: as in `plan_any`, or its parts go together only as operators.
     """
+    read = _read(text, ask)
+    tree, rewrites = read.tree, read.rewrites
+    outside = lookups.place(tree, [relation for relation, what in (known or {}).items() if what.lookup])
+    if not batch:
+        event_clock.mark(tree, known or {})
+    planned = _planned(tree, known or {}, ttl, rewrites)
+    found = replace(planned, mini_batch=read.hint, unknown_functions=read.unknown_functions)
+    return lookups.with_tables(found, outside) if outside else found
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A model's text as a tree, with what it says beside its rows."""
+
+    tree: exp.Query
+    rewrites: Rewrites
+    hint: MiniBatch | None
+    unknown_functions: tuple[str, ...]
+
+
+def _read(text: str, ask: Ask | None) -> _Text:
+    """A text in which streams are marked, and aggregates known as such, with the types of sums."""
     tree = parse(text)
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
     tree = ranks.without_qualify(ctes.inline(tree))
+    unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
     marks.mark_streams(tree)
-    outside = lookups.place(tree, [relation for relation, what in (known or {}).items() if what.lookup])
-    if not batch:
-        event_clock.mark(tree, known or {})
-    found = replace(_planned(tree, known or {}, ttl, rewrites), mini_batch=hint)
-    return lookups.with_tables(found, outside) if outside else found
+    check_relations(tree)
+    if ask is not None:
+        find_types(tree, ask)
+    return _Text(tree, rewrites, hint, unknown)
 
 
 def plan_operators(
-    text: str, known: Mapping[str, Known], ttl: int | None = None, domains: Collection[str] = ()
+    text: str,
+    known: Mapping[str, Known],
+    ttl: int | None = None,
+    domains: Collection[str] = (),
+    ask: Ask | None = None,
 ) -> Plan:
     """The plan of a text as a tree of operators. Arguments as in `plan_any`.
 
     Raises:
         QueryError: it has no meaning over a stream, or its state can grow for ever (`Unbounded`).
     """
-    tree = parse(text)
-    hint = mini_batch.take(tree, text)
-    rewrites = Rewrites(tree, text)
-    tree = ranks.without_qualify(ctes.inline(tree))
-    marks.mark_streams(tree)
+    read = _read(text, ask)
+    tree, rewrites = read.tree, read.rewrites
     if lookups.place(tree, [relation for relation, what in known.items() if what.lookup]):
         raise QueryError("A lookup join in a query like this; put it into a model below.")
     event_clock.mark(tree, known)
@@ -139,23 +174,24 @@ def plan_operators(
         tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites)
     )
     rewrites.check()
-    read = streams.read(True)
-    unmeasured = [stream.relation for stream in read if stream.event_time is None]
-    if unmeasured and len(read) > 1:
+    inputs = streams.read(True)
+    unmeasured = [stream.relation for stream in inputs if stream.event_time is None]
+    if unmeasured and len(inputs) > 1:
         raise QueryError(
             f"It can't be told how far {', '.join(unmeasured)} has come, since nothing says which column is its event time; "
             "give it dbt's config event_time."
         )
     return Plan(
-        read,
+        inputs,
         (),
         f"select * from {flow.root.name}",
         tuple(streams.static),
         ranks=ended,
         batch=batch,
         rewrites=tuple(rewrites.done),
-        mini_batch=hint,
+        mini_batch=read.hint,
         dataflow=flow,
+        unknown_functions=read.unknown_functions,
     )
 
 
@@ -231,6 +267,7 @@ class _Planner:
         event_clock.show_watermark(tree)
         self.stages: dict[str, AggregateStage | RowsStage] = {}
         self.ranks: dict[str, None] = {}
+        self.grouped: list[Window | None] = []
 
     def plan(self) -> Plan:
         root = exp.Subquery(this=self.tree)
@@ -255,6 +292,7 @@ class _Planner:
             info.unique,
             tuple(self.ranks),
             certain=query.find(exp.Join, exp.Lateral, exp.Explode) is None,
+            grouped=tuple(filter(None, self.grouped)),
         )
 
     def _check_times(self, streams: Sequence[Stream]) -> None:
@@ -339,6 +377,8 @@ class _Planner:
                 except NotMergeable as found:
                     reason = str(found)
                     self.rewrites.rows_are_kept(select, reason)
+                    self._refuse_on_change(windowed, reason)
+                    self.grouped += map(marks.window_of, marks.windows_under(windowed.node))
             elif marks.window_of(windowed.node.this):
                 top = ranks.top(select, sources)
         else:
@@ -410,9 +450,20 @@ class _Planner:
             for node in walk_same_query(item):
                 if isinstance(node, exp.Window):
                     return f"{function_name(node.this)}() over rows"
-                if is_aggregate(node):
+                if isinstance(node, exp.AggFunc):
                     return f"{function_name(node)}() over rows"
         return None
+
+    @staticmethod
+    def _refuse_on_change(windowed: Source, reason: str) -> None:
+        """Passes windows that have a row at every step, where rows are kept: they don't say when a key changed."""
+        for over in marks.windows_under(windowed.node):
+            window = marks.window_of(over)
+            if window is not None and window.emit == "on_change":
+                raise QueryError(
+                    f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, which only "
+                    f"aggregates that are kept as partial state tell: {reason}. Leave emit out."
+                )
 
     def _aggregate(self, select: exp.Select, sources: Sequence[Source], windowed: Source, level: int) -> Info:
         over = next(marks.windows_under(windowed.node))

@@ -11,25 +11,17 @@ from .dialect import sql, walk_same_query
 from .errors import QueryError
 from .locality import Source
 
-_AGGREGATE_NAMES = frozenset({"every", "some", "mean", "std"})
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node is a call of an aggregate; sqlglot doesn't know all."""
-    unknown = isinstance(node, exp.Anonymous) and node.name.lower() in _AGGREGATE_NAMES
-    return unknown or isinstance(node, exp.AggFunc)
-
 
 def aggregates(select: exp.Select) -> exp.Expr | None:
     """An aggregate in the select list that isn't a window function; None if there is none."""
     for item in select.expressions:
         for node in walk_same_query(item):
-            if is_aggregate(node) and not _is_over(node):
+            if isinstance(node, exp.AggFunc) and not is_over(node):
                 return node
     return None
 
 
-def _is_over(node: exp.Expr) -> bool:
+def is_over(node: exp.Expr) -> bool:
     """Whether a call is the function of an OVER."""
     over = node.parent
     while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls) and over.this is node:
@@ -54,6 +46,36 @@ def refuse_streams_in_expressions(select: exp.Select) -> None:
                     )
 
 
+def check_relations(tree: exp.Expr) -> None:
+    """Passes a tree in whose FROM nothing but a GROUP BY, a join or a ranking puts rows of a stream together.
+
+    Raises:
+        QueryError: PIVOT, TABLESAMPLE by number or a table function does.
+    """
+    for pivot in tree.find_all(exp.Pivot):
+        if not pivot.args.get("unpivot") and _reads_stream(pivot.parent):
+            raise QueryError(
+                f"'{sql(pivot).strip()[:80]}' over a stream; write its columns as aggregates with FILTER: "
+                "SELECT key, sum(x) FILTER (WHERE y = 'a') AS a … GROUP BY key."
+            )
+    for sample in tree.find_all(exp.TableSample):
+        if sample.args.get("size") is not None and _reads_stream(sample.parent):
+            raise QueryError(
+                f"'{sql(sample).strip()}' of a stream would take so many rows of each micro-batch; use "
+                "TABLESAMPLE (… PERCENT), or a ROW_NUMBER() with a filter on it."
+            )
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Func) and _reads_stream(table.this):
+            raise QueryError(
+                f"'{sql(table)[:80]}' gives a stream to a table function, which would see the rows of one micro-batch at "
+                "a time; call it for each row, with LATERAL, or in a model in batch."
+            )
+
+
+def _reads_stream(node: exp.Expr | None) -> bool:
+    return node is not None and any(marks.is_stream(table) for table in node.find_all(exp.Table))
+
+
 def check_row_level(select: exp.Select, sources: Sequence[Source]) -> None:
     """Passes a SELECT below a window function that works row by row. Takes its ORDER BY away.
 
@@ -68,7 +90,7 @@ def check_row_level(select: exp.Select, sources: Sequence[Source]) -> None:
             )
     for item in select.expressions:
         for node in walk_same_query(item):
-            if isinstance(node, exp.Window) or is_aggregate(node):
+            if isinstance(node, exp.Window | exp.AggFunc):
                 raise QueryError(
                     f"'{sql(node)}' over a whole stream, whose result changes, stands below a window function; put the "
                     "window function around the stream and group or partition by window_start, window_end."

@@ -266,13 +266,12 @@ class SlicedStage(Partials):
         made: dict[str, str] = {}
         for metric in metrics:
             number = members.filters.index(metric.metric.filter)
-            only = f" filter (where condition = {number})" if len(members.filters) > 1 else ""
-            made |= {name: text + only for name, text in metric.make().items()}
+            made |= metric.make(f"condition = {number}" if len(members.filters) > 1 else None, sign="sign")
         listed = "\n  union all\n  ".join(branches)
         items = [f"{made.get(name, 'null')} as {quote(name)}" for name in self._all_columns()]
         return (
             f"select {', '.join([*self.point, *self.keys, *items])}\n"
-            f"from (\n  {listed}\n)\ngroup by {', '.join([*self.point, *self.keys])}"
+            f"from (\n  {listed}\n)\ngroup by {', '.join([*self.point, *self.keys, 'sign'])}"
         )
 
     def _sights(self, members: DistinctSet) -> str:
@@ -384,10 +383,7 @@ class SlicedStage(Partials):
         made = []
         for metric in metrics:
             flag = flags[members.filters.index(metric.metric.filter)]
-            made += [
-                f"{text} filter (where {flag}) as {quote(name)}"
-                for name, text in metric.make(sign="1").items()
-            ]
+            made += [f"{text} as {quote(name)}" for name, text in metric.make(flag).items()]
         set_keys, by = self._of_kept_set([*self.window_keys, *values])
         of_set = [*self.window_keys, *set_keys, *values]
         once = f"(\nselect {', '.join([*of_set, *seen])}\nfrom (\n{closing}\n)\n{by}\n)"

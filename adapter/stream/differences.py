@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+_SAID = {
+    "source": "what is read below the aggregates",
+    "streams": "the streams it reads",
+    "grouping_sets": "the grouping sets",
+    "state_ttl": "whether there is a state_ttl",
+    "top": "the ranking",
+    "enumerated": "enum_distinct",
+    "kept": "how its aggregates are kept, by an earlier version of this package or of values of another type",
+}
+
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """What differs between two signatures of a program; none if they mean the same.
@@ -16,7 +26,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """
     if "stages" not in old or "stages" not in new:
         return _others(old, new)
-    found = _others({**old, "stages": None}, {**new, "stages": None})
+    others = _others({**old, "stages": None}, {**new, "stages": None})
+    found = [_SAID.get(name, name) for name in others]
     before, after = ({stage["name"]: stage for stage in each["stages"]} for each in (old, new))
     for name in dict.fromkeys([*before, *after]):
         if name not in before or name not in after:
@@ -53,16 +64,8 @@ def _of_stage(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     rest = [
         {key: value for key, value in each.items() if key not in (*known, "window")} for each in (old, new)
     ]
-    names = {
-        "source": "what is read below the aggregates",
-        "streams": "the streams it reads",
-        "grouping_sets": "the grouping sets",
-        "state_ttl": "whether there is a state_ttl",
-        "top": "the ranking",
-        "enumerated": "enum_distinct",
-    }
     for key in _others(*rest):
-        yield names.get(key, key)
+        yield _SAID.get(key, key)
 
 
 def _of_columns(what: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:

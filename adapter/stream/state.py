@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -41,6 +42,8 @@ _ROWS = 10_000
 # A small file costs a millisecond or two in each micro-batch, putting them together about as much as
 # the micro-batch itself.
 _LOOSE_FILES = 48
+
+_INTERVAL = re.compile(r"\binterval (year|month|day|hour|minute|second)\b")
 
 _PARTITION = "partitions.part="
 _COMPACTED = f"{PREFIX}compacted"
@@ -140,7 +143,18 @@ class StateTable:
             schema: the columns, ``part`` first.
             signature: what the state depends on.
             inputs: the columns of a micro-batch, where a step without rows needs them.
+
+        Raises:
+            StreamError: a column is of a type that an Iceberg table can't hold.
         """
+        for field in schema.fields:
+            kind = field.dataType.simpleString()
+            if _INTERVAL.search(kind):
+                raise StreamError(
+                    f"Model {self._model.name}: its state would keep {field.name} as {kind.upper()}, "
+                    "which an Iceberg table can't hold; convert intervals to numbers below the aggregates, as in "
+                    "timestampdiff(SECOND, started_at, ended_at)."
+                )
         properties = {
             **_PROPERTIES,
             **{

@@ -9,6 +9,7 @@ from typing import Any
 
 from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.functions import Ask
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential.tables import STREAMS, WATERMARK
@@ -26,14 +27,16 @@ def node_of(model: Model, name: str) -> dict[str, Any]:
     return {"name": name, "config": settings}
 
 
-def planned(model: Model, name: str = "m", known: Mapping[str, Known] = KNOWN) -> Program:
-    """What a micro-batch of a model does.
+def planned(
+    model: Model, name: str = "m", known: Mapping[str, Known] = KNOWN, ask: Ask | None = None
+) -> Program:
+    """What a micro-batch of a model does; `ask`: as in `planner.plan_any`.
 
     Raises:
         QueryError: the model is refused.
     """
     node = node_of(model, name)
-    return streaming.program(node, streaming.plan(node, model.text(), known))
+    return streaming.program(node, streaming.plan(node, model.text(), known, ask))
 
 
 _NEEDLESS = re.compile(r"config '(\w+)' is for queries without windows|config (\w+): There is no ")

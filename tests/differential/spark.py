@@ -38,6 +38,7 @@ from tests.differential.outcome import (
 )
 from tests.differential.tables import ROWS_OF_STATIC, STATIC, STREAMS, Row, Tables, cuts
 from tests.differential.tree import UPSTREAM, Case, Column, Model
+from tests.spark_rows import asks
 
 SCHEMA = "differential"
 _PIECE = "piece__"
@@ -94,12 +95,12 @@ class Laboratory:
     def _run(self, case: Case, tables: Tables) -> Outcome:
         made: list[Streamed] = []
         try:
-            program = planning.planned(case.upstream or case.model)
+            self.show(tables)
+            program = planning.planned(case.upstream or case.model, ask=asks(self.spark))
         except QueryError as refusal:
             return Outcome(REFUSED, str(refusal))
         except Exception as problem:
             return Outcome(CRASHED, f"planner: {type(problem).__name__}: {problem}")
-        self.show(tables)
         try:
             expected = self._expected(case)
         except Exception as problem:
@@ -158,7 +159,7 @@ class Laboratory:
         if first.program.upsert is not None and not first.has_changes():
             return None
         found = dict(feeds.with_feeds(self.spark, known, {UPSTREAM: first.model.target}))
-        program = planning.planned(case.model, known=found)
+        program = planning.planned(case.model, known=found, ask=asks(self.spark))
         return Streamed(self, case.model, program, first.model.target)
 
 

@@ -25,7 +25,7 @@ from dbt.adapters.spark_streaming.query.windows import Window
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests import reference as ref
-from tests.spark_rows import rows_of
+from tests.spark_rows import asks, rows_of
 
 SCHEMA = "property_tests"
 EVENTS = "ts timestamp, k string, v bigint, u bigint"
@@ -137,7 +137,8 @@ class Run:
                 f"select {columns}, grouping_id() as g, {SELECT} from {from_} "
                 f"group by window_start, window_end, {grouped}"
             )
-        self.program = generate.program(planner.plan(self.text), emission.read(results))
+        spark.read.schema(EVENTS).parquet(str(self.folder)).createOrReplaceTempView("events")
+        self.program = generate.program(planner.plan(self.text, ask=asks(spark)), emission.read(results))
         spark.sql(f"create namespace if not exists {SCHEMA}")
         self.model = StreamModel(
             name=name,
@@ -150,7 +151,6 @@ class Run:
             watermark_delay=delay * ref.SECOND,
             changelog=bool(results),
         )
-        spark.read.schema(EVENTS).parquet(str(self.folder)).createOrReplaceTempView("events")
         spark.sql(f"create table {self.model.target} using iceberg as {self.text} limit 0")
 
     def add(self, number: int, rows: Piece) -> None:
@@ -167,7 +167,7 @@ class Run:
 
     def in_batch(self) -> Counter[tuple[Any, ...]]:
         self.spark.read.schema(EVENTS).parquet(str(self.folder)).createOrReplaceTempView("events")
-        return self._comparable(self.spark.sql(generate.batch(planner.plan(self.text))))
+        return self._comparable(self.spark.sql(generate.batch(planner.plan(self.text, ask=asks(self.spark)))))
 
     def as_view(self) -> Counter[tuple[Any, ...]]:
         return self._comparable(self.spark.sql(self.text))

@@ -81,7 +81,7 @@ def test_without_windows_rows_leave_again() -> None:
     ("where", "clock"),
     [
         ("date(ts) = current_date()", "CURRENT_DATE"),
-        ("ts > localtimestamp() - interval 1 hour", "LOCALTIMESTAMP"),
+        ("ts > localtimestamp() - interval 1 hour", "LOCALTIMESTAMP()"),
         ("ts > localtimestamp - interval 1 hour", "localtimestamp"),
         ("unix_timestamp(ts) > unix_timestamp() - 3600", "CURRENT_TIMESTAMP()"),
         ("ts <= now()", "NOW()"),

@@ -55,6 +55,14 @@ def explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     return run
 
 
+def test_functions_that_only_a_session_knows(explained: Any) -> None:
+    found = explained(f"select my_function(x) as y from {BIDS}")
+    assert (
+        "Not among Spark's own functions: my_function. Here each is taken for one that makes a value of a row; a run asks "
+        "Spark, and if it makes one value of many rows, plans it so."
+    ) in found
+
+
 def test_fixed_windows(explained: Any) -> None:
     found = explained(counted(TUMBLE))
     assert "stage_1: tumble(ts, 10 minutes)" in found

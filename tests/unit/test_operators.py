@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.aggregates import TYPED
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
-from dbt.adapters.spark_streaming.query.operators.base import Dataflow, Operator, Recompute
+from dbt.adapters.spark_streaming.query.operators.base import Dataflow, GroupAggregate, Operator, Recompute
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream.differences import differences
 
 DAY = 86_400_000_000
 STREAM = "(select /*+ STREAM */ * from db.s)"
@@ -187,3 +189,50 @@ def test_sessions_of_all_rows_under_keys_of_some_stay_refused() -> None:
     for query in (text, f"select k, sum(n) as n from ({text}) group by k"):
         with pytest.raises(QueryError, match="without partition_by"):
             planner.plan_any(query, KNOWN, DAY, ("k",))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            "collect_list(n)",
+            "its value depends on the order of rows, which is another each time; sort it: array_sort(collect_list(…))",
+        ),
+        ("mode(n)", "mode() takes other values of the same rows each time; compute it in a model of its own"),
+        (
+            "total(n)",
+            "whether total(), which isn't Spark's own, gives the same value for the same rows can't be told; "
+            "compute it in a model of its own",
+        ),
+    ],
+)
+def test_an_aggregate_that_may_give_another_value_is_refused_where_it_would_be_taken_back(
+    call: str, sentence: str
+) -> None:
+    def ask(query: str) -> tuple[str, ...]:
+        return ("== Analyzed Logical Plan ==\nx: int\nAggregate [total(n)]\n",)
+
+    with pytest.raises(QueryError) as problem:
+        planner.plan_operators(f"select m, {call} as x from ({GROUPS}) group by m", KNOWN, DAY, ("k",), ask)
+    assert str(problem.value).endswith(f"{sentence}.")
+
+
+def test_groups_of_groups_know_the_types_of_their_sums() -> None:
+    asked: list[str] = []
+
+    def ask(query: str) -> tuple[str, ...]:
+        asked.append(query)
+        return ("decimal(14,6)", "decimal(20,2)", "decimal(38,18)", "decimal(10,2)") * (
+            query.count("TYPEOF") // 4
+        )
+
+    text = f"select k, sum(n) as n, avg(n) as m, sum(distinct n) as d from ({per_window('5 minutes')}) group by k"
+    found, without = planner.plan_any(text, KNOWN, DAY, ask=ask), planner.plan_any(text, KNOWN, DAY)
+    assert found.dataflow is not None
+    stages = [each.stage for each in found.dataflow.operators if isinstance(each, GroupAggregate)]
+    metrics = [metric for stage in stages for metric in stage.metrics if metric.function in TYPED]
+    assert len(metrics) == 3 and all(metric.types is not None for metric in metrics)
+    assert len(asked) == len(set(asked)) == 1
+    assert differences(generate.signature(without), generate.signature(found)) == [
+        "how its aggregates are kept, by an earlier version of this package or of values of another type"
+    ]

@@ -110,8 +110,7 @@ class Groups(Partials):
     def _made_of_rows(self) -> str:
         made: dict[str, str] = {}
         for metric in self.plain:
-            for suffix, (name, text) in zip(metric.aggregate.make, metric.make().items(), strict=True):
-                made[name] = f"sign * {text}" if self.signed and suffix in metric.aggregate.undone else text
+            made |= metric.make(sign="sign" if self.signed else None)
         rows = [f"sign * count(*) as {_ROWS}"] if self.signed else []
         items = [
             STEP,
@@ -129,9 +128,7 @@ class Groups(Partials):
         for metric in self._distinct_metrics():
             if metric.metric.distinct_set == members.name:
                 flag = self._flags(members)[members.filters.index(metric.metric.filter)]
-                made |= {
-                    name: f"{text} filter (where {flag})" for name, text in metric.make(sign="1").items()
-                }
+                made |= metric.make(flag)
         # When a key is forgotten is said by its rows.
         never = [f"cast(null as timestamp) as {EXPIRES_AT}"] if self.lives.ttl is not None else []
         by = [STEP, *self.lives.since, *self.keys]
@@ -210,10 +207,7 @@ class Groups(Partials):
         for metric in self._distinct_metrics():
             if metric.metric.distinct_set == members.name:
                 there = f"{numbers[members.filters.index(metric.metric.filter)]} > 0"
-                made += [
-                    f"{text} filter (where {there}) as {quote(name)}"
-                    for name, text in metric.make(sign="1").items()
-                ]
+                made += [f"{text} as {quote(name)}" for name, text in metric.make(there).items()]
         identity = [*of, *self._values(members)]
         summed = ", ".join([*identity, *(f"sum({number}) as {number}" for number in numbers)])
         rows = f"select {summed}\nfrom (\n{rows}\n)\ngroup by {', '.join(identity)}"

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from .. import marks
 from ..dialect import DIALECT, canonical, from_clause, function_name, sql, walk_same_query
+from ..functions import builtin
 from ..rewrites.refusals import is_random
 from .relation import Relation
 
@@ -41,6 +42,15 @@ _BY_ORDER = frozenset(
         "any_value",
     }
 )
+_BY_CHANCE = frozenset(
+    """
+    mode min_by max_by approx_percentile percentile_approx histogram_numeric approx_top_k approx_top_k_accumulate
+    approx_top_k_combine hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float
+    kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float theta_intersection_agg theta_sketch_agg
+    theta_union_agg
+    """.split()
+)
+"""Of rows that tie any may be taken, or of many values those that came first."""
 _ORDER_LOST = frozenset({"array_sort", "sort_array", "size", "cardinality", "array_size"})
 _CLAUSES = ("expressions", "where", "having", "group", "qualify")
 
@@ -80,20 +90,29 @@ def is_repeatable(select: exp.Expr) -> bool:
     )
 
 
-def order_dependent(select: exp.Select) -> exp.Expr | None:
-    """An aggregate whose value depends on the order in which rows come; None: there is none.
-
-    One that is sorted right away does not count.
-    """
-    for node in select.find_all(exp.Func):
-        if isinstance(node, exp.Connector | exp.Cast | exp.Case) or function_name(node) not in _BY_ORDER:
-            continue
-        over = node.parent
-        while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
-            over = over.parent
-        if not (isinstance(over, exp.Func) and function_name(over) in _ORDER_LOST):
-            return node
+def why_not_again(select: exp.Select) -> str | None:
+    """Why a GROUP BY over the same rows may give another value than before, so that what it gave can't be taken back;
+    None: it gives the same."""
+    for node in select.find_all(exp.AggFunc):
+        name = function_name(node)
+        if name in _BY_ORDER and not _is_sorted(node):
+            return "its value depends on the order of rows, which is another each time; sort it: array_sort(collect_list(…))"
+        if name in _BY_CHANCE:
+            return f"{name}() takes other values of the same rows each time; compute it in a model of its own"
+        if isinstance(node, exp.AnonymousAggFunc) and builtin(name) is None:
+            return (
+                f"whether {name}(), which isn't Spark's own, gives the same value for the same rows can't be told; "
+                "compute it in a model of its own"
+            )
     return None
+
+
+def _is_sorted(node: exp.Expr) -> bool:
+    """Whether an aggregate is sorted right away."""
+    over = node.parent
+    while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        over = over.parent
+    return isinstance(over, exp.Func) and function_name(over) in _ORDER_LOST
 
 
 def windows_of(select: exp.Select) -> list[exp.Window]:

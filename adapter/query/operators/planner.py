@@ -496,11 +496,8 @@ class _Planner:
             return self._aggregate(select, template, source, below)
         except NotMergeable as problem:
             reason = str(problem)
-        if conditions.order_dependent(select):
-            raise QueryError(
-                f"'{sql(select)[:80]}': {reason}, and its value depends on the order of rows, which is another each time; "
-                "sort it: array_sort(collect_list(…))."
-            )
+        if chance := conditions.why_not_again(select):
+            raise QueryError(f"'{sql(select)[:80]}': {reason}, and {chance}.")
         keys = tuple(sql(key) for key in in_all)
         key_columns = self._key_columns(select, found.keys) if found.sets is None else None
         made = Relation(

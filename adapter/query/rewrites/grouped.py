@@ -13,19 +13,12 @@ from typing import Protocol
 from sqlglot import exp
 
 from ..aggregates import PLAIN_WHEN_DISTINCT
-from ..dialect import arguments, canonical, from_clause, function_name, sql, walk_same_query
+from ..dialect import arguments, canonical, from_clause, function_name, is_distinct, sql, walk_same_query
 from ..errors import QueryError
 from ..grouping import grouping, resolve
 from ..names import Names
 from .steps import column, expression, named
 
-# Aggregates of Spark that sqlglot takes for functions it doesn't know.
-_AGGREGATES = frozenset(
-    """any approx_top_k bit_xor bitmap_construct_agg bitmap_or_agg count_min_sketch every histogram_numeric
-    hll_sketch_agg hll_union_agg kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float max_by mean min_by
-    percentile regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_json_agg
-    some std string_agg theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum""".split()
-)
 _AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _OUTER = (
     "group",
@@ -301,7 +294,7 @@ class Grouped:
             if isinstance(node, exp.Filter):
                 call, condition = node.this, node.expression.this
             function = function_name(call)
-            distinct = isinstance(call.this, exp.Distinct) and function not in PLAIN_WHEN_DISTINCT
+            distinct = is_distinct(call) and function not in PLAIN_WHEN_DISTINCT
             name = self.names.new(key)
             if distinct and function in self._takes_apart:
                 self._calls[key] = self._taken_apart(name, function, call, condition)
@@ -388,9 +381,7 @@ def has_distinct(select: exp.Select, functions: Collection[str]) -> bool:
     """Whether a SELECT has one of these aggregates over DISTINCT values among its own."""
     clauses = [*select.expressions, *(select.args.get(name) for name in ("having", "order", "qualify"))]
     return any(
-        isinstance(node, exp.AggFunc)
-        and isinstance(node.this, exp.Distinct)
-        and function_name(node) in functions
+        isinstance(node, exp.AggFunc) and is_distinct(node) and function_name(node) in functions
         for clause in clauses
         if clause
         for node in walk_same_query(clause)
@@ -400,6 +391,4 @@ def has_distinct(select: exp.Select, functions: Collection[str]) -> bool:
 def _is_aggregate(node: exp.Expr) -> bool:
     if isinstance(node, _AROUND):
         return _is_aggregate(node.this)
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower() in _AGGREGATES
     return isinstance(node, exp.AggFunc)

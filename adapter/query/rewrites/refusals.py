@@ -9,21 +9,8 @@ from sqlglot import exp
 from .. import marks
 from ..dialect import from_clause, function_name, sql, with_clause
 from ..errors import QueryError
+from ..spark_functions import NONDETERMINISTIC
 from ..windows import Window
-
-_RANDOM = frozenset(
-    {
-        "rand",
-        "random",
-        "randn",
-        "randstr",
-        "uniform",
-        "uuid",
-        "shuffle",
-        "monotonically_increasing_id",
-        "spark_partition_id",
-    }
-)
 
 
 def check_repeatable(select: exp.Select) -> None:
@@ -47,7 +34,9 @@ def check_repeatable(select: exp.Select) -> None:
 
 def is_random(call: exp.Func) -> bool:
     """Whether a call gives another value each time it is computed."""
-    return not isinstance(call, exp.Connector | exp.Cast | exp.Case) and function_name(call) in _RANDOM
+    return (
+        not isinstance(call, exp.Connector | exp.Cast | exp.Case) and function_name(call) in NONDETERMINISTIC
+    )
 
 
 def check_read_twice(select: exp.Select) -> None:

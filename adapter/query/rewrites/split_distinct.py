@@ -54,7 +54,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..aggregates import MERGEABLE
+from ..aggregates import KEPT
 from ..dialect import sql
 from ..errors import QueryError
 from ..names import Names
@@ -70,7 +70,7 @@ NOTHING = "There is no COUNT(DISTINCT …) in this query to split; leave the rew
 
 _ZERO, _EMPTY = "0", "array()"
 _OF_NOTHING: dict[str, str | None] = {
-    **dict.fromkeys(MERGEABLE),
+    **dict.fromkeys(KEPT),
     **dict.fromkeys(
         """any approx_percentile corr covar_pop covar_samp first first_value kurtosis last last_value listagg median mode
         percentile percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_intercept regr_r2 regr_slope

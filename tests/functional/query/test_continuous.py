@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.functions import Ask
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.position import read_position
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query.test_queries import chosen, folder, model_of, rows
 from tests.functional.stream.harness import replayed
+from tests.spark_rows import asks
 
 __all__ = ["folder"]  # a fixture
 
@@ -115,8 +117,8 @@ TTL = {
 }
 
 
-def planned(name: str) -> Plan:
-    return planner.plan(QUERIES[name], KNOWN, DAY if name in TTL else None)
+def planned(name: str, ask: Ask | None = None) -> Plan:
+    return planner.plan(QUERIES[name], KNOWN, DAY if name in TTL else None, ask=ask)
 
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
@@ -131,7 +133,7 @@ _IN_CI = AT_EVERY_VERSION | {
 
 @pytest.mark.parametrize("name", chosen(QUERIES, QUERIES.keys() - _IN_CI))
 def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, folder: Path, name: str) -> None:
-    plan = planned(name)
+    plan = planned(name, asks(spark))
     batch = spark.sql(generate.batch(plan))
     expected = rows(batch)
     assert expected

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.functions import Ask
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query.test_continuous import DAY, GROUPS, KNOWN, A, B, first
 from tests.functional.query.test_queries import chosen, folder, model_of, rows
 from tests.functional.stream.harness import replayed
+from tests.spark_rows import asks
 
 __all__ = ["folder"]  # a fixture
 
@@ -108,6 +110,11 @@ QUERIES = {
         from (select item, count(*) as n from {B} group by item) as x
         join (select item, count(*) as m from {A} group by item) as y on x.item = y.item
         join (select item, count(distinct bidder) as k from {B} group by item) as z on z.item = y.item""",
+    "decimals of groups": f"""select item, sum(d) as d, avg(d) as a, sum(distinct d) as s, avg(n) as n, string(sum(w)) as w,
+        string(avg(w)) as v, round(sum(half), 6) as h from (select item, bidder, count(*) as n, avg(price) / 2 as half,
+        sum(cast(price / 8 as decimal(10, 3))) as d,
+        if(count(*) < 9, double('NaN'), if(count(*) < 12, double('Infinity'), count(*))) as w
+        from {B} group by item, bidder) group by item""",
     "stddev of groups": f"""select item, round(stddev(total), 6) as d, max_by(bidder, total) as b
         from ({GROUPS}) group by item""",
     "topn of topn of windows": f"""select * from (select *, row_number() over (order by n desc, item, window_end) as place
@@ -122,15 +129,15 @@ WITHOUT_TTL = {
     "windows of two kinds",
     "groups of groups", "groups of groups without keys", "groups of topn", "topn of first rows", "topn of a join of groups",
     "rank of rank", "full join of groups", "semi join of groups", "not in", "a cte twice", "rollup without its id",
-    "join of three", "stddev of groups", "sessions in groups",
+    "join of three", "decimals of groups", "stddev of groups", "sessions in groups",
 }  # fmt: skip
 """The others keep rows, or values, for which only a time bounds the state."""
 TTL = QUERIES.keys() - WITHOUT_TTL
 DOMAINS = ("item", "bidder")
 
 
-def planned(name: str, ttl: bool = False) -> Plan:
-    return planner.plan_operators(QUERIES[name], KNOWN, 30 * DAY if name in TTL or ttl else None, DOMAINS)
+def planned(name: str, ask: Ask | None = None) -> Plan:
+    return planner.plan_operators(QUERIES[name], KNOWN, 30 * DAY if name in TTL else None, DOMAINS, ask)
 
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
@@ -143,12 +150,13 @@ _IN_CI = {
     "not exists",
     "except",
     "a cte twice",
+    "decimals of groups",
 }
 
 
 @pytest.mark.parametrize("name", chosen(QUERIES, QUERIES.keys() - _IN_CI))
 def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, folder: Path, name: str) -> None:
-    plan = planned(name)
+    plan = planned(name, asks(spark))
     batch = spark.sql(generate.batch(plan))
     expected = rows(batch)
     assert expected

@@ -13,6 +13,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.plan import AggregateStage
+from tests.spark_rows import asks
 
 WINDOWS = {
     "tumble": window_arguments.make("tumble", "ts", "1 hour", offset="-4 minutes"),
@@ -117,7 +118,7 @@ def test_every_mergeable_aggregate(spark: Any, rows: str, name: str, keys: str) 
     asked = [item for item in AGGREGATES if "_by" not in item]
     items = ", ".join(f"{item} as v{number}" for number, item in enumerate(asked))
     text = f"select {listed}, {items} from {expansion.expand(rows, WINDOWS[name])} group by {listed}"
-    plan = planner.plan(text)
+    plan = planner.plan(text, ask=asks(spark))
     assert isinstance(plan.stages[0], AggregateStage)
     assert differences(outcome(spark, generate.batch(plan)), outcome(spark, text)) == []
 
@@ -137,7 +138,10 @@ def test_grouping_sets(spark: Any, rows: str, name: str, clause: str) -> None:
     text = f"""select window_start, window_end, k, s, grouping(k) as gk, grouping_id() as gid, count(*) as n,
         count(distinct x) as a, count(distinct s) as b, sum(x) filter (where k = 1) as c
         from {expansion.expand(rows, WINDOWS[name])} group by window_start, window_end, {clause}"""
-    assert differences(outcome(spark, generate.batch(planner.plan(text))), outcome(spark, text)) == []
+    assert (
+        differences(outcome(spark, generate.batch(planner.plan(text, ask=asks(spark)))), outcome(spark, text))
+        == []
+    )
 
 
 def test_only_steps_with_new_data_on_change(spark: Any, rows: str) -> None:

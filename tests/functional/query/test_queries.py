@@ -16,6 +16,7 @@ from dbt.adapters.spark_streaming.query.plan import RowsStage
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from tests.spark_rows import asks
 
 BIDS = "ts timestamp, bidder bigint, item string, price bigint"
 ASKS = "ts timestamp, item string, price bigint"
@@ -219,7 +220,7 @@ def test_view_batch_and_stream_have_the_same_rows(
     spark: Any, storage_root: Path, folder: Path, name: str
 ) -> None:
     text = QUERIES[name]
-    plan = planner.plan(text)
+    plan = planner.plan(text, ask=asks(spark))
     batch = spark.sql(generate.batch(plan))
     assert rows(batch)
     if "row_number" not in text:  # whose ties a view leaves to chance

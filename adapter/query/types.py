@@ -1,0 +1,59 @@
+"""The types of sums and averages, as Spark says them: asked before a tree is taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from . import marks
+from .aggregates import TYPED, Types
+from .dialect import DIALECT, arguments, function_name, sql, walk_same_query
+from .functions import Ask
+from .row_level import is_over
+
+_TYPES = "types"
+_READ = ("from_", "from", "joins", "laterals")
+
+
+def types_of(call: exp.Expr) -> Types | None:
+    """What Spark said of a call; None: it wasn't asked."""
+    found: Types | None = call.meta.get(_TYPES)
+    return found
+
+
+def find_types(tree: exp.Query, ask: Ask) -> None:
+    """Notes the types of the sums and averages of each SELECT over a stream. Changes no text.
+
+    Args:
+        tree: in which streams are marked.
+        ask: carries out a query of one row.
+    """
+    for select in tree.find_all(exp.Select):
+        calls = list(_calls(select))
+        if calls and any(marks.is_stream(table) for table in select.find_all(exp.Table)):
+            found = ask(_question(select, calls))
+            for place, call in enumerate(calls):
+                call.meta[_TYPES] = Types(*map(str, found[place * 4 : place * 4 + 4]))
+
+
+def _calls(select: exp.Select) -> Iterator[exp.Expr]:
+    for clause in (*select.expressions, select.args.get("having"), select.args.get("order")):
+        for node in walk_same_query(clause) if clause is not None else ():
+            if isinstance(node, exp.AggFunc) and function_name(node) in TYPED and not is_over(node):
+                if len(arguments(node)) == 1:
+                    yield node
+
+
+def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
+    """A query that gives types and reads no row."""
+    read = select.copy()
+    for clause in list(read.args):
+        if clause not in _READ:
+            read.set(clause, None)
+    for call in calls:
+        argument = sql(arguments(call)[0])
+        total = f"sum({argument})"
+        for asked in (sql(call), total, f"{total} / count({argument})", f"any_value({argument})"):
+            read.select(f"typeof({asked})", dialect=DIALECT, copy=False)
+    return sql(read.where("false"))

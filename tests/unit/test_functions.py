@@ -1,0 +1,338 @@
+"""What functions are, and what the planner makes of those that aren't in its own list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from sqlglot import exp
+
+from dbt.adapters.spark_streaming.query import (
+    expansion,
+    functions,
+    generate,
+    planner,
+    spark_functions,
+    window_arguments,
+)
+from dbt.adapters.spark_streaming.query.dialect import DIALECT, function_name, parse, sql
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.functions import Kind
+from dbt.adapters.spark_streaming.query.plan import AggregateStage, GroupStage, KeptStage, Plan, RowsStage
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream.differences import differences
+
+S = "(select /*+ STREAM */ * from raw.bid) as s"
+# Spark has two names for these, and sqlglot prints the other one.
+_SYNONYMS = {
+    "approx_percentile": "percentile_approx",
+    "array_agg": "collect_list",
+    "var_samp": "variance",
+}
+
+
+def window(kind: str, *lengths: str, **options: str) -> str:
+    return str(expansion.expand("raw.bid", window_arguments.make(kind, "ts", *lengths, **options)))
+
+
+TUMBLE, CUMULATE = window("tumble", "1 hour"), window("cumulate", "10 minutes", "1 hour")
+
+
+class Session:
+    """A session that knows a UDAF, a UDF and a table function, and no types."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, query: str) -> Sequence[object]:
+        self.asked.append(query)
+        if not query.startswith("explain"):
+            return ["bigint"] * query.count("TYPEOF")
+        for name, operator in (("total", "Aggregate"), ("plus", "Project"), ("rows_of", "Generate")):
+            if f"{name}(" in query:
+                return [f"== Analyzed Logical Plan ==\nx: int\n{operator} [x]\n+- OneRowRelation\n\n== Op"]
+        if "written(" in query:  # in SQL, with a subquery
+            return [
+                "== Analyzed Logical Plan ==\nx: int\nProject [scalar-subquery#1 [] AS x#2]\n"
+                ":  +- Aggregate [max(id#3)]\n:     +- Range (0, 5)\n+- OneRowRelation\n"
+            ]
+        if "picky" in query and "1D" not in query:
+            return ["[DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE] it takes doubles"]
+        if "picky" in query:
+            return ["== Analyzed Logical Plan ==\nx: int\nAggregate [picky(1.0)]\n"]
+        if "never" in query:
+            return ["[WRONG_NUM_ARGS.WITHOUT_SUGGESTION] The `never` requires 7 parameters. SQLSTATE: 42605"]
+        return ["[UNRESOLVED_ROUTINE] Cannot resolve routine"]
+
+
+def plan(text: str, session: Session | None = None) -> Plan:
+    return planner.plan(text, {"raw.bid": Known("ts")}, ask=session)
+
+
+def kinds(found: Plan) -> list[type]:
+    return [type(stage) for stage in found.stages]
+
+
+@pytest.mark.parametrize("name", sorted(spark_functions.AGGREGATES))
+def test_every_aggregate_of_spark_is_one_and_keeps_its_name(name: str) -> None:
+    for arguments in ("x", "x, y", "0.5) within group (order by x"):
+        try:
+            call: exp.Expr = exp.maybe_parse(f"{name}({arguments})", dialect=DIALECT)
+        except Exception:
+            continue
+        inner = call.this if isinstance(call, exp.WithinGroup) else call
+        assert isinstance(inner, exp.AggFunc)
+        assert function_name(inner) == _SYNONYMS.get(name, name)
+        again = exp.maybe_parse(sql(call), dialect=DIALECT)
+        assert sql(again) == sql(call)
+        return
+    raise AssertionError(f"{name} can't be called")
+
+
+def test_no_function_of_a_row_is_taken_for_an_aggregate() -> None:
+    read = 0
+    for name in spark_functions.SCALARS - {"grouping", "grouping_id"}:
+        for arguments in ("x", "x, y", "x, y, z", ""):
+            try:
+                call: exp.Expr = exp.maybe_parse(f"{name}({arguments})", dialect=DIALECT)
+            except Exception:
+                continue
+            assert call.find(exp.AggFunc) is None, name
+            read += 1
+            break
+    assert read > 390
+
+
+@pytest.mark.parametrize(
+    "call",
+    """try_sum(v) any(b) some(b) histogram_numeric(v,5) regr_slope(v,w) hll_sketch_agg(v) bitmap_or_agg(v) listagg(v)
+    mode(v) system.builtin.sum(v) builtin.try_avg(v) `try_sum`(v) any_value(v) theta_sketch_agg(v) kurtosis(v)""".split(),
+)
+def test_an_aggregate_without_group_by_is_not_row_by_row(call: str) -> None:
+    assert len(plan(f"select {call} as x from {S}").stages) == 1
+    assert len(plan(f"select {call} filter (where v > 1) as x from {S}").stages) == 1
+
+
+@pytest.mark.parametrize("call", ["try_sum(k)", "system.builtin.avg(k)", "total(k)", "a.total(k)"])
+def test_an_aggregate_of_a_group_key_is_not_a_function_of_it(call: str) -> None:
+    assert kinds(plan(f"select k, {call} as x from {S} group by k", Session())) == [KeptStage]
+
+
+def test_what_is_not_sparks_own_is_asked_for() -> None:
+    session = Session()
+    assert kinds(plan(f"select total(v, w) as x from {S}", session)) == [KeptStage]
+    assert session.asked == ["explain extended select total(null, null)"]
+    assert kinds(plan(f"select plus(v) as x, rows_of(a) from {S}", session)) == []
+    assert kinds(plan(f"select written(v) as x from {S}", session)) == []
+    assert kinds(plan(f"select picky(v) as x from {S}", session)) == [KeptStage]
+    # Spark says itself what it doesn't know.
+    assert kinds(plan(f"select nothing(v) as x from {S}", session)) == []
+
+
+def test_what_a_session_can_not_tell_is_refused() -> None:
+    with pytest.raises(QueryError) as raised:
+        plan(f"select never(v) as x from {S}", Session())
+    assert str(raised.value) == (
+        "Whether never() makes one value of many rows can't be told: Spark refuses it for every kind of argument "
+        "([WRONG_NUM_ARGS.WITHOUT_SUGGESTION] The `never` requires 7 parameters. SQLSTATE: 42605). Register it so that "
+        "it takes what it is given."
+    )
+
+
+def test_without_a_session_it_is_named() -> None:
+    found = plan(f"select plus(v) as x, a.total(v) as y, upper(k) as k from {S}")
+    assert (found.unknown_functions, found.stages) == (("plus", "a.total"), ())
+
+
+def test_hints_and_table_functions_are_not_asked_for() -> None:
+    session = Session()
+    plan(f"select window_start, window_end, count(*) as n from {TUMBLE} group by all", session)
+    plan(f"select s.k, t.x from {S}, lateral rows_of(s.a) as t(x)", session)
+    assert session.asked == []
+
+
+def test_distinct_under_a_name_that_sqlglot_has_not() -> None:
+    found = plan(f"select k, mean(distinct v) as m from {S} group by k")
+    (stage,) = found.stages
+    assert isinstance(stage, GroupStage) and stage.metrics[0].distinct
+
+
+def test_a_separator_is_spark_s() -> None:
+    text = "LISTAGG(DISTINCT v) WITHIN GROUP (ORDER BY v)"
+    assert sql(exp.maybe_parse(text, dialect=DIALECT)) == text
+    assert sql(exp.maybe_parse("string_agg(v)", dialect=DIALECT)) == "STRING_AGG(v)"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            f"select * from (select k, v from {S}) pivot (sum(v) for k in ('a'))",
+            "'PIVOT(SUM(v) FOR k IN ('a'))' over a stream; write its columns as aggregates with FILTER: SELECT key, sum(x) "
+            "FILTER (WHERE y = 'a') AS a … GROUP BY key.",
+        ),
+        (
+            "select * from (select /*+ STREAM */ * from raw.bid) tablesample (10 rows)",
+            "'TABLESAMPLE (10 ROWS)' of a stream would take so many rows of each micro-batch; use TABLESAMPLE "
+            "(… PERCENT), or a ROW_NUMBER() with a filter on it.",
+        ),
+        (
+            "select * from u(table((select /*+ STREAM */ * from raw.bid)))",
+            "'U(TABLE((SELECT /*+ STREAM */ * FROM raw.bid)))' gives a stream to a table function, which would see the rows "
+            "of one micro-batch at a time; call it for each row, with LATERAL, or in a model in batch.",
+        ),
+    ],
+)
+def test_rows_put_together_in_from_are_refused(text: str, said: str) -> None:
+    with pytest.raises(QueryError) as raised:
+        plan(text)
+    assert str(raised.value) == said
+
+
+def test_unpivot_and_samples_in_percent_are_row_by_row() -> None:
+    assert plan(f"select k, x from {S} unpivot (x for n in (a, b))").stages == ()
+    assert plan("select * from (select /*+ STREAM */ * from raw.bid) tablesample (10 percent)").stages == ()
+
+
+# -- GROUP BYs whose rows are kept ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "percentile(v, 0.5)",
+        "median(v)",
+        "collect_list(v)",
+        "percentile_cont(0.5) within group (order by v)",
+        "total(v)",
+    ],
+)
+@pytest.mark.parametrize("over", [TUMBLE, CUMULATE])
+def test_a_group_by_over_kept_rows_is_a_window_aggregate(call: str, over: str) -> None:
+    text = f"select window_start, window_end, k, {call} as x from {over} group by window_start, window_end, k"
+    found = plan(text, Session())
+    assert kinds(found) == [RowsStage]
+    assert found.shape == {
+        "window_aggregate": True,
+        "cumulate": over is CUMULATE,
+        "topn": False,
+        "streaming_table": True,
+    }
+
+
+def test_rows_of_windows_are_no_window_aggregate() -> None:
+    text = f"select *, row_number() over (partition by window_end order by v) as rn from {TUMBLE}"
+    assert not plan(f"select * from ({text}) where rn = 1").shape["window_aggregate"]
+
+
+def test_kept_rows_do_not_say_at_which_steps_a_key_changed() -> None:
+    over = window("cumulate", "10 minutes", "1 hour", emit="on_change")
+    with pytest.raises(QueryError) as raised:
+        plan(f"select window_start, window_end, median(v) as x from {over} group by window_start, window_end")
+    assert str(raised.value) == (
+        "cumulate() with emit='on_change' leaves out steps without new rows of a key, which only aggregates that are kept "
+        "as partial state tell: median(…) is not kept as partial aggregates. Leave emit out."
+    )
+
+
+def test_kinds_of_sparks_own() -> None:
+    asked = ("sum", "explode", "lag", "upper", "nothing")
+    found = [Kind.AGGREGATE, Kind.GENERATOR, Kind.WINDOW, Kind.SCALAR, None]
+    assert [functions.builtin(name) for name in asked] == found
+
+
+# -- types ----------------------------------------------------------------------------------------
+
+
+def test_types_are_asked_of_the_rows_as_they_were_written() -> None:
+    session = Session()
+    text = f"""select window_start, window_end, k, sum(v) as s, avg(distinct w) filter (where v > 1) as a
+        from {TUMBLE} where v > 0 group by 1, 2, 3 having sum(v) > 1"""
+    found = plan(text, session)
+    (stage,) = found.stages
+    assert isinstance(stage, AggregateStage)
+    assert [metric.types is not None for metric in stage.metrics] == [True, True]
+    (asked,) = session.asked
+    assert "TYPEOF(AVG(DISTINCT w)), TYPEOF(SUM(w)), TYPEOF(SUM(w) / COUNT(w)), TYPEOF(ANY_VALUE(w))" in asked
+    assert asked.endswith("WHERE FALSE") and "GROUP BY" not in asked
+
+
+def test_nothing_is_asked_where_types_make_no_difference() -> None:
+    session = Session()
+    plan(f"select k, count(*) as n, max(v) as m, stddev(v) as d from {S} group by k", session)
+    assert session.asked == []
+
+
+class Decimals(Session):
+    """A session in which all is decimal."""
+
+    def __init__(self, quotient: str = "decimal(38,18)") -> None:
+        super().__init__()
+        self.quotient = quotient
+
+    def __call__(self, query: str) -> Sequence[object]:
+        return ["decimal(14,6)", "decimal(20,2)", self.quotient, "decimal(10,2)"] * (
+            query.count("TYPEOF") // 4
+        )
+
+
+def test_an_average_that_a_quotient_has_too_few_digits_for_keeps_rows() -> None:
+    text = f"select k, avg(v) as a from {S} group by k order by avg(w) limit 3"
+    assert KeptStage not in kinds(plan(text, Decimals()))
+    (stage,) = plan(text, Decimals("decimal(38,5)")).stages
+    assert isinstance(stage, KeptStage)
+    assert stage.reason == (
+        "the decimal(14,6) of 'AVG(v)' has more digits than a quotient of sum and count, so it is not kept as partial "
+        "aggregates"
+    )
+
+
+def test_what_is_taken_away_keeps_its_type() -> None:
+    known = {"raw.bid": Known("ts", key=("id",))}
+    text = f"select k, sum(v) as s, avg(v) as a from {S} group by k"
+    program = generate.program(planner.plan(text, known, ask=Decimals()))
+    (append,) = [p.append for level in program.levels for p in level.parts if p.name.endswith("groups")]
+    assert "case when sign < 0 then -(sum(`v`)) else sum(`v`) end" in append
+    assert "sign *" not in append.replace("sign * count(*)", "")
+
+
+def test_a_state_depends_on_the_type_of_its_sums() -> None:
+    text = f"select k, sum(v) as s, count(*) as n from {S} group by k"
+    known = {"raw.bid": Known("ts")}
+    whole, decimals = (
+        generate.signature(planner.plan(text, known, ask=session)) for session in (Session(), Decimals())
+    )
+    assert differences(whole, decimals) == [
+        "how its aggregates are kept, by an earlier version of this package or of values of another type"
+    ]
+
+
+# -- texts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    """week(x) group_concat(x) logical_or(x) hll(x) strpos(x,'b') to_hex(x) try(x) normalize(x)""".split(),
+)
+def test_what_another_database_has_is_no_function_of_spark(call: str) -> None:
+    """A UDF of such a name is the user's own: asked about, and printed as it is written."""
+    read: exp.Expr = exp.maybe_parse(call, dialect=DIALECT)
+    assert isinstance(read, exp.Anonymous)
+    assert sql(read).lower().replace(" ", "") == call
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT TO_CHAR(x, '99G999'), PARSE_JSON(x), LEVENSHTEIN(a, b, 2)",
+        "SELECT CURRENT_CATALOG(), LOCALTIMESTAMP(), TIME'6:30:45'",
+        "SELECT * FROM VALUES (1), (CASE WHEN TRUE THEN 2 END) AS tab(x)",
+        "SELECT TRY_CAST(x AS INT), TIMESTAMPDIFF(HOUR, a, b), STRUCT(1 AS a)",
+    ],
+)
+def test_what_is_printed_is_what_was_read(text: str) -> None:
+    assert sql(parse(text)) == text
+
+
+def test_values_without_parentheses() -> None:
+    assert sql(parse("select x from values 'a', 'b' as t(x)")) == "SELECT x FROM VALUES ('a'), ('b') AS t(x)"
