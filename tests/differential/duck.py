@@ -100,6 +100,9 @@ def _translate(node: exp.Expr) -> None:
     elif isinstance(node, exp.GenerateSeries):
         # A sum is a HUGEINT, which it doesn't take.
         node.set("end", exp.Cast(this=node.args["end"], to=exp.DataType.build("bigint")))
+    elif isinstance(node, exp.Count) and node.expressions:
+        there = exp.and_(*(each.copy().is_(exp.null()).not_() for each in (node.this, *node.expressions)))
+        node.replace(exp.Count(this=exp.Case(ifs=[exp.If(this=there, true=exp.Literal.number(1))])))
     elif isinstance(node, exp.CountIf):
         # DuckDB's own is NULL where all tests are.
         node.replace(exp.Count(this=exp.Case(ifs=[exp.If(this=node.this, true=exp.Literal.number(1))])))

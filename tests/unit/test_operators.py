@@ -217,6 +217,19 @@ def test_an_aggregate_that_may_give_another_value_is_refused_where_it_would_be_t
     assert str(problem.value).endswith(f"{sentence}.")
 
 
+def test_last_digits_matter_where_a_row_is_not_found_by_its_key() -> None:
+    def ask(query: str) -> tuple[str, ...]:
+        return ("double", "double", "double", "double") * (query.count("TYPEOF") // 4)
+
+    text = f"select m, percentile(n, 0.5) as p, {{}} as x from ({GROUPS}) group by m"
+    counted = "select x, count(*) as c from ({}) group by x"
+    for call in ("sum(n)", "stddev(n)", "corr(n, m)"):
+        assert planner.plan_operators(text.format(call), KNOWN, DAY, ("k",), ask).dataflow
+        with pytest.raises(QueryError, match="other last digits when they are added up in another order"):
+            planner.plan_operators(counted.format(text.format(call)), KNOWN, DAY, ("k",), ask)
+    assert planner.plan_operators(counted.format(text.format("max(n)")), KNOWN, DAY, ("k",), ask).dataflow
+
+
 def test_groups_of_groups_know_the_types_of_their_sums() -> None:
     asked: list[str] = []
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from .. import marks
+from ..aggregates import TYPED
 from ..dialect import DIALECT, canonical, from_clause, function_name, sql, walk_same_query
 from ..functions import builtin
 from ..rewrites.refusals import is_random
+from ..types import types_of
 from .relation import Relation
 
 OPERATOR = "operator"
@@ -51,6 +53,14 @@ _BY_CHANCE = frozenset(
     """.split()
 )
 """Of rows that tie any may be taken, or of many values those that came first."""
+INEXACT = frozenset(
+    """
+    sum avg mean variance var_samp var_pop stddev std stddev_samp stddev_pop try_sum try_avg corr covar_pop covar_samp
+    skewness kurtosis regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
+    """.split()
+)
+"""Of floating-point numbers their value depends on the order in which rows are added up, so that computing again what
+was given before may give another last digit."""
 _ORDER_LOST = frozenset({"array_sort", "sort_array", "size", "cardinality", "array_size"})
 _CLAUSES = ("expressions", "where", "having", "group", "qualify")
 
@@ -90,9 +100,14 @@ def is_repeatable(select: exp.Expr) -> bool:
     )
 
 
-def why_not_again(select: exp.Select) -> str | None:
+def why_not_again(select: exp.Select, to_the_digit: bool) -> str | None:
     """Why a GROUP BY over the same rows may give another value than before, so that what it gave can't be taken back;
-    None: it gives the same."""
+    None: it gives the same.
+
+    Args:
+        select: the GROUP BY.
+        to_the_digit: whether another last digit is another value, or what it gave is found by its key.
+    """
     for node in select.find_all(exp.AggFunc):
         name = function_name(node)
         if name in _BY_ORDER and not _is_sorted(node):
@@ -104,7 +119,21 @@ def why_not_again(select: exp.Select) -> str | None:
                 f"whether {name}(), which isn't Spark's own, gives the same value for the same rows can't be told; "
                 "compute it in a model of its own"
             )
+        if to_the_digit and _is_rounded(node):
+            return (
+                f"{name}() of floating-point numbers has other last digits when they are added up in another order; compute "
+                "it in a GROUP BY of its own, or of decimals"
+            )
     return None
+
+
+def _is_rounded(node: exp.AggFunc) -> bool:
+    """Whether an aggregate rounds at each value it takes in."""
+    name = function_name(node)
+    if name not in TYPED:
+        return name in INEXACT
+    types = types_of(node)
+    return types is not None and types.argument in ("float", "double", "string")
 
 
 def _is_sorted(node: exp.Expr) -> bool:

@@ -7,18 +7,10 @@ from ..continuous.lives import NO_STEP, matching, same
 from ..plan import DistinctSet, GroupStage
 from ..program import STEP, StatePart, Step
 from ..windows import quote
+from .conditions import INEXACT
 from .relation import WEIGHT
 
 _ROWS = "rows_there"
-
-_INEXACT = frozenset(
-    {
-        "sum", "avg", "mean", "variance", "var_samp", "var_pop", "stddev", "std", "stddev_samp", "stddev_pop",
-        "try_sum", "try_avg", "corr", "covar_pop", "covar_samp", "skewness", "kurtosis",
-    }
-)  # fmt: skip
-"""Of floating-point numbers their value depends on the order in which rows are added up, so that computing again what
-was given before may give another last digit."""
 
 
 class GroupChanges(Groups):
@@ -33,7 +25,7 @@ class GroupChanges(Groups):
     def __init__(self, stage: GroupStage, ttl: int | None) -> None:
         super().__init__(stage, ttl, fused=True)
         self._of_batch_too = False
-        self.keeps_given = any(metric.function in _INEXACT for metric in stage.metrics)
+        self.keeps_given = any(metric.function in INEXACT for metric in stage.metrics)
         """Whether the state has the row that each key gave last, to be retracted as it was."""
         self.given, self.given_part = quote(f"{stage.name}_given"), f"{stage.name}_given"
         self.after = f"{stage.name}_after"

@@ -496,10 +496,11 @@ class _Planner:
             return self._aggregate(select, template, source, below)
         except NotMergeable as problem:
             reason = str(problem)
-        if chance := conditions.why_not_again(select):
+        key_columns = self._key_columns(select, found.keys) if found.sets is None else None
+        is_result = select.parent is None and key_columns is not None
+        if chance := conditions.why_not_again(select, to_the_digit=not is_result):
             raise QueryError(f"'{sql(select)[:80]}': {reason}, and {chance}.")
         keys = tuple(sql(key) for key in in_all)
-        key_columns = self._key_columns(select, found.keys) if found.sets is None else None
         made = Relation(
             True, keys=(key_columns,) if key_columns is not None else (), bounded=fixed or relation.bounded
         )
