@@ -280,6 +280,9 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
             for name in ("rows_out", "lookup_requests", "lookup_keys")
         }
         position = replace(position, **later)
+    if stateful and state.exists and found.state is None:
+        # Made, and never written: the query may be another one by now.
+        state.drop(session)
     batches = Batches(session, Work(model, program, state, sink, Lookups(model)), position, query_id)
     if stateful and unfinished(found):
         with around("batch.finish", model.name):
