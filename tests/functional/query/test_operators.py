@@ -142,16 +142,7 @@ def planned(name: str, ask: Ask | None = None) -> Plan:
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
 # all of them with EVERY_QUERY=1.
-_IN_CI = {
-    "limit of windows",
-    "q7",
-    "windows with groups",
-    "groups of groups",
-    "not exists",
-    "except",
-    "a cte twice",
-    "decimals of groups",
-}
+_IN_CI = {"q7", "windows with groups", "groups of groups", "not exists"}
 
 
 @pytest.mark.parametrize("name", chosen(QUERIES, QUERIES.keys() - _IN_CI))
