@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -53,9 +52,6 @@ def test_random_programs_on_duckdb(on_duckdb: duck.Laboratory) -> None:
     assert found[EQUAL] > len(ON_DUCKDB) // 2
 
 
-@pytest.mark.skipif(
-    not os.environ.get("EVERY_QUERY"), reason="one of them fills Spark's memory with its plan"
-)
 def test_random_queries_on_spark(on_spark: spark.Laboratory) -> None:
     found = _run(on_spark, ON_SPARK)
     assert found[EQUAL] > len(ON_SPARK) // 2
