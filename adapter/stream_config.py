@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .query import emission, intervals, rewriting
 from .query.emission import FINAL, Emission
 from .query.errors import QueryError
+from .stream.model import Retention
 
 MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate", "topn")
 
@@ -37,6 +39,8 @@ class StreamConfig:
     """As asked for; None: what the query needs."""
     unique_key: tuple[str, ...] = ()
     """What tells rows apart, where the author says so; none: what the query tells."""
+    retention: Retention = field(default_factory=Retention)
+    """What is kept of the table and its changes."""
 
 
 def _is_text(value: Any) -> bool:
@@ -52,6 +56,20 @@ def _only(*allowed: Any) -> Callable[[Any], str | None]:
         return None if value in allowed else f"{_NOT_YET} (only {' or '.join(map(repr, allowed))} is)"
 
     return check
+
+
+_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def _bytes(value: Any) -> int | None:
+    """The bytes of a size; None if it isn't one.
+
+    >>> _bytes("64 MB"), _bytes("1g"), _bytes(4096), _bytes("0 MB"), _bytes("large")
+    (67108864, 1073741824, 4096, None, None)
+    """
+    found = _SIZE.fullmatch(str(value).strip())
+    return int(found[1]) * _UNITS[found[2].lower()] or None if found else None
 
 
 _TABLE: Mapping[str, Callable[[Any], str | None]] = {
@@ -76,6 +94,15 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
         else f"is {value!r}; write a list of columns, as in ['city']"
     ),
     "idle_timeout": _any,
+    "max_snapshot_age": _any,
+    "max_snapshots": lambda value: (
+        None
+        if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0)
+        else f"is {value!r}; write how many snapshots are kept at most, as in 200"
+    ),
+    "target_file_size": lambda value: (
+        None if value is None or _bytes(value) else f"is {value!r}; write a size, as in '64 MB'"
+    ),
     "on_state_change": _only(None, "fail"),
     # Read by `query.rewriting.asked_for`, for batch models too.
     **dict.fromkeys(rewriting.REWRITES, _any),
@@ -139,6 +166,18 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
             f"config 'state_ttl' '{config['state_ttl']}' must be longer than nothing; write after how long without rows "
             "a key may be forgotten, as in '7 days'."
         )
+    defaults = Retention()
+    age = config.get("max_snapshot_age")
+    if age is not None and (age := intervals.parse(age, "config 'max_snapshot_age':")) <= 0:
+        raise QueryError(
+            f"config 'max_snapshot_age' '{config['max_snapshot_age']}' must be longer than nothing; write how long who "
+            "reads the table may take, as in '1 hour'."
+        )
+    retention = Retention(
+        max_snapshot_age=age or defaults.max_snapshot_age,
+        max_snapshots=config.get("max_snapshots") or defaults.max_snapshots,
+        target_file_size=_bytes(config.get("target_file_size")) or defaults.target_file_size,
+    )
     unique = config.get("unique_key")
     results = emission.read(config)
     if results.changes and config.get("output_mode") == "append":
@@ -157,4 +196,5 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         constant_domains=tuple(config.get("constant_domains") or ()),
         output_mode=config.get("output_mode"),
         unique_key=(unique,) if isinstance(unique, str) else tuple(unique or ()),
+        retention=retention,
     )

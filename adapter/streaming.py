@@ -318,6 +318,7 @@ def model(
         changelog=settings.changelog
         or (made is not None and made.upsert is not None and feeds.is_read_downstream(node, graph)),
         idle_timeout=settings.idle_timeout,
+        retention=settings.retention,
         # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
         trigger=None,
     )

@@ -130,8 +130,7 @@ class Batches:
         finally:
             step.release()
         stateful = bool(self._work.program.levels)
-        if stateful:
-            step.tidy_up()
+        step.tidy_up()
         self.position = step.position
         figures = step.figures
         figures.jobs = scheduler.numTotalJobs() - jobs

@@ -20,6 +20,7 @@ from . import commit
 from .errors import StreamError
 from .iceberg import IcebergTable
 from .identifiers import type_text
+from .maintenance import PROPERTIES, Maintenance
 from .model import StreamModel
 from .position import PREFIX, Position, read_position
 from .writing import literal, one_file, quoted
@@ -51,6 +52,7 @@ class Changes:
 
     def __init__(self, model: StreamModel, key: Sequence[str] | None, table: IcebergTable | None) -> None:
         self._model, self._key, self._table = model, key, table
+        self._maintenance: Maintenance | None = None
 
     @property
     def exists(self) -> bool:
@@ -135,6 +137,18 @@ class Changes:
         )
         step = position or Position(self._model.name, query_id=done.query_id if done else "", batch=-1)
         self.append(spark, query, step, {_FOLLOWS: str(others)} if others is not None else None)
+
+    def maintain(self, spark: SparkSession) -> int:
+        """Keep the changelog small; how many commits that took."""
+        table = self._table
+        if table is None:
+            return 0
+        if self._maintenance is None:
+            table.set_defaults(PROPERTIES)
+            self._maintenance = Maintenance(
+                "changelog", self._model, table, self._model.retention, lambda: commit.check(self._model, table)
+            )
+        return self._maintenance.after_commit(spark)
 
     def _create(self, spark: SparkSession) -> IcebergTable:
         fields = spark.table(self._model.target).schema.fields

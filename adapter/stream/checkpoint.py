@@ -68,5 +68,20 @@ def _place_in_log(offset: str) -> int | None:
     return place if isinstance(place, int) else None
 
 
+def last_snapshot(offset: str) -> int | None:
+    """The snapshot up to which a table was read; None where none was, or it isn't Iceberg's.
+
+    >>> last_snapshot('{"version":1,"snapshot_id":17,"position":2,"scan_all_files":false}')
+    17
+    >>> last_snapshot('{"version":1,"snapshot_id":-1,"position":-1,"scan_all_files":false}')
+    >>> last_snapshot('-')
+    """
+    try:
+        snapshot = json.loads(offset)["snapshot_id"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return snapshot if isinstance(snapshot, int) and snapshot >= 0 else None
+
+
 def _newest(storage: Storage, log: str) -> int | None:
     return max((int(name) for name in storage.list(log) if name.isdigit()), default=None)

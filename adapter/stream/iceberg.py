@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# Whoever reads a table keeps the snapshot that was current when the reading began.
-_READERS_TIME = 5 * 60.0
-_KEPT = 3
-
 _ADDED = re.compile(r"\badded-records=(\d+)")
 
 APPEND, REPLACE, EXPIRED = "append", "replace", "expired"
@@ -29,12 +25,18 @@ FOLLOWED = f"{PREFIX}followed"
 """The property of a stream's commit that may be on top of others' changes which the changelog lacks: the snapshot up to
 which the changelog follows the table."""
 
-# A file above the greatest size is left alone, so that a large state isn't written again.
-_COMPACTION = {
-    "target-file-size-bytes": str(32 << 20),
-    "min-file-size-bytes": str(16 << 20),
-    "max-file-size-bytes": str(48 << 20),
-}
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state of a table."""
+
+    id: int
+    made: int
+    """Milliseconds since 1970."""
+    operation: str
+    """What made it: `APPEND`, `REPLACE` or another operation of Iceberg's."""
+    is_step: bool
+    """Whether it carries a stream's position."""
 
 
 class IcebergTable:
@@ -122,6 +124,11 @@ class IcebergTable:
         return bool(self.last_summary())
 
     @property
+    def snapshot_count(self) -> int:
+        """How many snapshots the table has."""
+        return int(self._table.snapshots().size())
+
+    @property
     def is_blank(self) -> bool:
         """Whether all that was ever written to the table is one snapshot without files."""
         snapshot = self._table.currentSnapshot()
@@ -190,12 +197,50 @@ class IcebergTable:
         snapshot = self._at()
         return 0 if snapshot is None else added_rows(snapshot.summary(), part)
 
-    def compact(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
-        """Put small files together, in one commit that carries `properties`. Rows stay as they are."""
+    def lineage(self) -> list[Snapshot]:
+        """The snapshots that led to the newest, from there back."""
+        return [
+            Snapshot(
+                int(each.snapshotId()),
+                int(each.timestampMillis()),
+                str(each.operation()),
+                is_of_stream(each),
+            )
+            for each in self.snapshots()
+        ]
+
+    def whole(self) -> int | None:
+        """The snapshot from which a stream can begin with all rows of the table: the newest that appends, if nothing
+        but compactions came after it, and no rows of its files are deleted. None if there is none."""
+        for snapshot in self.snapshots():
+            if snapshot.operation() == APPEND:
+                deletes = snapshot.deleteManifests(self._table.io())
+                return int(snapshot.snapshotId()) if deletes.isEmpty() else None
+            if snapshot.operation() != REPLACE:
+                break
+        return None
+
+    def compact(
+        self, spark: SparkSession, properties: Mapping[str, str], target: int, at_least: int = 5
+    ) -> None:
+        """Put small files together, in one commit that carries `properties`. Rows stay as they are.
+
+        Args:
+            spark: a session.
+            properties: of the commit.
+            target: bytes of a file. Larger files are left alone, so that a large table isn't written again.
+            at_least: files that are put together, of a partition.
+        """
         actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
         action = actions.rewriteDataFiles(self._table).binPack()
-        for key, value in _COMPACTION.items():
-            action = action.option(key, value)
+        options = {
+            "target-file-size-bytes": target,
+            "min-file-size-bytes": target // 2,
+            "max-file-size-bytes": target * 3 // 2,
+            "min-input-files": at_least,
+        }
+        for option, number in options.items():
+            action = action.option(option, str(number))
         for key, value in properties.items():
             action = action.snapshotProperty(key, value)
         action.execute()
@@ -220,13 +265,23 @@ class IcebergTable:
             found.append(str(files.next()))
         return sorted(found)
 
-    def expire_snapshots(self) -> None:
-        """Forget snapshots that no reader can still be at, and delete the files only they have.
+    def expire(self, before: int) -> None:
+        """Forget the snapshots made before a time (milliseconds since 1970), and delete the files only they have.
 
-        Tags and branches keep theirs.
+        The newest stays, and so do those of tags and branches.
         """
-        older_than = int((time.time() - _READERS_TIME) * 1000)
-        self._table.expireSnapshots().expireOlderThan(older_than).retainLast(_KEPT).commit()
+        self._table.expireSnapshots().expireOlderThan(before).retainLast(1).commit()
+
+    def set_defaults(self, properties: Mapping[str, str]) -> None:
+        """Give the table properties that it hasn't."""
+        has = self._table.properties()
+        missing = {name: value for name, value in properties.items() if not has.containsKey(name)}
+        if not missing:
+            return
+        update = self._table.updateProperties()
+        for name, value in missing.items():
+            update.set(name, value)
+        update.commit()
 
 
 def is_of_stream(snapshot: Any) -> bool:

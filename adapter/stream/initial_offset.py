@@ -5,6 +5,10 @@ from there to the newest one at each start, though the snapshots on the way were
 gets longer, and once the first snapshot has expired the stream doesn't start any more (apache/iceberg#18000). What
 micro-batches take is in the checkpoint's log of offsets; after the first, nothing else reads that note. So before a
 run it is set to the last snapshot that was read.
+
+A table whose first snapshots have expired can't be read snapshot by snapshot. There a stream begins with all files of
+the newest snapshot, in one micro-batch that ends right there: in one that goes on to the next snapshot Iceberg takes
+only as many files as the first one added, and files come in no order of time.
 """
 
 from __future__ import annotations
@@ -13,16 +17,61 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from .checkpoint import read_checkpoint, read_offsets
+from .checkpoint import last_snapshot, read_checkpoint, read_offsets
 from .failpoints import around
 from .iceberg import load
 from .model import StreamModel, StreamSource
-from .upstream import FROM_TIMESTAMP, last_snapshot
+from .upstream import FROM_TIMESTAMP, has_lost_its_beginning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NEVER = str(2**62)
+
+
+def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
+    """Have a stream that begins read tables as a whole where their first snapshots have expired; whether there are any.
+
+    What they hold has to be one micro-batch.
+    """
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    if checkpoint is not None and checkpoint.planned is not None:
+        return False
+    found = False
+    for number, source in enumerate(model.sources):
+        if not has_lost_its_beginning(spark, source):
+            continue
+        table = load(spark, source.location)
+        snapshot = table.whole() if table is not None else None
+        if snapshot is not None:
+            _note(model, number, snapshot, position=0, whole=True)
+            found = True
+    return found
+
+
+def lacks_rows(spark: SparkSession, model: StreamModel, number: int) -> StreamSource | None:
+    """A table of which a micro-batch is the first with rows, and lacks some; None: there is none.
+
+    Its first snapshots expired while the stream began; or it is read as a whole, and got another snapshot meanwhile.
+
+    Args:
+        spark: a session.
+        model: the model, its sources in the order of the checkpoint.
+        number: the micro-batch, whose input is fixed.
+    """
+    ends = read_offsets(model.storage, model.checkpoint, number)
+    starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
+    for place, (source, end) in enumerate(zip(model.sources, ends, strict=False)):
+        last = last_snapshot(end)
+        if not source.is_table or last is None or (place < len(starts) and last_snapshot(starts[place]) is not None):
+            continue
+        note = json.loads(model.storage.read_text(_place(model, place)) or "{}")
+        if note.get("scan_all_files"):
+            if last != note["snapshot_id"]:
+                return source
+        elif has_lost_its_beginning(spark, source):
+            return source
+    return None
 
 
 def move_along(model: StreamModel) -> None:
@@ -33,15 +82,22 @@ def move_along(model: StreamModel) -> None:
     offsets = read_offsets(model.storage, model.checkpoint, checkpoint.done)
     for number, offset in enumerate(offsets):
         snapshot = last_snapshot(offset)
-        folder = f"{model.checkpoint}/sources/{number}/offsets"
-        if snapshot is None or not model.storage.exists(f"{folder}/0"):
-            continue
-        # Before the snapshot's first file. At its end, Iceberg finds nothing newer and fails of having no offset.
-        moved = {"version": 1, "snapshot_id": snapshot, "position": -1, "scan_all_files": False}
-        with around("checkpoint.move", model.name):
-            # Hadoop's checksum of what was there before.
-            model.storage.delete(f"{folder}/.0.crc")
-            model.storage.write_text(f"{folder}/0", json.dumps(moved))
+        if snapshot is not None and model.storage.exists(_place(model, number)):
+            # Before the snapshot's first file. At its end, Iceberg finds nothing newer and fails of having no offset.
+            with around("checkpoint.move", model.name):
+                _note(model, number, snapshot, position=-1, whole=False)
+
+
+def _place(model: StreamModel, number: int) -> str:
+    return f"{model.checkpoint}/sources/{number}/offsets/0"
+
+
+def _note(model: StreamModel, number: int, snapshot: int, position: int, whole: bool) -> None:
+    note = {"version": 1, "snapshot_id": snapshot, "position": position, "scan_all_files": whole}
+    place = _place(model, number)
+    # Hadoop's checksum of what was there before.
+    model.storage.delete(f"{place.removesuffix('0')}.0.crc")
+    model.storage.write_text(place, json.dumps(note))
 
 
 def reading_options(spark: SparkSession, source: StreamSource) -> Mapping[str, str]:

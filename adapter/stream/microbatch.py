@@ -155,10 +155,16 @@ class MicroBatch:
         self._commit({}, few=True)
 
     def tidy_up(self) -> None:
-        """Fold what has grown, or put small files together, if it pays.
+        """Fold what has grown, put small files together and forget old snapshots, where it pays.
 
         Only after all of the step's rows are in the table: they can't be made again from a folded state.
         """
+        if self._work.program.levels:
+            self._fold()
+            self._maintain(self._work.state)
+        self._maintain(self._work.sink)
+
+    def _fold(self) -> None:
         state = self._work.state
         parts = [part for level in self._work.program.levels for part in level.parts]
         grown = state.parts_to_fold(parts, self.position.after)
@@ -174,8 +180,11 @@ class MicroBatch:
                 state.fold(self._spark, folds, self.position)
             else:
                 state.compact(self._spark)
-            state.expire_snapshots()
             self.figures.commits += 1
+
+    def _maintain(self, table: StateTable | Sink) -> None:
+        with self.figures.timed("maintenance"):
+            self.figures.commits += table.maintain(self._spark)
 
     def release(self) -> None:
         """Give back the memory of what was kept."""

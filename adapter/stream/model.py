@@ -16,6 +16,18 @@ STATE, CHANGES = "__state", "__changes"
 
 
 @dataclass(frozen=True)
+class Retention:
+    """How many snapshots of a table are kept, and how large its files are made."""
+
+    max_snapshot_age: int = 3_600_000_000
+    """Microseconds. Whoever reads a table keeps the snapshot that was current when the reading began."""
+    max_snapshots: int = 200
+    """The newest so many are kept, where they aren't too old."""
+    target_file_size: int = 64 << 20
+    """Bytes."""
+
+
+@dataclass(frozen=True)
 class StreamSource:
     """Where the rows of a `StreamInput` come from."""
 
@@ -85,6 +97,8 @@ class StreamModel:
     """Microseconds without rows after which a stream doesn't hold the watermark; None: it always does."""
     keep_state: bool = False
     """Whether a state that was made for other rows of the same sources is kept: their author says that it may be."""
+    retention: Retention = Retention()
+    """What is kept of its table and of `changes`."""
     trigger: str | None = None
     """None: take all that is there, then stop. Else an interval between micro-batches, as in
     '10 seconds'; the stream goes on until it is stopped."""

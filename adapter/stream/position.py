@@ -9,6 +9,8 @@ from dataclasses import astuple, dataclass, field
 from .watermark import from_text, to_text
 
 PREFIX = "stream."
+COMPACTED = f"{PREFIX}compacted"
+"""The property of a commit that puts small files together."""
 GROWTH = f"{PREFIX}growth"
 """The property with the `Growth` of each part of the state."""
 _FLUSHES = 1_000

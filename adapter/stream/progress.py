@@ -32,7 +32,8 @@ class Figures:
     jobs: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     """By phase: ``read`` (rows into memory), ``lookup`` (tables outside), ``state`` (what they add to the
-    state), ``commit_state``, ``emission`` (the rows of closed windows and their commit), ``fold``."""
+    state), ``commit_state``, ``emission`` (the rows of closed windows and their commit), ``fold``, ``maintenance``
+    (snapshots expired, files compacted)."""
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:

@@ -9,15 +9,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..query.program import Program
+from ..query.program import Program, StreamInput
 from . import settings
 from .batches import Batches
 from .changes import changes_of
-from .checkpoint import read_checkpoint
+from .checkpoint import last_snapshot, read_checkpoint, read_offsets
 from .differences import differences
 from .errors import StreamError, explain
 from .failpoints import around, reached
-from .initial_offset import move_along
+from .initial_offset import begin_with_all, lacks_rows, move_along
+from .limits import at_once
 from .lock import locked
 from .lookups import Lookups
 from .microbatch import Work
@@ -30,7 +31,7 @@ from .source_order import in_first_order, note_order
 from .sources import read_streams
 from .state import StateTable
 from .upsert import UpsertSink
-from .upstream import check_sources
+from .upstream import check_sources, lost, overtaken
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -161,29 +162,53 @@ class RunningStream:
     def __init__(self, spark: SparkSession, model: StreamModel, program: Program) -> None:
         self.model = model
         self._problem: Exception | None = None
+        self._begun = False
+        """Whether something was read of every table."""
         with _sentences(model), ExitStack() as stack:
             stack.enter_context(locked(spark, model))
             session = working_session(spark)
             self._batches = _resume(session, model, program)
             # Of a run that ended before it was read.
             model.storage.delete(model.stop_request)
-            ordered, inputs = in_first_order(model, program.inputs)
+            self._ordered, inputs = in_first_order(model, program.inputs)
+            ordered = self._ordered
             check_sources(session, ordered)
             move_along(ordered)
+            if self._batches.position.batch < 0 and lacks_rows(session, ordered, 0):
+                _begin_again(model)  # the run before ended of it
             note_order(ordered)
             reached("stream:starting", model.name)
-            writer = (
-                read_streams(session, ordered, inputs)
-                .writeStream.queryName(model.key)
-                .option("checkpointLocation", model.checkpoint)
-                .foreachBatch(self._take)
-            )
-            if model.trigger is None:
-                writer = writer.trigger(availableNow=True)
-            else:
-                writer = writer.trigger(processingTime=model.trigger)
-            self._query = writer.start()
+            self._take_all(session, ordered, inputs)
+            self._query = self._start(session, ordered, inputs)
             self._resources = stack.pop_all()
+
+    def _start(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
+        writer = (
+            read_streams(session, model, inputs)
+            .writeStream.queryName(model.key)
+            .option("checkpointLocation", model.checkpoint)
+            .foreachBatch(self._take)
+        )
+        if model.trigger is None:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=model.trigger)
+        return writer.start()
+
+    def _take_all(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> None:
+        """Take in what tables hold that can't be read snapshot by snapshot, where the stream begins."""
+        while begin_with_all(session, model):
+            query = self._start(session, replace(at_once(model), trigger=None), inputs)
+            try:
+                query.awaitTermination()
+                return
+            except Exception as problem:
+                if not isinstance(self._problem, _Beyond):
+                    raise self._problem or problem from problem
+                self._problem = None
+                _begin_again(model)
+            finally:
+                query.stop()
 
     @property
     def query(self) -> Any:
@@ -206,7 +231,7 @@ class RunningStream:
             try:
                 # Spark counts milliseconds, and waits for one at least.
                 while (left := min(_LOOK, deadline - time.monotonic())) >= 0.001:
-                    if self._query.awaitTermination(left):  # type: ignore[arg-type]  # fractions too
+                    if self._query.awaitTermination(left):  # fractions too
                         break
                     if self.is_asked_to_stop:
                         self._query.stop()
@@ -226,12 +251,24 @@ class RunningStream:
     def _take(self, batch: DataFrame, number: int) -> None:
         try:
             reached("batch:begun", self.model.name)
+            self._check_beginning(batch.sparkSession, number)
             self._batches.take(batch, number)
             # What follows is Spark's own commit in the checkpoint.
             reached("batch:done", self.model.name)
         except Exception as problem:
             self._problem = problem
             raise
+
+    def _check_beginning(self, spark: SparkSession, number: int) -> None:
+        """Passes a micro-batch that has all rows of tables with which it begins."""
+        if self._begun:
+            return
+        if (source := lacks_rows(spark, self._ordered, number)) is not None:
+            raise _Beyond(lost(self.model, source) if number else overtaken(self.model, source))
+        ends = read_offsets(self.model.storage, self.model.checkpoint, number)
+        self._begun = None not in (
+            last_snapshot(end) for source, end in zip(self._ordered.sources, ends, strict=False) if source.is_table
+        )
 
     def __enter__(self) -> RunningStream:
         return self
@@ -240,6 +277,16 @@ class RunningStream:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+class _Beyond(StreamError):
+    """A micro-batch can't be read as it was planned."""
+
+
+def _begin_again(model: StreamModel) -> None:
+    """Forget what the first micro-batch was to be, but not in which order the sources are."""
+    for each in ("offsets", "commits", "sources", "metadata"):
+        model.storage.delete(f"{model.checkpoint}/{each}")
 
 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:

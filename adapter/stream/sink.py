@@ -12,6 +12,7 @@ from . import commit
 from .changes import INSERT, Changes, changes_of
 from .columns import check_same
 from .iceberg import FOLLOWED, IcebergTable, load
+from .maintenance import PROPERTIES, Maintenance
 from .model import StreamModel
 from .position import Position, read_position
 from .rows import Kept
@@ -34,6 +35,7 @@ class Sink(ABC):
         self._columns: Columns | None = None
         self._followed: int | None = None
         """The snapshot up to which the changelog follows the table, where others have changed that since."""
+        self._maintenance: Maintenance | None = None
         self._changes = changes_of(spark, model, key)
 
     @property
@@ -107,6 +109,16 @@ class Sink(ABC):
         """Get ready for a step. Others may have written the table since the last one; the changelog follows them."""
         if commit.check(self.model, self.table) and self._changes is not None:
             self._changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
+
+    def maintain(self, spark: SparkSession) -> int:
+        """Keep table and changelog small; how many commits that took."""
+        if self._maintenance is None:
+            self.table.set_defaults(PROPERTIES)
+            self._maintenance = Maintenance(
+                "table", self.model, self.table, self.model.retention, lambda: self.catch_up(spark)
+            )
+        commits = self._maintenance.after_commit(spark)
+        return commits + (self._changes.maintain(spark) if self._changes is not None else 0)
 
     def _lacks(self, decided: Position, position: Position | None) -> bool:
         if position is None:

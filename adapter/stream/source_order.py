@@ -9,11 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..query.program import StreamInput
 from .checkpoint import read_checkpoint
 from .errors import StreamError
 from .model import StreamModel, StreamSource
+
+if TYPE_CHECKING:
+    from ..environment.storage import Storage
+
+_FILE = "sources.json"
 
 
 def in_first_order(
@@ -49,6 +55,12 @@ def note_order(model: StreamModel) -> None:
         model.storage.write_text(_path(model), json.dumps([_identity(source) for source in model.sources]))
 
 
+def noted_sources(storage: Storage, checkpoint: str) -> list[str]:
+    """What a stream reads, by the place of its sources: names of tables and folders; none if its checkpoint doesn't say."""
+    text = storage.read_text(f"{checkpoint}/{_FILE}")
+    return [each["reads"] for each in json.loads(text)] if text is not None else []
+
+
 def _noted(model: StreamModel) -> list[dict[str, str]] | None:
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     begun = checkpoint is not None and checkpoint.planned is not None
@@ -57,7 +69,7 @@ def _noted(model: StreamModel) -> list[dict[str, str]] | None:
 
 
 def _path(model: StreamModel) -> str:
-    return f"{model.checkpoint}/sources.json"
+    return f"{model.checkpoint}/{_FILE}"
 
 
 def _identity(source: StreamSource) -> dict[str, str]:

@@ -22,8 +22,18 @@ from .errors import StreamError
 from .failpoints import around
 from .iceberg import added_rows, load
 from .identifiers import type_text
-from .model import StreamModel
-from .position import GROWTH, PREFIX, Growth, Position, growth_from_text, growth_to_text, read_position
+from .maintenance import PROPERTIES, Maintenance
+from .model import Retention, StreamModel
+from .position import (
+    COMPACTED,
+    GROWTH,
+    PREFIX,
+    Growth,
+    Position,
+    growth_from_text,
+    growth_to_text,
+    read_position,
+)
 from .session import show
 from .writing import Columns, literal, one_file, quoted
 
@@ -42,11 +52,13 @@ _ROWS = 10_000
 # A small file costs a millisecond or two in each micro-batch, putting them together about as much as
 # the micro-batch itself.
 _LOOSE_FILES = 48
+_FILE_SIZE = 32 << 20
+# Nobody reads the state as it was, but who looks at it needs its files for a while.
+_RETENTION = Retention(max_snapshot_age=5 * 60 * 1_000_000, max_snapshots=100, target_file_size=_FILE_SIZE)
 
 _INTERVAL = re.compile(r"\binterval (year|month|day|hour|minute|second)\b")
 
 _PARTITION = "partitions.part="
-_COMPACTED = f"{PREFIX}compacted"
 _SIGNATURE = f"{PREFIX}signature"
 _VERSION = f"{PREFIX}version"
 _INPUTS = f"{PREFIX}inputs"
@@ -60,8 +72,7 @@ _PROPERTIES = {
     "write.metadata.metrics.default": "none",
     # How much each part grew is read from the summary.
     "write.summary.partition-limit": "1000",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "5",
+    **PROPERTIES,
 }
 
 
@@ -74,6 +85,7 @@ class StateTable:
         self._columns: Columns | None = None
         self._growth: dict[str, Growth] = {}
         self._shown: tuple[str, int | None] | None = None
+        self._maintenance: Maintenance | None = None
 
     @property
     def exists(self) -> bool:
@@ -96,7 +108,7 @@ class StateTable:
                 f"come; they were expired by hand. To build it anew: {self._model.rebuild}."
             )
         newest = self._table.newest_summary()
-        if _COMPACTED in newest:
+        if COMPACTED in newest:
             self._growth = growth_from_text(newest.get(GROWTH, ""))
         elif found is not None:
             self._growth = dict(found.growth)
@@ -240,7 +252,7 @@ class StateTable:
         assert self._table is not None
         self._growth = {part: replace(growth, loose=0) for part, growth in self._growth.items()}
         with around("state.compact", self._model.name):
-            self._table.compact(spark, {_COMPACTED: "true", GROWTH: growth_to_text(self._growth)})
+            self._table.compact(spark, {COMPACTED: "true", GROWTH: growth_to_text(self._growth)}, _FILE_SIZE)
         commit.check(self._model, self._table)
 
     def last_expiry(self, spark: SparkSession, closing: Mapping[str, tuple[str, str | None]]) -> int | None:
@@ -300,11 +312,13 @@ class StateTable:
         """Whether it lies in so many small files that putting them together pays."""
         return sum(growth.loose for growth in self._growth.values()) >= _LOOSE_FILES
 
-    def expire_snapshots(self) -> None:
-        """Keep metadata small."""
-        assert self._table is not None
-        with around("state.expire", self._model.name):
-            self._table.expire_snapshots()
+    def maintain(self, spark: SparkSession) -> int:
+        """Keep its metadata small; how many commits that took."""
+        if self._table is None:
+            return 0
+        if self._maintenance is None:
+            self._maintenance = Maintenance("state", self._model, self._table, _RETENTION)
+        return self._maintenance.after_commit(spark)
 
     def _count(self, what: str) -> int:
         return 0 if self._table is None else self._table.count(what)

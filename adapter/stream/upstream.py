@@ -6,16 +6,15 @@ of a model upstream, or a table model that every run replaces. Iceberg notices t
 has rows again, and in the words of its own classes.
 
 A stream that begins reads what every snapshot of a table added, from the first one on. Where the first ones
-have expired Iceberg leaves out their rows and says nothing; where the first one replaced another table's it
-can't be read at all.
+have expired Iceberg leaves out their rows and says nothing; there `initial_offset` has it begin with all files of
+a later one. Where the first one replaced another table's it can't be read at all.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-from .checkpoint import read_checkpoint, read_offsets
+from .checkpoint import last_snapshot, read_checkpoint, read_offsets
 from .errors import StreamError, rows_changed
 from .iceberg import APPEND, EXPIRED, REPLACE, load
 from .model import StreamModel, StreamSource, make_anew
@@ -44,11 +43,15 @@ def check_sources(spark: SparkSession, model: StreamModel) -> None:
     if len(offsets) != len(model.sources):
         return  # the checkpoint is of other sources, which the stream says when it starts
     for source, offset in zip(model.sources, offsets, strict=True):
-        snapshot = last_snapshot(offset) if source.is_table else None
-        if snapshot is None:
+        table = load(spark, source.location) if source.is_table else None
+        if table is None:
             continue
-        table = load(spark, source.location)
-        if table is not None and not table.follows(snapshot):
+        snapshot = last_snapshot(offset)
+        if snapshot is None:
+            # It had no rows when it was read last: Iceberg would begin with the oldest snapshot that is there.
+            if has_lost_its_beginning(spark, source):
+                raise StreamError(lost(model, source))
+        elif not table.follows(snapshot):
             raise StreamError(replaced(model, source.location, set(table.past()) <= {APPEND, REPLACE}))
 
 
@@ -74,12 +77,9 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
         return
     past = list(table.past())
     if EXPIRED in past:
-        raise StreamError(
-            f"Model {model.name}: the first snapshots of the table {source.location} that it streams from have "
-            "expired, so a stream from the table's beginning would lack the rows they added. Have the table made "
-            f"anew ({make_anew(source.location)}), or begin the stream after a time, with the source's option "
-            f"'{FROM_TIMESTAMP}' (in milliseconds since 1970)."
-        )
+        if table.whole() is None:
+            raise StreamError(lost(model, source))
+        return
     passed_over = {kind for kind in past if options.get(f"streaming-skip-{kind}-snapshots") == "true"}
     changes = [kind for kind in past if kind not in {APPEND, REPLACE, *passed_over}]
     if past and past[-1] in changes:
@@ -92,19 +92,30 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
         raise StreamError(rows_changed(model, changes[-1], [source.location]))
 
 
-def last_snapshot(offset: str) -> int | None:
-    """The snapshot up to which a table was read; None where none was, or it isn't Iceberg's.
+def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
+    """Whether a source is a table that can't be read snapshot by snapshot, from the first one on."""
+    if not source.is_table or FROM_TIMESTAMP in {name.lower() for name in source.options}:
+        return False
+    table = load(spark, source.location)
+    return table is not None and EXPIRED in table.past()
 
-    >>> last_snapshot('{"version":1,"snapshot_id":17,"position":2,"scan_all_files":false}')
-    17
-    >>> last_snapshot('{"version":1,"snapshot_id":-1,"position":-1,"scan_all_files":false}')
-    >>> last_snapshot('-')
-    """
-    try:
-        snapshot = json.loads(offset)["snapshot_id"]
-    except (ValueError, TypeError, KeyError):
-        return None
-    return snapshot if isinstance(snapshot, int) and snapshot >= 0 else None
+
+def lost(model: StreamModel, source: StreamSource) -> str:
+    """What to do about a table that can't be read from its beginning."""
+    return (
+        f"Model {model.name}: the first snapshots of the table {source.location} that it streams from have "
+        "expired, so a stream from the table's beginning would lack the rows they added. Have the table made "
+        f"anew ({make_anew(source.location)}), or begin the stream after a time, with the source's option "
+        f"'{FROM_TIMESTAMP}' (in milliseconds since 1970)."
+    )
+
+
+def overtaken(model: StreamModel, source: StreamSource) -> str:
+    """What to do about a table that was written or maintained just when a stream began with it."""
+    return (
+        f"Model {model.name}: snapshots of the table {source.location} came or expired while its stream began. Nothing was "
+        "taken in; run it again."
+    )
 
 
 def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:

@@ -71,14 +71,38 @@ def test_a_beginning_that_has_expired(spark: Any, storage_root: Path) -> None:
     stream.add((0, "a", 1), (1000, "a", 1))
     stream.add((2000, "a", 1))
     expire_all_but_last(stream)
+    source = stream.model.sources[0]
+    stream.reads(StreamSource("events", stream.events, options={"stream-from-timestamp": "0"}))
+    assert stream.run().rows_in == 1, "as the option says"
+    stream.reset()
+    spark.sql(f"create or replace table {stream.model.target} ({TUMBLE}) using iceberg")
+    stream.reads(source)
+    assert stream.run().rows_in == 3, "all that the table holds"
+    stream.add((3000, "a", 1))
+    assert stream.run().rows_in == 1
+
+
+@pytest.mark.parametrize("lacks", ["an append", "rows"])
+def test_a_beginning_that_can_not_be_made_good(spark: Any, storage_root: Path, lacks: str) -> None:
+    stream = Stream(spark, storage_root, programs.tumble(SECOND), TUMBLE)
+    catalog = spark.conf.get("spark.sql.defaultCatalog")
+    stream.add((0, "a", 1), (1000, "a", 1))
+    if lacks == "rows":
+        spark.sql(f"alter table {stream.events} set tblproperties ('write.delete.mode' = 'merge-on-read')")
+        spark.sql(f"delete from {stream.events} where ts = timestamp_millis(0)")
+        stream.add((2000, "a", 1))
+    else:
+        stream.add((2000, "a", 1))
+        spark.sql(
+            f"call {catalog}.system.rewrite_data_files(table => '{stream.events}', options => map('rewrite-all', 'true'))"
+        )
+    expire_all_but_last(stream)
     with pytest.raises(StreamError) as raised:
         stream.run()
     assert f"the first snapshots of the table {stream.events} that it streams from have expired" in (
         raised.value.msg
     )
     assert not stream.model.storage.exists(stream.model.checkpoint)
-    stream.reads(StreamSource("events", stream.events, options={"stream-from-timestamp": "0"}))
-    assert stream.run().rows_in == 1
 
 
 def test_a_past_in_which_rows_were_changed(spark: Any, storage_root: Path) -> None:

@@ -1,0 +1,53 @@
+"""What the streams of a storage root have not read yet of a table: their checkpoints say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .checkpoint import last_snapshot, read_checkpoint, read_offsets
+from .identifiers import parts
+from .source_order import noted_sources
+
+if TYPE_CHECKING:
+    from ..environment.storage import Storage
+
+
+@dataclass(frozen=True)
+class Unread:
+    """What a table has to keep for the streams that read it."""
+
+    after: frozenset[int] = frozenset()
+    """The snapshots, of whatever tables, that streams have come to: they and what came later."""
+    whole: bool = False
+    """Whether there is a stream that has begun and read nothing of it yet: it begins with the first snapshot."""
+
+
+def unread(storage: Storage, table: str) -> Unread:
+    """What the streams of a storage root have not read yet of a table.
+
+    Args:
+        storage: where their checkpoints are.
+        table: its name, as in their sources.
+    """
+    after: set[int] = set()
+    whole = False
+    for name in storage.list(storage.checkpoints):
+        path = f"{storage.checkpoints}/{name}"
+        places = [number for number, each in enumerate(noted_sources(storage, path)) if parts(each) == parts(table)]
+        next_ones = _next_ones(storage, path)
+        after |= {snapshot for snapshot in next_ones.values() if snapshot is not None}
+        whole = whole or any(next_ones.get(place) is None for place in places)
+    return Unread(frozenset(after), whole)
+
+
+def _next_ones(storage: Storage, path: str) -> dict[int, int | None]:
+    """By a source's place the snapshot at which the next micro-batch of a stream begins; None: it has read none yet.
+
+    A micro-batch that was cut short is read again, from where the one before it ended.
+    """
+    checkpoint = read_checkpoint(storage, path)
+    if checkpoint is not None and checkpoint.done is not None:
+        return dict(enumerate(map(last_snapshot, read_offsets(storage, path, checkpoint.done))))
+    beginnings = {int(each): f"{path}/sources/{each}/offsets/0" for each in storage.list(f"{path}/sources") if each.isdigit()}
+    return {place: last_snapshot(storage.read_text(note) or "") for place, note in beginnings.items()}

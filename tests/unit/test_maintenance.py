@@ -1,0 +1,82 @@
+"""Which snapshots stay, and what streams hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream.iceberg import Snapshot
+from dbt.adapters.spark_streaming.stream.maintenance import held_snapshots, kept_snapshots
+from dbt.adapters.spark_streaming.stream.model import Retention
+
+NOW = 1_000_000
+RETENTION = Retention(max_snapshot_age=10_000_000, max_snapshots=5, target_file_size=1)
+
+
+def lineage(ages: list[int], operations: str = "", steps: str = "") -> list[Snapshot]:
+    """Snapshots of so many seconds of age, newest first. Of each a letter for its operation, if it doesn't append, and a
+    '-' if it is no step."""
+    return [
+        Snapshot(
+            number,
+            NOW - age * 1000,
+            {"r": "replace", "o": "overwrite"}.get(operations[number : number + 1], "append"),
+            steps[number : number + 1] != "-",
+        )
+        for number, age in enumerate(ages)
+    ]
+
+
+def kept(found: list[Snapshot], *held: int) -> int:
+    return kept_snapshots(found, RETENTION, NOW, held)
+
+
+def test_young_ones_stay_up_to_a_number() -> None:
+    assert kept(lineage([0, 5, 10, 11, 20])) == 3
+    assert kept(lineage([0, 1, 2, 3, 4, 5, 6, 7])) == 5
+
+
+def test_the_newest_stays() -> None:
+    assert kept(lineage([50, 60, 70])) == 1
+
+
+def test_the_last_step_stays() -> None:
+    assert kept(lineage([50, 60, 70, 80], steps="--")) == 3
+
+
+def test_what_a_stream_can_begin_with_stays() -> None:
+    assert kept(lineage([50, 60, 70, 80], "rrr")) == 4
+    assert kept(lineage([50, 60, 70, 80], "ooo")) == kept(lineage([50, 60, 70, 80], "orr")) == 1
+
+
+def test_what_a_stream_has_not_read_stays() -> None:
+    assert kept(lineage([0, 1, 50, 60, 70, 80, 90, 100]), 6, 4, 99) == 7
+
+
+def checkpoint(root: Path, name: str, planned: dict[int, int], done: list[int], began: int | None) -> None:
+    folder = root / "checkpoints" / name
+    for log in ("offsets", "commits", "sources/0/offsets"):
+        (folder / log).mkdir(parents=True)
+    (folder / "metadata").write_text(json.dumps({"id": name}))
+    for batch, snapshot in planned.items():
+        (folder / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{offset(snapshot)}\n-")
+    for batch in done:
+        (folder / "commits" / str(batch)).write_text("v1\n{}")
+    if began is not None:
+        (folder / "sources/0/offsets/0").write_text(offset(began))
+
+
+def offset(snapshot: int) -> str:
+    return json.dumps({"version": 1, "snapshot_id": snapshot, "position": 1, "scan_all_files": False})
+
+
+def test_streams_hold_where_their_next_micro_batch_begins(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path), lambda: None)
+    assert held_snapshots(storage) == set()
+    checkpoint(tmp_path, "cut_short", {1: 11, 2: 12}, [0, 1], began=10)
+    checkpoint(tmp_path, "at_rest", {1: 21, 2: 22}, [1, 2], began=20)
+    checkpoint(tmp_path, "first_cut_short", {0: 31}, [], began=30)
+    checkpoint(tmp_path, "waiting", {}, [], began=-1)
+    (tmp_path / "checkpoints" / "never_began").mkdir()
+    assert held_snapshots(storage) == {11, 22, 30}
