@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .messages import unreachable
+from .messages import out_of_memory, unreachable
 from .redaction import without_secrets
 
 # Where a message turns into a query plan or a stack trace.
@@ -36,6 +36,8 @@ def _readable(problem: BaseException) -> str:
             break
     if "MERGE_CARDINALITY_VIOLATION" in text:
         return _NOT_UNIQUE
+    if why := out_of_memory(f"{text}\n{problem}"):
+        return why
     if why := unreachable(f"{text}\n{problem}"):
         return f"A source can't be read from Kafka: {why}"
     message = _CLASS.sub("", "\n".join(lines)).strip().rstrip(";") or type(problem).__name__

@@ -54,6 +54,33 @@ def advice(problem: str) -> str:
     return f"Spark's connector for Kafka is missing. Name it under 'packages' in the profile: {CONNECTOR}"
 
 
+_NO_MEMORY = re.compile(
+    r"OutOfMemoryError|Java heap space|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|_EXECUTION_MEMORY"
+)
+_JVM_GONE = re.compile(
+    r"Answer from Java side is empty|Error while sending or receiving|occurred while trying to connect to the Java server|"
+    r"\[Errno (?:104|111)\] Connection re|Java gateway process exited"
+)
+
+
+def out_of_memory(text: str) -> str | None:
+    """What to do where Spark ran out of memory, or its JVM ended, as it does then; None if that isn't so.
+
+    >>> out_of_memory("java.lang.OutOfMemoryError: Java heap space")[:29]
+    "Spark's memory is used up. Gi"
+    """
+    if _NO_MEMORY.search(text):
+        what = "Spark's memory is used up"
+    elif _JVM_GONE.search(text):
+        what = "Spark's JVM has ended, most likely for lack of memory"
+    else:
+        return None
+    return (
+        f"{what}. Give it more: 'spark.driver.memory' under 'server_side_parameters' in the profile (2g where it says "
+        "nothing), on a cluster 'spark.executor.memory' too."
+    )
+
+
 def unreachable(text: str) -> str | None:
     """Why a topic can't be reached and what to do, from what Kafka's client says; None if that is about something else.
 

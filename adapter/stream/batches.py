@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .dataflow import DataflowBatch
+from .errors import StreamError
 from .microbatch import MicroBatch, Work
+from .pieces import Cutter
 from .position import Position
 from .progress import report, write_progress
 from .session import prepare, shuffle_partitions
@@ -54,6 +56,7 @@ class Batches:
         self._query_id = query_id
         self._partitions = shuffle_partitions(spark)
         self._prepared = False
+        self._cutter = Cutter(spark, work.model, work.program.inputs, bool(work.program.levels))
         self._watermark = Watermark(
             delay=work.model.watermark_delay,
             newest={
@@ -71,27 +74,35 @@ class Batches:
 
     def take(self, batch: DataFrame, number: int) -> None:
         """Take in a micro-batch, unless it is in already: Spark replays one that a crash cut short."""
-        if number <= self.position.batch:
+        unfinished = number == self.position.batch and self.position.cut is not None
+        if number <= self.position.batch and not unfinished:
             return
         spark = batch.sparkSession
         if not self._prepared:
             prepare(spark, self._partitions)
             self._prepared = True
-        position = replace(
-            self.position,
-            query_id=self.position.query_id or self._query_id(),
-            batch=number,
-            flush=0,
-            level=0,
-            folded=False,
-            before=self.position.after,
-        )
+        with self._cutter.pieces(batch, number, self.position.cut if unfinished else None) as pieces:
+            for piece in pieces:
+                again = number == self.position.batch
+                position = replace(
+                    self.position,
+                    query_id=self.position.query_id or self._query_id(),
+                    batch=number,
+                    flush=self.position.flush + 1 if again else 0,
+                    level=0,
+                    folded=False,
+                    cut=piece.until,
+                    before=self.position.after,
+                )
+                self._take(spark, piece.rows, position)
+
+    def _take(self, spark: SparkSession, rows: DataFrame, position: Position) -> None:
         with self._step(spark, position) as step:
             if self._work.program.levels:
-                self._watermark = step.take_in(batch, self._watermark)
+                self._watermark = step.take_in(rows, self._watermark)
                 step.put_out()
             else:
-                self._watermark = step.pass_on(batch, self._watermark)
+                self._watermark = step.pass_on(rows, self._watermark)
 
     def finish(self, spark: SparkSession) -> None:
         """Put out what a crash kept the last step from putting out."""
@@ -99,7 +110,16 @@ class Batches:
             step.put_out()
 
     def flush(self, spark: SparkSession) -> None:
-        """Close all windows that are open, as at the end of the input."""
+        """Close all windows that are open, as at the end of the input.
+
+        Raises:
+            StreamError: not all of the last micro-batch is in.
+        """
+        if self.position.cut is not None:
+            raise StreamError(
+                f"Model {self._work.model.name}: not all rows of its last micro-batch are in, for the run that took them "
+                f"in was ended. Go on with `dbt run --select {self._work.model.name}` first."
+            )
         # The rows of one level's windows open windows of the next, so there may be several rounds.
         parts = [part for level in self._work.program.levels for part in level.parts]
         zones = {part.name: (part.closes, part.time_zone) for part in parts if part.closes is not None}

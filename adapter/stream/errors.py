@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from ..messages import is_lost, unreachable
+from ..messages import is_lost, out_of_memory, unreachable
 from ..redaction import without_secrets
 from .model import make_anew
 
@@ -118,6 +118,11 @@ def _known(model: StreamModel, text: str) -> str | None:
         return (
             f"Model {model.name}: another run of it is writing to {model.checkpoint}. Wait until it ends, or "
             f"stop it with `dbt-stream stop {model.name}`."
+        )
+    if why := out_of_memory(text):
+        return (
+            f"Model {model.name}: {why} What was committed is in its table, and the next run goes on from there; a large "
+            "micro-batch of a stream with an event time it then takes in in smaller pieces."
         )
     return _of_kafka(model, text)
 

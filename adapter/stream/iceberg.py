@@ -209,6 +209,19 @@ class IcebergTable:
             for each in self.snapshots()
         ]
 
+    def appended(self, first: int | None, last: int) -> int:
+        """How many rows came to the table from a snapshot (None: from the beginning) to another, both counted in."""
+        found, snapshot = 0, self._table.snapshot(last)
+        while snapshot is not None:
+            if first is None:
+                return int(snapshot.summary().get("total-records") or 0)
+            if snapshot.operation() == APPEND:
+                found += int(snapshot.summary().get("added-records") or 0)
+            parent = snapshot.parentId()
+            at_first = int(snapshot.snapshotId()) == first
+            snapshot = None if parent is None or at_first else self._table.snapshot(parent)
+        return found
+
     def whole(self) -> int | None:
         """The snapshot from which a stream can begin with all rows of the table: the newest that appends, if nothing
         but compactions came after it, and no rows of its files are deleted. None if there is none."""

@@ -144,6 +144,11 @@ class StreamModel:
         return f"`dbt run --select {self.name} --vars '{{keep_state: true}}'`"
 
     @property
+    def attempt(self) -> str:
+        """The file that says which large micro-batch is being taken in."""
+        return f"{self.storage.progress}/{self.key}.attempt.json"
+
+    @property
     def rebuild(self) -> str:
         """The command that builds table and state anew."""
         return f"`dbt run --full-refresh --select {self.name}`"

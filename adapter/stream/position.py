@@ -51,11 +51,13 @@ class Position:
     batch: int
     """Structured Streaming's number of the micro-batch; -1 before the first."""
     flush: int = 0
-    """How many times the windows were closed by `flush` after that micro-batch."""
+    """How many steps came after its first: its further pieces, and how many times `flush` closed the windows."""
     level: int = 0
     """Which of the program's levels: a step is complete with the last."""
     folded: bool = False
     """The state was folded since, so the rows of this step are out and can't be made again."""
+    cut: int | None = None
+    """Rows of the micro-batch from this event time on are not in yet, for it was cut into pieces; None: all are in."""
     before: int | None = None
     """The watermark before the step, in microseconds since 1970 (UTC)."""
     after: int | None = None
@@ -108,6 +110,7 @@ class Position:
             "flush": str(self.flush),
             "level": str(self.level),
             "folded": json.dumps(self.folded),
+            "cut": None if self.cut is None else str(self.cut),
             "watermark-before": to_text(self.before),
             "watermark-after": to_text(self.after),
             "newest": json.dumps({name: to_text(time) for name, time in self.newest.items()}),
@@ -140,6 +143,7 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         flush=int(text("flush") or 0),
         level=int(text("level") or 0),
         folded=text("folded") == "true",
+        cut=int(text("cut")) if text("cut") else None,
         before=from_text(text("watermark-before")),
         after=from_text(text("watermark-after")),
         newest={name: from_text(time) for name, time in json.loads(text("newest") or "{}").items()},

@@ -145,6 +145,7 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
             model.storage.delete(model.checkpoint)
         with around("progress.delete", model.name):
             model.storage.delete(model.progress)
+            model.storage.delete(model.attempt)
 
 
 class RunningStream:

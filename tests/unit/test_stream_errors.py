@@ -127,3 +127,24 @@ def test_kafka_in_batch() -> None:
         "A source can't be read from Kafka: no broker answers. Check 'kafka.bootstrap.servers' under the source's "
         "'options', and the network."
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "what"),
+    [
+        ("java.lang.OutOfMemoryError: Java heap space", "Spark's memory is used up"),
+        ("An error occurred while calling o1.x\nAnswer from Java side is empty", "Spark's JVM has ended"),
+        ("[Errno 111] Connection refused", "Spark's JVM has ended"),
+    ],
+)
+def test_a_jvm_without_memory(message: str, what: str) -> None:
+    told = sentence(message)
+    assert told.startswith(f"Model curves: {what}")
+    assert "'spark.driver.memory' under 'server_side_parameters' in the profile" in told
+    assert "the next run goes on from there" in told
+    assert readable(RuntimeError(message)).startswith(what)
+
+
+def test_another_connection_that_is_refused() -> None:
+    assert "memory" not in sentence("org.postgresql.util.PSQLException: Connection to crm:5432 refused.")
+    assert "memory" not in sentence("java.net.ConnectException: Connection refused")

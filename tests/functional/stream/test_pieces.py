@@ -1,0 +1,131 @@
+"""A micro-batch that is too large for memory: taken in in pieces, with the rows that it gives as a whole."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream import pieces
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.model import StreamSource
+from dbt.adapters.spark_streaming.stream.state import StateTable
+
+from . import programs
+from .harness import CUMULATE, EVENTS, Stream
+from .programs import SECOND
+
+GROUPS = "select k, count(*) as c, sum(v) as s, count(distinct x) as d from (select /*+ STREAM */ * from events) group by k"
+JOINED = """
+select a.window_start, a.window_end, a.k, a.c, b.s
+from (select window_start, window_end, k, count(*) as c from {events} group by window_start, window_end, k) as a
+join (select window_start, window_end, k, sum(v) as s from {others} group by window_start, window_end, k) as b
+  on a.window_start = b.window_start and a.window_end = b.window_end and a.k = b.k
+"""
+
+
+def rows(count: int) -> list[tuple[Any, ...]]:
+    """In no order; some without a time."""
+    chance = random.Random(17)
+    return [
+        (None if number % 50 == 7 else chance.randrange(60_000), chance.choice("abc"), number, number % 11)
+        for number in range(count)
+    ]
+
+
+def make(spark: Any, root: Path) -> Stream:
+    return Stream(
+        spark, root, programs.cumulate(5 * SECOND, 20 * SECOND), CUMULATE, delay=2 * SECOND, changelog=True
+    )
+
+
+def few(patched: pytest.MonkeyPatch) -> None:
+    """No more than 50 rows fit."""
+    patched.setattr(pieces, "_FEWEST", 10)
+    patched.setattr(pieces.Cutter, "_most_rows", lambda *_: 50)
+
+
+def crash(*_: Any, **__: Any) -> None:
+    raise RuntimeError("crash")
+
+
+def test_the_same_rows(spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, cut = make(spark, storage_root), make(spark, storage_root)
+    for stream in (whole, cut):
+        stream.add(*rows(150))
+    at_once = whole.run()
+    whole.add((100, "a", 1), (70_000, "b", 2))
+    late = whole.run()
+    whole.flush()
+    assert (at_once.batches, late.late_rows) == (1, 1)
+
+    with monkeypatch.context() as patched:
+        few(patched)
+        # One piece is in when the run is cut short, by the end of the JVM, say.
+        append = StateTable.append
+        commits: list[int] = []
+
+        def second(*arguments: Any) -> None:
+            if commits:
+                crash()
+            commits.append(1)
+            append(*arguments)
+
+        with patched.context() as once:
+            once.setattr(StateTable, "append", second)
+            with pytest.raises(StreamError, match="crash"):
+                cut.run()
+        with pytest.raises(StreamError, match="not all rows of its last micro-batch are in"):
+            cut.flush()
+        found = cut.run()
+    assert 4 <= found.batches <= 6, "half as many rows at once, for the run before didn't end"
+    last = [each for each in cut.snapshots(cut.model.state) if "stream.batch-id" in each][-1]
+    assert last["stream.batch-id"] == "0"
+    assert "stream.cut" not in last
+    assert int(last["stream.rows-in"]) == at_once.rows_in
+    assert int(last["stream.null-time-rows"]) == at_once.null_time_rows == 3
+    assert int(last["stream.late-rows"]) == 0
+    assert not cut.model.storage.exists(cut.model.attempt)
+    cut.add((100, "a", 1), (70_000, "b", 2))
+    assert cut.run().late_rows == 1
+    cut.flush()
+    assert cut.rows() == whole.rows()
+
+
+def test_queries_without_windows_and_several_streams(
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few(monkeypatch)
+    timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
+    groups = generate.program(planner.plan(GROUPS, timed))
+    stream = Stream(spark, storage_root, groups, "k string, c bigint, s bigint, d bigint", changelog=True)
+    stream.add(*rows(150))
+    assert stream.run().batches == 3
+    expected = spark.sql(GROUPS.replace("events", stream.events)).collect()
+    assert stream.rows() == sorted((tuple(row) for row in expected), key=repr)
+
+    window = window_arguments.make("tumble", "ts", "10 seconds")
+    windows = {name: expansion.expand(name, window) for name in timed}
+    both = generate.program(planner.plan(JOINED.format(**windows), timed))
+    columns = "window_start timestamp, window_end timestamp, k string, c bigint, s bigint"
+    stream = Stream(spark, storage_root, both, columns)
+    others = f"{stream.events}_others"
+    spark.sql(f"create table {others} ({EVENTS}) using iceberg")
+    sources = (StreamSource("events", stream.events), StreamSource("others", others))
+    stream.model = replace(stream.model, sources=sources)
+    stream.add(*rows(75))
+    spark.sql(f"insert into {others} select * from {stream.events}")
+    found = stream.run()
+    assert (found.batches, found.late_rows, found.rows_in) == (3, 0, 150)
+    stream.flush()
+    expected = spark.sql(
+        "select unix_millis(start), unix_millis(start) + 10000, k, count(*), sum(v) from ("
+        f"  select timestamp_millis(unix_millis(ts) - unix_millis(ts) % 10000) as start, * from {stream.events}"
+        ") where start is not null group by start, k"
+    ).collect()
+    assert stream.rows() == sorted((tuple(row) for row in expected), key=repr)
