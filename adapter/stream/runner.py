@@ -202,6 +202,11 @@ class RunningStream:
             query = self._start(session, replace(at_once(model), trigger=None), inputs)
             try:
                 query.awaitTermination()
+                checkpoint = read_checkpoint(self.model.storage, self.model.checkpoint)
+                if checkpoint is not None and checkpoint.planned is None:
+                    _begin_again(
+                        self.model
+                    )  # there were no rows, so none is missing if it begins snapshot by snapshot
                 return
             except Exception as problem:
                 if not isinstance(self._problem, _Beyond):
