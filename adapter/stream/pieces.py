@@ -22,6 +22,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from .checkpoint import last_snapshot, read_offsets
 from .iceberg import IcebergTable
 from .session import driver_memory
+from .source_order import in_first_order
 from .sources import is_time
 from .writing import quoted
 
@@ -67,6 +68,7 @@ class Cutter:
         # What changes a row is in a feed in order of its micro-batches, not of event time.
         self._cuts = stateful and all(each.event_time is not None and not each.feed for each in inputs)
         self._fit: int | None = None
+        self._ordered: StreamModel | None = None
         self._tables: dict[str, IcebergTable] = {}
         self._memory = driver_memory(spark)
 
@@ -178,7 +180,9 @@ class Cutter:
 
     def _expected(self, batch: DataFrame, number: int) -> int:
         """At most so many rows, told without reading one."""
-        model = self._model
+        if self._ordered is None:
+            self._ordered, _ = in_first_order(self._model, self._inputs)
+        model = self._ordered
         ends = read_offsets(model.storage, model.checkpoint, number)
         starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
         if len(ends) != len(model.sources):

@@ -204,9 +204,8 @@ class RunningStream:
                 query.awaitTermination()
                 checkpoint = read_checkpoint(self.model.storage, self.model.checkpoint)
                 if checkpoint is not None and checkpoint.planned is None:
-                    _begin_again(
-                        self.model
-                    )  # there were no rows, so none is missing if it begins snapshot by snapshot
+                    # There were no rows, so none is missing if it begins snapshot by snapshot.
+                    _begin_again(model)
                 return
             except Exception as problem:
                 if not isinstance(self._problem, _Beyond):
