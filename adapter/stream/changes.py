@@ -146,7 +146,11 @@ class Changes:
         if self._maintenance is None:
             table.set_defaults(PROPERTIES)
             self._maintenance = Maintenance(
-                "changelog", self._model, table, self._model.retention, lambda: commit.check(self._model, table)
+                "changelog",
+                self._model,
+                table,
+                self._model.retention,
+                lambda: commit.check(self._model, table),
             )
         return self._maintenance.after_commit(spark)
 

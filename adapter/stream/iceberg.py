@@ -129,6 +129,19 @@ class IcebergTable:
         return int(self._table.snapshots().size())
 
     @property
+    def has_lost_rows(self) -> bool:
+        """Whether snapshots have expired with which rows came, so that not all came with those that are there."""
+        oldest = None
+        for snapshot in self.snapshots():
+            oldest = snapshot
+        if oldest is None or oldest.parentId() is None:
+            return False
+        total, added, deleted = (
+            oldest.summary().get(f"{what}-records") for what in ("total", "added", "deleted")
+        )
+        return total is None or int(total) - int(added or 0) + int(deleted or 0) > 0
+
+    @property
     def is_blank(self) -> bool:
         """Whether all that was ever written to the table is one snapshot without files."""
         snapshot = self._table.currentSnapshot()

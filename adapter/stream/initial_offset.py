@@ -63,7 +63,11 @@ def lacks_rows(spark: SparkSession, model: StreamModel, number: int) -> StreamSo
     starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
     for place, (source, end) in enumerate(zip(model.sources, ends, strict=False)):
         last = last_snapshot(end)
-        if not source.is_table or last is None or (place < len(starts) and last_snapshot(starts[place]) is not None):
+        if (
+            not source.is_table
+            or last is None
+            or (place < len(starts) and last_snapshot(starts[place]) is not None)
+        ):
             continue
         note = json.loads(model.storage.read_text(_place(model, place)) or "{}")
         if note.get("scan_all_files"):

@@ -272,7 +272,9 @@ class RunningStream:
             raise _Beyond(lost(self.model, source) if number else overtaken(self.model, source))
         ends = read_offsets(self.model.storage, self.model.checkpoint, number)
         self._begun = None not in (
-            last_snapshot(end) for source, end in zip(self._ordered.sources, ends, strict=False) if source.is_table
+            last_snapshot(end)
+            for source, end in zip(self._ordered.sources, ends, strict=False)
+            if source.is_table
         )
 
     def __enter__(self) -> RunningStream:

@@ -34,7 +34,9 @@ def unread(storage: Storage, table: str) -> Unread:
     whole = False
     for name in storage.list(storage.checkpoints):
         path = f"{storage.checkpoints}/{name}"
-        places = [number for number, each in enumerate(noted_sources(storage, path)) if parts(each) == parts(table)]
+        places = [
+            number for number, each in enumerate(noted_sources(storage, path)) if parts(each) == parts(table)
+        ]
         next_ones = _next_ones(storage, path)
         after |= {snapshot for snapshot in next_ones.values() if snapshot is not None}
         whole = whole or any(next_ones.get(place) is None for place in places)
@@ -49,5 +51,6 @@ def _next_ones(storage: Storage, path: str) -> dict[int, int | None]:
     checkpoint = read_checkpoint(storage, path)
     if checkpoint is not None and checkpoint.done is not None:
         return dict(enumerate(map(last_snapshot, read_offsets(storage, path, checkpoint.done))))
-    beginnings = {int(each): f"{path}/sources/{each}/offsets/0" for each in storage.list(f"{path}/sources") if each.isdigit()}
-    return {place: last_snapshot(storage.read_text(note) or "") for place, note in beginnings.items()}
+    sources = f"{path}/sources"
+    notes = {int(each): f"{sources}/{each}/offsets/0" for each in storage.list(sources) if each.isdigit()}
+    return {place: last_snapshot(storage.read_text(note) or "") for place, note in notes.items()}

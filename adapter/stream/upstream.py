@@ -75,11 +75,11 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
     options = {name.lower(): value for name, value in source.options.items()}
     if table is None or FROM_TIMESTAMP in options:
         return
-    past = list(table.past())
-    if EXPIRED in past:
+    if table.has_lost_rows:
         if table.whole() is None:
             raise StreamError(lost(model, source))
         return
+    past = [kind for kind in table.past() if kind != EXPIRED]
     passed_over = {kind for kind in past if options.get(f"streaming-skip-{kind}-snapshots") == "true"}
     changes = [kind for kind in past if kind not in {APPEND, REPLACE, *passed_over}]
     if past and past[-1] in changes:
@@ -97,7 +97,7 @@ def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
     if not source.is_table or FROM_TIMESTAMP in {name.lower() for name in source.options}:
         return False
     table = load(spark, source.location)
-    return table is not None and EXPIRED in table.past()
+    return table is not None and table.has_lost_rows
 
 
 def lost(model: StreamModel, source: StreamSource) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.iceberg import Snapshot
-from dbt.adapters.spark_streaming.stream.maintenance import held_snapshots, kept_snapshots
+from dbt.adapters.spark_streaming.stream.maintenance import kept_snapshots
 from dbt.adapters.spark_streaming.stream.model import Retention
+from dbt.adapters.spark_streaming.stream.unread import Unread, unread
 
 NOW = 1_000_000
 RETENTION = Retention(max_snapshot_age=10_000_000, max_snapshots=5, target_file_size=1)
@@ -29,7 +30,7 @@ def lineage(ages: list[int], operations: str = "", steps: str = "") -> list[Snap
 
 
 def kept(found: list[Snapshot], *held: int) -> int:
-    return kept_snapshots(found, RETENTION, NOW, held)
+    return kept_snapshots(found, RETENTION, NOW, Unread(frozenset(held)))
 
 
 def test_young_ones_stay_up_to_a_number() -> None:
@@ -52,6 +53,7 @@ def test_what_a_stream_can_begin_with_stays() -> None:
 
 def test_what_a_stream_has_not_read_stays() -> None:
     assert kept(lineage([0, 1, 50, 60, 70, 80, 90, 100]), 6, 4, 99) == 7
+    assert kept_snapshots(lineage([50, 60, 70]), RETENTION, NOW, Unread(whole=True)) == 3
 
 
 def checkpoint(root: Path, name: str, planned: dict[int, int], done: list[int], began: int | None) -> None:
@@ -71,12 +73,32 @@ def offset(snapshot: int) -> str:
     return json.dumps({"version": 1, "snapshot_id": snapshot, "position": 1, "scan_all_files": False})
 
 
+def reads(root: Path, name: str, *tables: str) -> None:
+    folder = root / "checkpoints" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "sources.json").write_text(json.dumps([{"relation": each, "reads": each} for each in tables]))
+
+
 def test_streams_hold_where_their_next_micro_batch_begins(tmp_path: Path) -> None:
     storage = Storage(str(tmp_path), lambda: None)
-    assert held_snapshots(storage) == set()
+    assert unread(storage, "db.t") == Unread()
     checkpoint(tmp_path, "cut_short", {1: 11, 2: 12}, [0, 1], began=10)
     checkpoint(tmp_path, "at_rest", {1: 21, 2: 22}, [1, 2], began=20)
     checkpoint(tmp_path, "first_cut_short", {0: 31}, [], began=30)
     checkpoint(tmp_path, "waiting", {}, [], began=-1)
     (tmp_path / "checkpoints" / "never_began").mkdir()
-    assert held_snapshots(storage) == {11, 22, 30}
+    assert unread(storage, "db.t") == Unread(frozenset({11, 22, 30}))
+
+
+def test_streams_that_have_read_nothing_of_a_table_hold_all_of_it(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path), lambda: None)
+    checkpoint(tmp_path, "read", {1: 11}, [1], began=10)
+    reads(tmp_path, "read", "db.read", "db.`has-no-rows-yet`")
+    checkpoint(tmp_path, "waiting", {}, [], began=-1)
+    reads(tmp_path, "waiting", "db.empty")
+    reads(tmp_path, "begins", "db.begins", "/a/folder")
+    held = {
+        name: unread(storage, name).whole
+        for name in ("db.read", "db.`has-no-rows-yet`", "`db`.empty", "db.begins", "db.x")
+    }
+    assert list(held.values()) == [False, True, True, True, False]
