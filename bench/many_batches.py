@@ -128,13 +128,15 @@ class Bench:
                 continue
             folder = Path(str(table._table.location()).removeprefix("file:"))
             files = [each for each in (folder / "metadata").iterdir() if not each.name.startswith(".")]
+            data = list((folder / "data").rglob("*.parquet"))
             current = max(
                 (each for each in files if each.name.endswith(".metadata.json")), key=lambda each: each.name
             )
             found = {
-                "snapshots": table.snapshots,
+                "snapshots": table.snapshot_count,
                 "files read": table.count("total-data-files"),
-                "files on disk": sum(1 for each in (folder / "data").rglob("*.parquet")),
+                "files on disk": len(data),
+                "kB on disk": sum(each.stat().st_size for each in data) >> 10,
                 "metadata files": len(files),
                 "metadata kB": sum(each.stat().st_size for each in files) >> 10,
                 "metadata.json kB": current.stat().st_size >> 10,
@@ -175,6 +177,7 @@ class Bench:
         with RunningStream(self.spark, model, program) as stream:
             while stream.query.isActive and time.monotonic() < end:
                 stream.wait(1)
+        self.measure(model)
 
     def show(self) -> None:
         sample = self.options.sample
@@ -182,6 +185,11 @@ class Bench:
             print(f"{name}: {len(found)} micro-batches")
             walls = [then["wall"] - now["wall"] for now, then in pairwise(found)]
             if name == "reader":
+                continue
+            if len(walls) < self.options.warm + sample:
+                print(
+                    f"    too few to compare: --warm {self.options.warm} and --sample {sample} are for more"
+                )
                 continue
             warm = walls[self.options.warm : self.options.warm + sample], walls[-sample:]
             cpus = [each["cpu"] for each in found]
@@ -208,6 +216,9 @@ def main() -> None:
     arguments.add_argument("--warm", type=int, default=100, help="micro-batches before the first that count")
     arguments.add_argument(
         "--every", type=int, default=100, help="micro-batches between two looks at the tables"
+    )
+    arguments.add_argument(
+        "--minutes", type=float, default=180, help="when to end at the latest, for each query"
     )
     arguments.add_argument(
         "--query", nargs="+", choices=("windows", "ranking"), default=["windows", "ranking"]

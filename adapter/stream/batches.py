@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .dataflow import DataflowBatch
 from .errors import StreamError
-from .microbatch import MicroBatch, Work
+from .microbatch import MicroBatch, Work, now
 from .pieces import Cutter
 from .position import Position
 from .progress import report, write_progress
@@ -43,10 +43,16 @@ class Batches:
         work: what is carried out.
         position: the last step that is in; None at the beginning of a stream.
         query_id: gives Structured Streaming's id of the checkpoint.
+        cut_short: the micro-batch that a run before began and didn't end; None: there is none.
     """
 
     def __init__(
-        self, spark: SparkSession, work: Work, position: Position | None, query_id: Callable[[], str]
+        self,
+        spark: SparkSession,
+        work: Work,
+        position: Position | None,
+        query_id: Callable[[], str],
+        cut_short: int | None = None,
     ) -> None:
         self.taken = Taken()
         self.position = position or Position(
@@ -56,7 +62,7 @@ class Batches:
         self._query_id = query_id
         self._partitions = shuffle_partitions(spark)
         self._prepared = False
-        self._cutter = Cutter(spark, work.model, work.program.inputs, bool(work.program.levels))
+        self._cutter = Cutter(spark, work.model, work.program.inputs, bool(work.program.levels), cut_short)
         self._watermark = Watermark(
             delay=work.model.watermark_delay,
             newest={
@@ -81,7 +87,10 @@ class Batches:
         if not self._prepared:
             prepare(spark, self._partitions)
             self._prepared = True
-        with self._cutter.pieces(batch, number, self.position.cut if unfinished else None) as pieces:
+        # Its pieces come at one time: a stream isn't silent for being in one of them only.
+        at = max(self.position.heard.values(), default=now()) if unfinished else now()
+        done = self.position.flush + 1 if unfinished else 0
+        with self._cutter.pieces(batch, number, self.position.cut if unfinished else None, done) as pieces:
             for piece in pieces:
                 again = number == self.position.batch
                 position = replace(
@@ -91,18 +100,18 @@ class Batches:
                     flush=self.position.flush + 1 if again else 0,
                     level=0,
                     folded=False,
-                    cut=piece.until,
+                    cut=piece.cut,
                     before=self.position.after,
                 )
-                self._take(spark, piece.rows, position)
+                self._take(spark, piece.rows, position, at)
 
-    def _take(self, spark: SparkSession, rows: DataFrame, position: Position) -> None:
+    def _take(self, spark: SparkSession, rows: DataFrame, position: Position, at: int) -> None:
         with self._step(spark, position) as step:
             if self._work.program.levels:
-                self._watermark = step.take_in(rows, self._watermark)
+                self._watermark = step.take_in(rows, self._watermark, at)
                 step.put_out()
             else:
-                self._watermark = step.pass_on(rows, self._watermark)
+                self._watermark = step.pass_on(rows, self._watermark, at)
 
     def finish(self, spark: SparkSession) -> None:
         """Put out what a crash kept the last step from putting out."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..query.program import Level, StatePart, Step
-from .microbatch import FEW_ROWS, MicroBatch, now, text_of
+from .microbatch import FEW_ROWS, MicroBatch, text_of
 from .rows import Judged, counted, counting, leaf
 from .session import show, spread
 from .sources import split
@@ -33,7 +33,7 @@ class DataflowBatch(MicroBatch):
     _computed = False
     _input_schema: StructType | None = None
 
-    def take_in(self, batch: DataFrame, watermark: Watermark) -> Watermark:
+    def take_in(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """See `MicroBatch.take_in`."""
         program = self._work.program
         with self.figures.timed("read"):
@@ -46,7 +46,7 @@ class DataflowBatch(MicroBatch):
                 show(leaf(rows), stream.view)
             first = self._begin(program.levels[0])
             counts = [counted(self._kept, stream) for stream in program.inputs]
-            watermark = watermark.advance(self._newest(counts, first), now())
+            watermark = watermark.advance(self._newest(counts, first), at)
         self._move_to(watermark)
         self._compute(first)
         return watermark

@@ -68,8 +68,13 @@ class MicroBatch:
         self._kept = Kept()
         self._rows_of: dict[str, int] = {}
 
-    def take_in(self, batch: DataFrame, watermark: Watermark) -> Watermark:
+    def take_in(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """From the micro-batch's rows to the first commit.
+
+        Args:
+            batch: the rows.
+            watermark: before them.
+            at: when they came, by the clock on the wall.
 
         Returns:
             The watermark after them.
@@ -83,7 +88,7 @@ class MicroBatch:
         with self.figures.timed("read"):
             judged = self._judge(level)
             counts = [counted(self._kept, stream) for stream in self._work.program.inputs]
-            watermark = watermark.advance(self._newest(counts, judged), now())
+            watermark = watermark.advance(self._newest(counts, judged), at)
         self._move_to(watermark)
         self._show_clock()
         self._add_level(level, judged)
@@ -119,10 +124,15 @@ class MicroBatch:
         with self.figures.timed("emission"):
             self._append(few=self._work.state.rows <= FEW_ROWS)
 
-    def pass_on(self, batch: DataFrame, watermark: Watermark) -> Watermark:
+    def pass_on(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """From the micro-batch's rows to the table, where there is no state between: one commit.
 
         Counts and watermark are known only when it is done, so the commit carries those of before.
+
+        Args:
+            batch: the rows.
+            watermark: before them.
+            at: when they came, by the clock on the wall.
 
         Returns:
             The watermark after them.
@@ -145,7 +155,7 @@ class MicroBatch:
         with self.figures.timed("emission"):
             self._append(few=False)
         counts = [counted(self._kept, each) for each in streams] if lookups else [m.read() for m in meters]
-        watermark = watermark.advance(self._newest(counts, []), now())
+        watermark = watermark.advance(self._newest(counts, []), at)
         self._move_to(watermark)
         return watermark
 
@@ -334,6 +344,7 @@ class MicroBatch:
 
 
 def now() -> int:
+    """Microseconds since 1970, by the clock on the wall."""
     return time.time_ns() // 1000
 
 

@@ -4,23 +4,27 @@ Each piece is a step of its own, as if it were a micro-batch: its rows are all o
 them is late for being cut off, windows close piece by piece, and the state stays small. How far it has come is in the
 position (`Position.cut`), so a run that was ended goes on with the next piece.
 
-How many rows fit is guessed from the memory of Spark's driver. A note of what is being taken in outlives a JVM that dies
-of it: the next run takes half as many at once.
+How many rows fit is guessed from the memory of Spark's driver. A micro-batch that a run didn't end, perhaps because its JVM
+died of it, the next run takes in with half as many rows at once; a note says how often that was so.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
+from ..messages import out_of_memory
+from ..query.instants import is_usable
 from .checkpoint import last_snapshot, read_offsets
+from .errors import StreamError
 from .iceberg import IcebergTable
+from .position import Cut
 from .session import driver_memory
 from .source_order import in_first_order
 from .sources import is_time
@@ -40,6 +44,8 @@ _BYTES_IN_A_FILE = 8
 """At least, of a row: Parquet is dense."""
 _FEWEST = 50_000
 _MOST_PIECES = 100
+_MOST_STEPS = 900
+"""Of a micro-batch. There are numbers for a thousand, and flushes need some."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +53,8 @@ class Piece:
     """Rows of a micro-batch."""
 
     rows: DataFrame
-    until: int | None
-    """The event time, in microseconds since 1970, at which the next piece begins; None: it is the last."""
+    cut: Cut | None
+    """Where the next piece begins; None: it is the last."""
 
 
 class Cutter:
@@ -59,94 +65,118 @@ class Cutter:
         model: the model.
         inputs: its streams.
         stateful: whether a micro-batch has a state; rows that are only passed on need no memory.
+        cut_short: the micro-batch that a run before began and didn't end, perhaps for lack of memory; None: there is none.
     """
 
     def __init__(
-        self, spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], stateful: bool
+        self,
+        spark: SparkSession,
+        model: StreamModel,
+        inputs: Sequence[StreamInput],
+        stateful: bool,
+        cut_short: int | None,
     ) -> None:
-        self._spark, self._model, self._inputs = spark, model, inputs
+        self._spark, self._model, self._inputs, self._cut_short = spark, model, inputs, cut_short
         # What changes a row is in a feed in order of its micro-batches, not of event time.
         self._cuts = stateful and all(each.event_time is not None and not each.feed for each in inputs)
+        self._by = tuple(f"{each.relation}.{each.event_time}".lower() for each in inputs)
         self._fit: int | None = None
         self._ordered: StreamModel | None = None
         self._tables: dict[str, IcebergTable] = {}
         self._memory = driver_memory(spark)
 
     @contextmanager
-    def pieces(self, batch: DataFrame, number: int, since: int | None) -> Iterator[Iterator[Piece]]:
+    def pieces(
+        self, batch: DataFrame, number: int, since: Cut | None, steps: int
+    ) -> Iterator[Iterator[Piece]]:
         """The pieces of a micro-batch, one after the other: all of it as one, if it isn't large.
 
         Args:
             batch: its rows.
             number: which micro-batch it is.
-            since: the event time at which those begin that are not in yet; None: none is.
+            since: where those begin that are not in yet; None: none is.
+            steps: how many pieces are in.
+
+        Raises:
+            StreamError: what is left of it can't be told from what is in.
         """
-        if not self._cuts or (since is None and self._expected(batch, number) <= self._most_rows(batch)):
+        if since is not None and (not self._cuts or sorted(since.by) != sorted(self._by)):
+            raise StreamError(
+                f"Model {self._model.name}: a part of its last micro-batch is in, in order of {' and '.join(since.by)}, "
+                "which is its event time no more. Set it back until a run has taken in the rest. To build it anew: "
+                f"{self._model.rebuild}."
+            )
+        if not self._cuts:
             yield iter([Piece(batch, None)])
             return
-        from pyspark import StorageLevel
+        tries = self._tries(number)
+        most = max(1, self._most_rows(batch) >> tries)
+        is_large = since is not None or self._expected(batch, number) > most
+        with self._noted(number, tries) if is_large or tries else nullcontext():
+            if not is_large:
+                yield iter([Piece(batch, None)])
+                return
+            from pyspark import StorageLevel
 
-        with self._noted(number) as tries:
-            most = max(_FEWEST, self._most_rows(batch) >> tries)
             # Each piece would read the whole input again; what is kept is passed over by its least and greatest time.
             batch.persist(StorageLevel.DISK_ONLY)
             try:
-                cuts = self._cuts_of(batch, most, since)
-                if cuts:
-                    logger.info(
-                        f"Model {self._model.name}: micro-batch {number} is too large for the memory of Spark "
-                        f"({most} rows at once); it is taken in in {len(cuts) + 1} pieces, in order of event time"
-                    )
-                yield self._cut(batch, since, cuts)
+                yield self._cut(batch, number, since, most, _MOST_STEPS - steps)
             finally:
                 batch.unpersist()
 
-    def _cut(self, batch: DataFrame, since: int | None, cuts: Sequence[int]) -> Iterator[Piece]:
-        bounds = [since, *cuts, None]
+    def _cut(
+        self, batch: DataFrame, number: int, since: Cut | None, most: int, pieces: int
+    ) -> Iterator[Piece]:
+        """Pieces of at most about so many rows, and not more than so many pieces."""
+        cuts = self._cuts_of(batch, since, most, min(pieces, _MOST_PIECES))
+        if cuts:
+            logger.info(
+                f"Model {self._model.name}: micro-batch {number} is too large for the memory of Spark ({most} rows at "
+                f"once); it is taken in in {len(cuts) + 1} pieces, in order of event time"
+            )
+        bounds = [None if since is None else since.at, *cuts, None]
         for start, end in pairwise(bounds):
-            if start is None and end is None:
-                yield Piece(batch, None)
-            else:
-                yield Piece(batch.where(self._between(batch, start, end)), end)
+            rows = batch if start is None and end is None else batch.where(self._between(batch, start, end))
+            yield Piece(rows, None if end is None else Cut(end, self._by))
 
-    def _cuts_of(self, batch: DataFrame, most: int, since: int | None) -> list[int]:
-        """The event times at which pieces of about so many rows begin."""
-        rows = batch if since is None else batch.where(self._between(batch, since, None))
+    def _cuts_of(self, batch: DataFrame, since: Cut | None, most: int, pieces: int) -> list[int]:
+        """The event times at which pieces begin but the first."""
+        rows = batch if since is None else batch.where(self._between(batch, since.at, None))
         shares = ", ".join(str(share / _MOST_PIECES) for share in range(1, _MOST_PIECES))
-        times = rows.selectExpr(f"unix_micros(cast({self._time(batch)} as timestamp)) as time")
-        count, quantiles = times.selectExpr(
-            "count(*)", f"percentile_approx(time, array({shares}), 2000)"
-        ).collect()[0]
-        pieces = min(_MOST_PIECES, -(-count // most))
-        if pieces <= 1 or not quantiles:
-            return []
-        found = (quantiles[max(0, round(_MOST_PIECES * place / pieces) - 1)] for place in range(1, pieces))
-        return [time for time in dict.fromkeys(found) if since is None or time > since]
-
-    def _time(self, batch: DataFrame) -> str:
-        """The event time of a row of the batch."""
-        columns = self._columns(batch)
-        if len(columns) == 1:
-            return columns[0][1]
-        cases = " ".join(
-            f"when {view} is not null then cast({time} as timestamp)" for view, time, _ in columns
+        time = self._of_each(
+            batch, lambda time, _: f"case when {is_usable(time)} then cast({time} as timestamp) end"
         )
-        return f"case {cases} end"
+        count, first, quantiles = (
+            rows.selectExpr(f"unix_micros({time}) as time")
+            .selectExpr("count(*)", "min(time)", f"percentile_approx(time, array({shares}), 2000)")
+            .collect()[0]
+        )
+        wanted = min(pieces, -(-count // most))
+        if wanted <= 1 or not quantiles:
+            return []
+        found = (quantiles[max(0, round(_MOST_PIECES * place / wanted) - 1)] for place in range(1, wanted))
+        return [time for time in dict.fromkeys(found) if time > first]
 
     def _between(self, batch: DataFrame, start: int | None, end: int | None) -> str:
         """Which rows are of a piece. The first has those without a time, too."""
 
-        def condition(time: str, plain: bool) -> str:
-            compared = time if plain else f"cast({time} as timestamp)"
-            parts = [] if start is None else [f"{compared} >= timestamp_micros({start}L)"]
-            parts += [] if end is None else [f"{compared} < timestamp_micros({end}L)"]
-            return " and ".join(parts) if start is not None else f"({parts[0]} or {time} is null)"
+        def condition(time: str, is_instant: bool) -> str:
+            # An instant as it is, so that its least and greatest values tell where there is none.
+            at = time if is_instant else f"case when {is_usable(time)} then cast({time} as timestamp) end"
+            bounds = [] if start is None else [f"{at} >= timestamp_micros({start}L)"]
+            bounds += [] if end is None else [f"{at} < timestamp_micros({end}L)"]
+            return " and ".join(bounds) if start is not None else f"({bounds[0]} or {at} is null)"
 
+        return self._of_each(batch, condition)
+
+    def _of_each(self, batch: DataFrame, made: Callable[[str, bool], str]) -> str:
+        """What is made of the event time of a row, whichever stream it is of, and of whether that is an instant."""
         columns = self._columns(batch)
         if len(columns) == 1:
-            return condition(*columns[0][1:])
+            return made(*columns[0][1:])
         cases = " ".join(
-            f"when {view} is not null then {condition(time, plain)}" for view, time, plain in columns
+            f"when {view} is not null then {made(time, is_instant)}" for view, time, is_instant in columns
         )
         return f"case {cases} end"
 
@@ -212,14 +242,25 @@ class Cutter:
 
     # What is being taken in.
 
+    def _tries(self, number: int) -> int:
+        """How often a micro-batch was begun before, and ended with Spark's memory at an end as far as can be told."""
+        if number != self._cut_short:
+            return 0
+        before = json.loads(self._model.storage.read_text(self._model.attempt) or "{}")
+        return int(before["tries"]) + 1 if before.get("batch") == number else 1
+
     @contextmanager
-    def _noted(self, number: int) -> Iterator[int]:
-        """Note that a micro-batch is being taken in; how often that was begun before, and not ended."""
+    def _noted(self, number: int, tries: int) -> Iterator[None]:
+        """Note that a micro-batch is being taken in, until that has ended."""
         storage, path = self._model.storage, self._model.attempt
-        before = json.loads(storage.read_text(path) or "{}")
-        tries = before["tries"] + 1 if before.get("batch") == number else 0
         storage.write_text(path, json.dumps({"batch": number, "tries": tries}))
-        yield tries
+        try:
+            yield
+        except Exception as problem:
+            if out_of_memory(str(problem)) is None:
+                # Fewer rows at once wouldn't have helped.
+                storage.write_text(path, json.dumps({"batch": number, "tries": tries - 1}))
+            raise
         storage.delete(path)
 
 

@@ -38,6 +38,16 @@ class Growth:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """How far a micro-batch is in that is taken in in pieces."""
+
+    at: int
+    """Rows from this event time on, in microseconds since 1970, are not in yet."""
+    by: tuple[str, ...]
+    """The columns that are the event time, one of each stream."""
+
+
+@dataclass(frozen=True)
 class Position:
     """The last step that a table has taken in.
 
@@ -56,8 +66,8 @@ class Position:
     """Which of the program's levels: a step is complete with the last."""
     folded: bool = False
     """The state was folded since, so the rows of this step are out and can't be made again."""
-    cut: int | None = None
-    """Rows of the micro-batch from this event time on are not in yet, for it was cut into pieces; None: all are in."""
+    cut: Cut | None = None
+    """Where the micro-batch goes on, of which only pieces are in; None: all of it is in."""
     before: int | None = None
     """The watermark before the step, in microseconds since 1970 (UTC)."""
     after: int | None = None
@@ -110,7 +120,7 @@ class Position:
             "flush": str(self.flush),
             "level": str(self.level),
             "folded": json.dumps(self.folded),
-            "cut": None if self.cut is None else str(self.cut),
+            "cut": None if self.cut is None else json.dumps([self.cut.at, *self.cut.by]),
             "watermark-before": to_text(self.before),
             "watermark-after": to_text(self.after),
             "newest": json.dumps({name: to_text(time) for name, time in self.newest.items()}),
@@ -143,7 +153,7 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         flush=int(text("flush") or 0),
         level=int(text("level") or 0),
         folded=text("folded") == "true",
-        cut=int(text("cut")) if text("cut") else None,
+        cut=_cut(text("cut")),
         before=from_text(text("watermark-before")),
         after=from_text(text("watermark-after")),
         newest={name: from_text(time) for name, time in json.loads(text("newest") or "{}").items()},
@@ -158,6 +168,13 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         signature=text("signature"),
         growth=growth_from_text(text("growth")),
     )
+
+
+def _cut(text: str) -> Cut | None:
+    if not text:
+        return None
+    at, *by = json.loads(text)
+    return Cut(at, tuple(by))
 
 
 def growth_to_text(growth: Mapping[str, Growth]) -> str:

@@ -334,7 +334,12 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
             for name in ("rows_out", "lookup_requests", "lookup_keys")
         }
         position = replace(position, **later)
-    batches = Batches(session, Work(model, program, state, sink, Lookups(model)), position, query_id)
+    checkpoint = found.checkpoint
+    cut_short = (
+        checkpoint.planned if checkpoint is not None and checkpoint.planned != checkpoint.done else None
+    )
+    work = Work(model, program, state, sink, Lookups(model))
+    batches = Batches(session, work, position, query_id, cut_short)
     if stateful and unfinished(found):
         with around("batch.finish", model.name):
             batches.finish(session)

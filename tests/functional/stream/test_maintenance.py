@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,16 +11,18 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.stream import maintenance, runner, state
+from dbt.adapters.spark_streaming.stream import failpoints, maintenance, runner, state
+from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
 from dbt.adapters.spark_streaming.stream.model import Retention, StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import RunningStream
 
 from . import programs
-from .harness import Stream
+from .harness import Stream, replayed, sorted_rows
 
 EVERY, MOST = 2, 2
 GROUPS = "select k, count(*) as c, sum(v) as s from (select /*+ STREAM */ * from events) group by k"
+OPERATORS = f"select c, count(*) as keys, max(s) as most from ({GROUPS}) group by c"
 
 
 @pytest.fixture(autouse=True)
@@ -63,8 +66,10 @@ class Going:
 @pytest.fixture
 def shapes(spark: Any, storage_root: Path) -> Iterator[list[Stream]]:
     groups = generate.program(planner.plan(GROUPS))
+    operators = generate.program(planner.plan_any(OPERATORS, domains=["k", "c"]))
     yield [
         kept_small(Stream(spark, storage_root, groups, "k string, c bigint, s bigint", changelog=True)),
+        kept_small(Stream(spark, storage_root, operators, "c bigint, keys bigint, most bigint")),
         kept_small(
             Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
         ),
@@ -76,7 +81,7 @@ def figures(spark: Any, name: str) -> tuple[int, int, int]:
     table = IcebergTable(spark, name)
     folder = Path(str(table._table.location()).removeprefix("file:"))
     files = [each for each in folder.rglob("*") if each.is_file() and not each.name.startswith(".")]
-    return table.snapshots, table.count("total-data-files"), len(files)
+    return table.snapshot_count, table.count("total-data-files"), len(files)
 
 
 def test_bounded(shapes: list[Stream]) -> None:
@@ -96,13 +101,33 @@ def test_bounded(shapes: list[Stream]) -> None:
             assert max(snapshots) <= MOST + 2 * EVERY, (name, each)
             assert max(files[5:]) <= 2 * EVERY + 2 or name == stream.model.state, (name, each)
             assert max(on_disk[6:]) <= 1.5 * max(on_disk[3:6]), (name, each)
-        before = set(stream.rows())
-        stream.add((40_000, "a", 1))
-        assert stream.run().rows_in == 1
-        gone = before - set(stream.rows())
-        assert len(gone) == (1 if stream is shapes[0] else 0), (
-            "what was compacted is still there, but for a sum that changed"
-        )
+        text = {0: GROUPS, 1: OPERATORS}.get(shapes.index(stream), "select ts, k, v * 2 from events")
+        text = re.sub(r"\bevents\b", stream.events, text)
+        assert stream.rows() == sorted_rows(spark.sql(text).collect()), "what was compacted is still there"
+    groups = shapes[0]
+    assert sorted_rows(replayed(spark, groups.model, until=10**9)) == groups.rows()
+
+
+def test_what_others_change_before_a_compaction_is_in_the_changelog(shapes: list[Stream]) -> None:
+    stream = shapes[0]
+    spark = stream.spark
+    deleted: list[str] = []
+
+    def delete(point: str, _: str) -> None:
+        if point == "table.compact:before" and not deleted:
+            spark.sql(f"delete from {stream.model.target} where k = 'k1'")
+            deleted.append(point)
+
+    failpoints.arm(delete)
+    try:
+        with Going(stream) as going:
+            for number in range(8):
+                going.feed((number * 1000, f"k{number}", 1))
+    finally:
+        failpoints.arm(None)
+    assert deleted
+    assert {row[0] for row in stream.rows()} == {f"k{number}" for number in range(8) if number != 1}
+    assert sorted_rows(replayed(spark, stream.model, until=10**9)) == stream.rows()
 
 
 def test_readers_go_on_and_new_ones_begin(
@@ -112,23 +137,30 @@ def test_readers_go_on_and_new_ones_begin(
         Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string, v bigint")
     )
     upstream.program = replace(upstream.program, output="select ts, k, v from stream")
-    slow = pass_on(spark, storage_root, upstream.model.target)
+    slow, waiting = (pass_on(spark, storage_root, upstream.model.target) for _ in range(2))
+    assert waiting.run().rows_in == 0, "there is nothing yet"
     upstream.add((0, "a", 1))
     upstream.run()
     assert slow.run().rows_in == 1
     with Going(upstream) as going:
         for number in range(1, 8):
             going.feed((number * 1000, "a", number))
-    assert IcebergTable(spark, upstream.model.target).snapshots >= 8, "a stream hasn't read them"
+    assert IcebergTable(spark, upstream.model.target).snapshot_count >= 8, "streams haven't read them"
     assert slow.run().rows_in == 7
     with Going(upstream) as going:
         for number in range(8, 12):
             going.feed((number * 1000, "a", number))
-    assert IcebergTable(spark, upstream.model.target).snapshots <= 4 + 2 * EVERY + MOST
-    upstream.add((12_000, "a", 12))
+    assert IcebergTable(spark, upstream.model.target).snapshot_count >= 12, "one has read nothing yet"
+    assert waiting.run().rows_in == 12
+    waiting.reset()
+    with Going(upstream) as going:
+        for number in range(12, 16):
+            going.feed((number * 1000, "a", number))
+    assert IcebergTable(spark, upstream.model.target).snapshot_count <= 8 + 3 * EVERY + MOST
+    upstream.add((16_000, "a", 16))
     upstream.run()
-    assert slow.run().rows_in == 5
-    expected = [(number * 1000, "a", max(2, 2 * number)) for number in range(13)]
+    assert slow.run().rows_in == 9
+    expected = [(number * 1000, "a", max(2, 2 * number)) for number in range(17)]
     assert slow.rows() == sorted(expected, key=repr)
 
     # The first snapshots are gone now.
@@ -137,19 +169,19 @@ def test_readers_go_on_and_new_ones_begin(
         StreamSource("events", upstream.model.target, options={"streaming-max-files-per-micro-batch": "1"})
     )
     result = late.run()
-    assert (result.batches, result.rows_in) == (1, 13), "all in one, whatever the limits"
+    assert (result.batches, result.rows_in) == (1, 17), "all in one, whatever the limits"
     assert late.rows() == slow.rows()
     for number in range(30, 32):
         upstream.add((number * 1000, "a", number))
         upstream.run()
-    assert (late.run().batches, len(late.rows())) == (2, 15), "the limits are back"
+    assert (late.run().batches, len(late.rows())) == (2, 19), "the limits are back"
 
     # The table gets another snapshot while a stream begins, so the first try is given up before anything is written.
     later = pass_on(spark, storage_root, upstream.model.target)
-    seed = runner.begin_with_all
+    begin, note = runner.begin_with_all, runner.note_order
 
     def overtaken(session: Any, model: StreamModel) -> bool:
-        found = seed(session, model)
+        found = begin(session, model)
         if model.name == later.model.name:
             upstream.run()
         return found
@@ -157,5 +189,28 @@ def test_readers_go_on_and_new_ones_begin(
     upstream.add((40_000, "a", 40))
     with monkeypatch.context() as patched:
         patched.setattr(runner, "begin_with_all", overtaken)
-        assert later.run().rows_in == 16
+        assert later.run().rows_in == 20
     assert later.rows() == sorted([*late.rows(), (40_000, "a", 80)], key=repr)
+
+    # Its first snapshots expire while a stream begins, which had seen that they are there.
+    last = pass_on(spark, storage_root, later.model.target)
+    catalog = spark.conf.get("spark.sql.defaultCatalog")
+
+    def expired(model: StreamModel) -> None:
+        note(model)
+        spark.sql(
+            f"call {catalog}.system.expire_snapshots(table => '{later.model.target}', older_than => now(), retain_last => 1)"
+        )
+
+    for number in range(2):
+        upstream.add((41_000 + number, "a", 1))
+        upstream.run()
+        later.run()
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "note_order", expired)
+        with pytest.raises(
+            StreamError, match=r"came or expired while its stream began\. Nothing was taken in"
+        ):
+            last.run()
+    assert last.rows() == []
+    assert last.run().rows_in == 22

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream import pieces
 from dbt.adapters.spark_streaming.stream.errors import StreamError
@@ -17,10 +18,14 @@ from dbt.adapters.spark_streaming.stream.model import StreamSource
 from dbt.adapters.spark_streaming.stream.state import StateTable
 
 from . import programs
-from .harness import CUMULATE, EVENTS, Stream
+from .harness import CUMULATE, EVENTS, TUMBLE, Stream, replayed, sorted_rows
 from .programs import SECOND
 
 GROUPS = "select k, count(*) as c, sum(v) as s, count(distinct x) as d from (select /*+ STREAM */ * from events) group by k"
+OPERATORS = f"select c, count(*) as keys, max(s) as most from ({GROUPS}) group by c"
+HOP = """
+select window_start, window_end, k, count(*) as c, sum(v) as s from {window} group by window_start, window_end, k
+"""
 JOINED = """
 select a.window_start, a.window_end, a.k, a.c, b.s
 from (select window_start, window_end, k, count(*) as c from {events} group by window_start, window_end, k) as a
@@ -29,11 +34,20 @@ join (select window_start, window_end, k, sum(v) as s from {others} group by win
 """
 
 
+NO_TIME = (None, 300_000_000_000_000, -70_000_000_000_000)
+"""None, and times that no window has."""
+
+
 def rows(count: int) -> list[tuple[Any, ...]]:
     """In no order; some without a time."""
     chance = random.Random(17)
     return [
-        (None if number % 50 == 7 else chance.randrange(60_000), chance.choice("abc"), number, number % 11)
+        (
+            NO_TIME[number % 3] if number % 17 == 7 else chance.randrange(60_000),
+            chance.choice("abc"),
+            number,
+            number % 11,
+        )
         for number in range(count)
     ]
 
@@ -48,10 +62,6 @@ def few(patched: pytest.MonkeyPatch) -> None:
     """No more than 50 rows fit."""
     patched.setattr(pieces, "_FEWEST", 10)
     patched.setattr(pieces.Cutter, "_most_rows", lambda *_: 50)
-
-
-def crash(*_: Any, **__: Any) -> None:
-    raise RuntimeError("crash")
 
 
 def test_the_same_rows(spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,23 +82,25 @@ def test_the_same_rows(spark: Any, storage_root: Path, monkeypatch: pytest.Monke
 
         def second(*arguments: Any) -> None:
             if commits:
-                crash()
+                raise RuntimeError("java.lang.OutOfMemoryError: Java heap space")
             commits.append(1)
             append(*arguments)
 
         with patched.context() as once:
             once.setattr(StateTable, "append", second)
-            with pytest.raises(StreamError, match="crash"):
+            with pytest.raises(
+                StreamError, match=r"Spark's memory is used up\..* the next run goes on from there"
+            ):
                 cut.run()
         with pytest.raises(StreamError, match="not all rows of its last micro-batch are in"):
             cut.flush()
         found = cut.run()
-    assert 4 <= found.batches <= 6, "half as many rows at once, for the run before didn't end"
+    assert 4 <= found.batches <= 6, "half as many rows at once, for the run before ended for lack of memory"
     last = [each for each in cut.snapshots(cut.model.state) if "stream.batch-id" in each][-1]
     assert last["stream.batch-id"] == "0"
     assert "stream.cut" not in last
     assert int(last["stream.rows-in"]) == at_once.rows_in
-    assert int(last["stream.null-time-rows"]) == at_once.null_time_rows == 3
+    assert int(last["stream.null-time-rows"]) == at_once.null_time_rows == 9
     assert int(last["stream.late-rows"]) == 0
     assert not cut.model.storage.exists(cut.model.attempt)
     cut.add((100, "a", 1), (70_000, "b", 2))
@@ -97,35 +109,77 @@ def test_the_same_rows(spark: Any, storage_root: Path, monkeypatch: pytest.Monke
     assert cut.rows() == whole.rows()
 
 
-def test_queries_without_windows_and_several_streams(
-    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queries_of_other_kinds(spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
+    asked = emission.read(
+        {
+            "first_result_offset": "-8 seconds",
+            "update_rate": "2 seconds",
+            "last_result_offset": "20 seconds",
+            "late_updates": True,
+        }
+    )
+    window = expansion.expand("events", window_arguments.make("hop", "ts", "5 seconds", "10 seconds"))
+    results = generate.program(planner.plan(HOP.format(window=window), timed), asked)
+    makers = {
+        "groups": (GROUPS, "k string, c bigint, s bigint, d bigint", None),
+        "operators": (OPERATORS, "c bigint, keys bigint, most bigint", None),
+        "results": ("", TUMBLE, results),
+    }
+    for name, (text, columns, program) in makers.items():
+        made = program or generate.program(planner.plan_any(text, timed, domains=["k", "c"]))
+        whole, cut = (
+            Stream(spark, storage_root, made, columns, delay=3 * SECOND, changelog=True) for _ in range(2)
+        )
+        for stream in (whole, cut):
+            stream.add(*rows(150))
+        at_once = whole.run()
+        with monkeypatch.context() as patched:
+            few(patched)
+            in_pieces = cut.run()
+        assert (at_once.batches, in_pieces.batches) == (1, 3), name
+        assert in_pieces.watermark == at_once.watermark, name
+        for stream in (whole, cut):
+            # A row that is late for some windows, and one that closes others.
+            stream.add((52_000, "a", 1), (70_000, "b", 2))
+            stream.run()
+            stream.flush()
+        assert cut.rows() == whole.rows(), name
+        assert sorted_rows(replayed(spark, cut.model, until=10**9)) == cut.rows(), name
+        if not program:
+            expected = spark.sql(re.sub(r"\bevents\b", cut.events, text)).collect()
+            assert cut.rows() == sorted_rows(expected), name
+
+
+def test_several_streams(spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch)
     timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
-    groups = generate.program(planner.plan(GROUPS, timed))
-    stream = Stream(spark, storage_root, groups, "k string, c bigint, s bigint, d bigint", changelog=True)
-    stream.add(*rows(150))
-    assert stream.run().batches == 3
-    expected = spark.sql(GROUPS.replace("events", stream.events)).collect()
-    assert stream.rows() == sorted((tuple(row) for row in expected), key=repr)
-
     window = window_arguments.make("tumble", "ts", "10 seconds")
     windows = {name: expansion.expand(name, window) for name in timed}
     both = generate.program(planner.plan(JOINED.format(**windows), timed))
     columns = "window_start timestamp, window_end timestamp, k string, c bigint, s bigint"
     stream = Stream(spark, storage_root, both, columns)
     others = f"{stream.events}_others"
-    spark.sql(f"create table {others} ({EVENTS}) using iceberg")
+    # Of a type without a zone.
+    spark.sql(f"create table {others} ({EVENTS.replace('ts timestamp', 'ts timestamp_ntz')}) using iceberg")
     sources = (StreamSource("events", stream.events), StreamSource("others", others))
-    stream.model = replace(stream.model, sources=sources)
+    # However long a piece takes, a stream that is in the micro-batch isn't silent.
+    stream.model = replace(stream.model, sources=sources, idle_timeout=1)
     stream.add(*rows(75))
-    spark.sql(f"insert into {others} select * from {stream.events}")
+    spark.sql(
+        f"insert into {others} select * from {stream.events} where ts < timestamp_millis(30000) or ts is null"
+    )
     found = stream.run()
-    assert (found.batches, found.late_rows, found.rows_in) == (3, 0, 150)
+    assert found.batches == 3
+    assert found.late_rows == 0
+    last = spark.sql(
+        f"select unix_micros(max(ts)) from {stream.events} where ts < timestamp_millis(30000)"
+    ).collect()
+    assert found.watermark == last[0][0]
     stream.flush()
     expected = spark.sql(
         "select unix_millis(start), unix_millis(start) + 10000, k, count(*), sum(v) from ("
         f"  select timestamp_millis(unix_millis(ts) - unix_millis(ts) % 10000) as start, * from {stream.events}"
-        ") where start is not null group by start, k"
+        ") where start >= timestamp_millis(0) and start < timestamp_millis(30000) group by start, k"
     ).collect()
-    assert stream.rows() == sorted((tuple(row) for row in expected), key=repr)
+    assert stream.rows() == sorted_rows(expected)

@@ -1,0 +1,73 @@
+"""When a micro-batch is cut, and how often it was tried."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query.program import StreamInput
+from dbt.adapters.spark_streaming.stream import pieces
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.model import StreamModel
+from dbt.adapters.spark_streaming.stream.pieces import Cutter
+from dbt.adapters.spark_streaming.stream.position import Cut, Position, read_position
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StreamModel:
+    monkeypatch.setattr(pieces, "driver_memory", lambda _: 0)
+    monkeypatch.setattr(Cutter, "_most_rows", lambda *_: 100)
+    monkeypatch.setattr(Cutter, "_expected", lambda *_: 10)
+    return StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
+
+
+def cutter(
+    model: StreamModel, cut_short: int | None = None, time: str | None = "ts", feed: bool = False
+) -> Cutter:
+    return Cutter(None, model, (StreamInput("raw.events", "stream", None, time, feed),), True, cut_short)
+
+
+def take(of: Cutter, problem: str | None = None, since: Cut | None = None) -> dict[str, Any] | None:
+    """Take in micro-batch 5; the note while it is being taken in."""
+    with of.pieces(None, 5, since, 0) as found:
+        assert [piece.cut for piece in found] == [None]
+        note = of._model.storage.read_text(of._model.attempt)
+        if problem is not None:
+            raise RuntimeError(problem)
+    return None if note is None else json.loads(note)
+
+
+def test_a_note_is_made_of_what_was_cut_short_before(model: StreamModel) -> None:
+    assert take(cutter(model)) is None
+    assert take(cutter(model, cut_short=4)) is None
+    assert take(cutter(model, cut_short=5)) == {"batch": 5, "tries": 1}
+    assert not model.storage.exists(model.attempt)
+
+
+def test_fewer_rows_at_once_only_for_lack_of_memory(model: StreamModel) -> None:
+    for problem, then in (
+        ("division by zero", 1),
+        ("java.lang.OutOfMemoryError: heap", 2),
+        ("Answer from Java side is empty", 3),
+    ):
+        with pytest.raises(RuntimeError):
+            take(cutter(model, cut_short=5), problem)
+        assert cutter(model, cut_short=5)._tries(5) == then
+    assert cutter(model, cut_short=6)._tries(6) == 1
+
+
+def test_what_is_left_is_told_by_the_same_event_time(model: StreamModel) -> None:
+    for changed in (cutter(model, time="other"), cutter(model, time=None), cutter(model, feed=True)):
+        with pytest.raises(
+            StreamError, match=r"in order of raw\.events\.ts, which is its event time no more"
+        ):
+            take(changed, since=Cut(17, ("raw.events.ts",)))
+
+
+def test_where_it_goes_on_is_in_the_position() -> None:
+    position = Position("m", "id", 5, cut=Cut(17, ("raw.events.ts", "raw.others.at")))
+    assert read_position(position.properties()) == position
