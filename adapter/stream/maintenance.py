@@ -35,6 +35,9 @@ logger = AdapterLogger("Spark")
 EVERY = 50
 """Snapshots, or files, that come from one look to the next at whether there are too many."""
 
+_MANY = 5
+"""Times as many snapshots as are wanted: somebody has to know."""
+
 PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
@@ -140,6 +143,8 @@ class Maintenance:
         lineage = self._table.lineage()
         left = unread(self._model.storage, self._table.name)
         kept = kept_snapshots(lineage, self._retention, int(time.time() * 1000), left)
+        if kept > _MANY * self._retention.max_snapshots:
+            self._tell_who_holds(lineage[kept - 1], kept, left)
         # A commit of its own has to be worth it.
         if len(lineage) - kept >= EVERY:
             with around(f"{self._kind}.expire", self._model.name):
@@ -148,3 +153,11 @@ class Maintenance:
         expired = self._table.snapshot_count < len(lineage)
         self._snapshots = self._table.snapshot_count
         return int(expired)
+
+    def _tell_who_holds(self, oldest: Snapshot, kept: int, left: Unread) -> None:
+        holder = left.whole or left.after.get(oldest.id)
+        if holder is not None:
+            logger.warning(
+                f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for the stream that writes "
+                f"{holder} has not read them yet. Run that model, or have `dbt-stream reset` forget it."
+            )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .checkpoint import last_snapshot, read_checkpoint, read_offsets
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 class Unread:
     """What a table has to keep for the streams that read it."""
 
-    after: frozenset[int] = frozenset()
-    """The snapshots, of whatever tables, that streams have come to: they and what came later."""
-    whole: bool = False
-    """Whether there is a stream that has begun and read nothing of it yet: it begins with the first snapshot."""
+    after: Mapping[int, str] = field(default_factory=dict)
+    """The snapshots, of whatever tables, that streams have come to, and which stream: they and what came later."""
+    whole: str | None = None
+    """A stream that has begun and read nothing of it yet, so that it begins with the first snapshot; None: there is none."""
 
 
 def unread(storage: Storage, table: str) -> Unread:
@@ -30,17 +31,18 @@ def unread(storage: Storage, table: str) -> Unread:
         storage: where their checkpoints are.
         table: its name, as in their sources.
     """
-    after: set[int] = set()
-    whole = False
+    after: dict[int, str] = {}
+    whole = None
     for name in storage.list(storage.checkpoints):
         path = f"{storage.checkpoints}/{name}"
         places = [
             number for number, each in enumerate(noted_sources(storage, path)) if parts(each) == parts(table)
         ]
         next_ones = _next_ones(storage, path)
-        after |= {snapshot for snapshot in next_ones.values() if snapshot is not None}
-        whole = whole or any(next_ones.get(place) is None for place in places)
-    return Unread(frozenset(after), whole)
+        after |= {snapshot: name for snapshot in next_ones.values() if snapshot is not None}
+        if any(next_ones.get(place) is None for place in places):
+            whole = name
+    return Unread(after, whole)
 
 
 def _next_ones(storage: Storage, path: str) -> dict[int, int | None]:

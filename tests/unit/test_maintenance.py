@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream import maintenance
 from dbt.adapters.spark_streaming.stream.iceberg import Snapshot
-from dbt.adapters.spark_streaming.stream.maintenance import kept_snapshots
-from dbt.adapters.spark_streaming.stream.model import Retention
+from dbt.adapters.spark_streaming.stream.maintenance import Maintenance, kept_snapshots
+from dbt.adapters.spark_streaming.stream.model import Retention, StreamModel
 from dbt.adapters.spark_streaming.stream.unread import Unread, unread
 
 NOW = 1_000_000
@@ -30,7 +33,7 @@ def lineage(ages: list[int], operations: str = "", steps: str = "") -> list[Snap
 
 
 def kept(found: list[Snapshot], *held: int) -> int:
-    return kept_snapshots(found, RETENTION, NOW, Unread(frozenset(held)))
+    return kept_snapshots(found, RETENTION, NOW, Unread(dict.fromkeys(held, "a stream")))
 
 
 def test_young_ones_stay_up_to_a_number() -> None:
@@ -53,7 +56,44 @@ def test_what_a_stream_can_begin_with_stays() -> None:
 
 def test_what_a_stream_has_not_read_stays() -> None:
     assert kept(lineage([0, 1, 50, 60, 70, 80, 90, 100]), 6, 4, 99) == 7
-    assert kept_snapshots(lineage([50, 60, 70]), RETENTION, NOW, Unread(whole=True)) == 3
+    assert kept_snapshots(lineage([50, 60, 70]), RETENTION, NOW, Unread(whole="a stream")) == 3
+
+
+class Table:
+    """What `Maintenance` asks of a table."""
+
+    name = "db.t"
+
+    def __init__(self, found: list[Snapshot]) -> None:
+        self._found = found
+
+    @property
+    def snapshot_count(self) -> int:
+        return len(self._found)
+
+    def refresh(self) -> None:
+        pass
+
+    def lineage(self) -> list[Snapshot]:
+        return self._found
+
+    def expire(self, before: int) -> None:
+        self._found = [each for each in self._found if each.made >= before]
+
+
+def test_who_keeps_many_snapshots_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(maintenance.logger, "warning", told.append)
+    checkpoint(tmp_path, "dev.slow", {1: 80}, [1], began=0)
+    model = StreamModel("m", "db.t", "db.t__state", Storage(str(tmp_path), lambda: None), ())
+    table = Table(lineage(list(range(100, 300))))
+    kept_small = Maintenance("table", model, table, RETENTION)
+    assert kept_small.after_commit(None) == 1
+    assert told == [
+        "Model m: its table db.t keeps 81 snapshots, for the stream that writes dev.slow has not read them yet. Run that "
+        "model, or have `dbt-stream reset` forget it."
+    ]
+    assert table.snapshot_count == 81
 
 
 def checkpoint(root: Path, name: str, planned: dict[int, int], done: list[int], began: int | None) -> None:
@@ -87,7 +127,7 @@ def test_streams_hold_where_their_next_micro_batch_begins(tmp_path: Path) -> Non
     checkpoint(tmp_path, "first_cut_short", {0: 31}, [], began=30)
     checkpoint(tmp_path, "waiting", {}, [], began=-1)
     (tmp_path / "checkpoints" / "never_began").mkdir()
-    assert unread(storage, "db.t") == Unread(frozenset({11, 22, 30}))
+    assert unread(storage, "db.t") == Unread({11: "cut_short", 22: "at_rest", 30: "first_cut_short"})
 
 
 def test_streams_that_have_read_nothing_of_a_table_hold_all_of_it(tmp_path: Path) -> None:
@@ -101,4 +141,4 @@ def test_streams_that_have_read_nothing_of_a_table_hold_all_of_it(tmp_path: Path
         name: unread(storage, name).whole
         for name in ("db.read", "db.`has-no-rows-yet`", "`db`.empty", "db.begins", "db.x")
     }
-    assert list(held.values()) == [False, True, True, True, False]
+    assert list(held.values()) == [None, "read", "waiting", "begins", None]
