@@ -102,8 +102,8 @@ class Maintenance:
     ) -> None:
         self._kind, self._model, self._table = kind, model, table
         self._retention, self._build_on = retention, build_on
-        # When it was looked at last.
-        self._files = self._snapshots = 0
+        # When it was looked at last. A run may take in little, so it doesn't begin with a look at all that is there.
+        self._files, self._snapshots = 0, retention.max_snapshots
 
     def after_commit(self, spark: SparkSession) -> int:
         """Do what is due; how many commits that took.
