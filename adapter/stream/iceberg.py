@@ -236,13 +236,12 @@ class IcebergTable:
         return found
 
     def whole(self) -> int | None:
-        """The snapshot from which a stream can begin with all rows of the table: the newest that appends, if nothing
-        but compactions came after it, and no rows of its files are deleted. None if there is none."""
+        """The snapshot from which a stream can begin that has read the table as it is: the newest that added files, if
+        nothing but compactions came after it. None if there is none."""
         for snapshot in self.snapshots():
-            if snapshot.operation() == APPEND:
-                deletes = snapshot.deleteManifests(self._table.io())
-                return int(snapshot.snapshotId()) if deletes.isEmpty() else None
-            if snapshot.operation() != REPLACE:
+            if snapshot.operation() == APPEND and int(snapshot.summary().get("added-data-files") or 0):
+                return int(snapshot.snapshotId())
+            if snapshot.operation() not in (APPEND, REPLACE):
                 break
         return None
 

@@ -6,9 +6,10 @@ gets longer, and once the first snapshot has expired the stream doesn't start an
 micro-batches take is in the checkpoint's log of offsets; after the first, nothing else reads that note. So before a
 run it is set to the last snapshot that was read.
 
-A table whose first snapshots have expired can't be read snapshot by snapshot. There a stream begins with all files of
-the newest snapshot, in one micro-batch that ends right there: in one that goes on to the next snapshot Iceberg takes
-only as many files as the first one added, and files come in no order of time.
+A table whose first snapshots have expired can't be read snapshot by snapshot. There a stream begins with the newest one
+that added files, and its first micro-batch has the rows of the table as it is where that micro-batch ends, read as in
+batch (`sources.as_a_whole`). Iceberg's own way to begin with all files, *scan_all_files*, also reads those that were
+deleted or compacted away, as long as a manifest still lists them.
 """
 
 from __future__ import annotations
@@ -32,48 +33,64 @@ _NEVER = str(2**62)
 def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
     """Have a stream that begins read tables as a whole where their first snapshots have expired; whether there are any.
 
-    What they hold has to be one micro-batch.
+    What they hold has to be one micro-batch, whatever the limits of the sources.
     """
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is not None and checkpoint.planned is not None:
         return False
-    found = False
+    found = []
     for number, source in enumerate(model.sources):
         if not has_lost_its_beginning(spark, source):
             continue
         table = load(spark, source.location)
         snapshot = table.whole() if table is not None else None
         if snapshot is not None:
-            _note(model, number, snapshot, position=0, whole=True)
-            found = True
-    return found
+            _note(model, number, snapshot, position=0)
+            found.append(number)
+    if found or model.storage.exists(_whole(model)):
+        model.storage.write_text(_whole(model), json.dumps(found))
+    return bool(found)
 
 
-def lacks_rows(spark: SparkSession, model: StreamModel, number: int) -> StreamSource | None:
-    """A table of which a micro-batch is the first with rows, and lacks some; None: there is none.
+def begins_with_all(model: StreamModel) -> bool:
+    """Whether the first micro-batch, which reads tables as a whole, is planned and not over."""
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    if checkpoint is None or checkpoint.planned is None or checkpoint.done is not None:
+        return False
+    return bool(_read_whole(model))
 
-    Its first snapshots expired while the stream began; or it is read as a whole, and got another snapshot meanwhile.
+
+def whole_tables(model: StreamModel) -> dict[str, int]:
+    """The tables that the first micro-batch reads as a whole, by what the query calls them, and at which snapshot."""
+    ends = read_offsets(model.storage, model.checkpoint, 0)
+    snapshots = {number: last_snapshot(ends[number]) for number in _read_whole(model) if number < len(ends)}
+    return {model.sources[number].relation: at for number, at in snapshots.items() if at is not None}
+
+
+def begin_again(model: StreamModel) -> None:
+    """Forget what the first micro-batch was to be, but not in which order the sources are."""
+    for each in ("offsets", "commits", "sources", "metadata"):
+        model.storage.delete(f"{model.checkpoint}/{each}")
+
+
+def lacks_rows(spark: SparkSession, model: StreamModel, number: int, with_all: bool) -> StreamSource | None:
+    """A table of which a micro-batch is the first with rows, and lacks some, for its first snapshots expired while the
+    stream began; None: there is none.
 
     Args:
         spark: a session.
         model: the model, its sources in the order of the checkpoint.
         number: the micro-batch, whose input is fixed.
+        with_all: whether it has all rows of the tables that are to be read as a whole.
     """
     ends = read_offsets(model.storage, model.checkpoint, number)
     starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
+    known = _read_whole(model) if with_all else []
     for place, (source, end) in enumerate(zip(model.sources, ends, strict=False)):
-        last = last_snapshot(end)
-        if (
-            not source.is_table
-            or last is None
-            or (place < len(starts) and last_snapshot(starts[place]) is not None)
-        ):
+        begins = source.is_table and last_snapshot(end) is not None and place not in known
+        if not begins or (place < len(starts) and last_snapshot(starts[place]) is not None):
             continue
-        note = json.loads(model.storage.read_text(_place(model, place)) or "{}")
-        if note.get("scan_all_files"):
-            if last != note["snapshot_id"]:
-                return source
-        elif has_lost_its_beginning(spark, source):
+        if has_lost_its_beginning(spark, source):
             return source
     return None
 
@@ -89,15 +106,24 @@ def move_along(model: StreamModel) -> None:
         if snapshot is not None and model.storage.exists(_place(model, number)):
             # Before the snapshot's first file. At its end, Iceberg finds nothing newer and fails of having no offset.
             with around("checkpoint.move", model.name):
-                _note(model, number, snapshot, position=-1, whole=False)
+                _note(model, number, snapshot, position=-1)
 
 
 def _place(model: StreamModel, number: int) -> str:
     return f"{model.checkpoint}/sources/{number}/offsets/0"
 
 
-def _note(model: StreamModel, number: int, snapshot: int, position: int, whole: bool) -> None:
-    note = {"version": 1, "snapshot_id": snapshot, "position": position, "scan_all_files": whole}
+def _whole(model: StreamModel) -> str:
+    return f"{model.checkpoint}/whole.json"
+
+
+def _read_whole(model: StreamModel) -> list[int]:
+    """The places of the sources that the first micro-batch reads as a whole."""
+    return list(json.loads(model.storage.read_text(_whole(model)) or "[]"))
+
+
+def _note(model: StreamModel, number: int, snapshot: int, position: int) -> None:
+    note = {"version": 1, "snapshot_id": snapshot, "position": position, "scan_all_files": False}
     place = _place(model, number)
     # Hadoop's checksum of what was there before.
     model.storage.delete(f"{place.removesuffix('0')}.0.crc")

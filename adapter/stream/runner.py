@@ -17,7 +17,14 @@ from .checkpoint import last_snapshot, read_checkpoint, read_offsets
 from .differences import differences
 from .errors import StreamError, explain
 from .failpoints import around, reached
-from .initial_offset import begin_with_all, lacks_rows, move_along
+from .initial_offset import (
+    begin_again,
+    begin_with_all,
+    begins_with_all,
+    lacks_rows,
+    move_along,
+    whole_tables,
+)
 from .limits import at_once
 from .lock import locked
 from .lookups import Lookups
@@ -28,10 +35,10 @@ from .recovery import Found, check, unfinished
 from .session import working_session
 from .sink import AppendSink, Sink
 from .source_order import in_first_order, note_order
-from .sources import read_streams
+from .sources import as_a_whole, read_streams
 from .state import StateTable
 from .upsert import UpsertSink
-from .upstream import check_sources, lost, overtaken
+from .upstream import check_beginnings, check_sources, lost, overtaken
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -165,18 +172,22 @@ class RunningStream:
         self._problem: Exception | None = None
         self._begun = False
         """Whether something was read of every table."""
+        self._with_all = False
+        """Whether a micro-batch has all rows of tables that can't be read from their beginning."""
         with _sentences(model), ExitStack() as stack:
             stack.enter_context(locked(spark, model))
             session = working_session(spark)
             self._batches = _resume(session, model, program)
             # Of a run that ended before it was read.
             model.storage.delete(model.stop_request)
-            self._ordered, inputs = in_first_order(model, program.inputs)
-            ordered = self._ordered
+            self._ordered, self._inputs = in_first_order(model, program.inputs)
+            ordered, inputs = self._ordered, self._inputs
             check_sources(session, ordered)
             move_along(ordered)
-            if self._batches.position.batch < 0 and lacks_rows(session, ordered, 0):
-                _begin_again(model)  # the run before ended of it
+            if self._batches.position.batch < 0 and lacks_rows(session, ordered, 0, with_all=True):
+                # The run before ended of it.
+                begin_again(model)
+                check_beginnings(session, ordered)
             note_order(ordered)
             reached("stream:starting", model.name)
             self._take_all(session, ordered, inputs)
@@ -197,23 +208,24 @@ class RunningStream:
         return writer.start()
 
     def _take_all(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> None:
-        """Take in what tables hold that can't be read snapshot by snapshot, where the stream begins."""
-        while begin_with_all(session, model):
+        """Take in what tables hold that can't be read snapshot by snapshot, where the stream begins: its first
+        micro-batch, by a query of its own."""
+        while begin_with_all(session, model) or begins_with_all(model):
+            self._with_all = True
             query = self._start(session, replace(at_once(model), trigger=None), inputs)
             try:
                 query.awaitTermination()
-                checkpoint = read_checkpoint(self.model.storage, self.model.checkpoint)
-                if checkpoint is not None and checkpoint.planned is None:
-                    # There were no rows, so none is missing if it begins snapshot by snapshot.
-                    _begin_again(model)
                 return
             except Exception as problem:
-                if not isinstance(self._problem, _Beyond):
-                    raise self._problem or problem from problem
-                self._problem = None
-                _begin_again(model)
+                found, self._problem = self._problem, None
+                if isinstance(found, _Second):
+                    return
+                if not isinstance(found, _Beyond):
+                    raise found or problem from problem
+                begin_again(model)
             finally:
                 query.stop()
+                self._with_all = False
 
     @property
     def query(self) -> Any:
@@ -256,7 +268,11 @@ class RunningStream:
     def _take(self, batch: DataFrame, number: int) -> None:
         try:
             reached("batch:begun", self.model.name)
+            if self._with_all and number > 0:
+                raise _Second
             self._check_beginning(batch.sparkSession, number)
+            if self._with_all:
+                batch = as_a_whole(batch, self._ordered, self._inputs, whole_tables(self._ordered))
             self._batches.take(batch, number)
             # What follows is Spark's own commit in the checkpoint.
             reached("batch:done", self.model.name)
@@ -268,7 +284,7 @@ class RunningStream:
         """Passes a micro-batch that has all rows of tables with which it begins."""
         if self._begun:
             return
-        if (source := lacks_rows(spark, self._ordered, number)) is not None:
+        if (source := lacks_rows(spark, self._ordered, number, self._with_all)) is not None:
             raise _Beyond(lost(self.model, source) if number else overtaken(self.model, source))
         ends = read_offsets(self.model.storage, self.model.checkpoint, number)
         self._begun = None not in (
@@ -290,10 +306,8 @@ class _Beyond(StreamError):
     """A micro-batch can't be read as it was planned."""
 
 
-def _begin_again(model: StreamModel) -> None:
-    """Forget what the first micro-batch was to be, but not in which order the sources are."""
-    for each in ("offsets", "commits", "sources", "metadata"):
-        model.storage.delete(f"{model.checkpoint}/{each}")
+class _Second(Exception):
+    """The micro-batch after the one in which tables are read as a whole is another query's."""
 
 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:

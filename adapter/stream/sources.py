@@ -44,6 +44,34 @@ def read_streams(spark: SparkSession, model: StreamModel, inputs: tuple[StreamIn
     return united
 
 
+def as_a_whole(
+    batch: DataFrame, model: StreamModel, inputs: tuple[StreamInput, ...], tables: Mapping[str, int]
+) -> DataFrame:
+    """A micro-batch in which some streams have the rows of their tables at a snapshot.
+
+    Args:
+        batch: the micro-batch.
+        model: whose sources they are.
+        inputs: the model's streams.
+        tables: the snapshots, by `StreamInput.relation`.
+    """
+    from pyspark.sql import functions as F
+
+    sources = {source.relation: source for source in model.sources}
+    read = {}
+    for each in inputs:
+        if each.relation in tables:
+            snapshot = f"{sources[each.relation].location} version as of {tables[each.relation]}"
+            read[each.view] = _wanted(each, batch.sparkSession.sql(f"select * from {snapshot}"))
+    if len(inputs) == 1:
+        return read[inputs[0].view] if read else batch
+    for view, rows in read.items():
+        struct = F.struct(*map(quoted, rows.columns)).alias(view)
+        others = batch.where(batch[view].isNull())
+        batch = others.unionByName(rows.select(struct), allowMissingColumns=True)
+    return batch
+
+
 def split(batch: DataFrame, inputs: tuple[StreamInput, ...]) -> dict[str, DataFrame]:
     """The rows of each stream of a micro-batch, by view."""
     if len(inputs) == 1:
@@ -64,6 +92,11 @@ def _read(
     rows = read(spark, model, source)
     if stream.event_time is not None:
         _check_event_time(model, stream, rows)
+    return _wanted(stream, rows)
+
+
+def _wanted(stream: StreamInput, rows: DataFrame) -> DataFrame:
+    """The columns that are read of a stream."""
     if stream.columns is None:
         return rows
     wanted = {name.lower() for name in stream.columns}
