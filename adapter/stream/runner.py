@@ -348,6 +348,9 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
             for name in ("rows_out", "lookup_requests", "lookup_keys")
         }
         position = replace(position, **later)
+    if stateful and state.exists and found.state is None:
+        # Made, and never written: the query may be another one by now.
+        state.drop(session)
     checkpoint = found.checkpoint
     cut_short = (
         checkpoint.planned if checkpoint is not None and checkpoint.planned != checkpoint.done else None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream import runner
+from dbt.adapters.spark_streaming.stream import failpoints, runner
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.lock import locked
 from dbt.adapters.spark_streaming.stream.model import StreamSource
@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.stream.progress import read_progress
 from dbt.adapters.spark_streaming.stream.sink import AppendSink
 
 from . import programs
-from .harness import EVENTS, TUMBLE, Stream
+from .harness import CUMULATE, EVENTS, TUMBLE, Stream
 from .programs import SECOND
 
 
@@ -190,3 +190,20 @@ def test_with_an_interval_it_goes_on_until_it_is_stopped(counts: Stream) -> None
         while stream.wait(0.5).batches < 2:
             pass
     assert counts.rows() == [(0, 1000, "a", 1, 1), (1000, 2000, "a", 1, 1)]
+
+
+def test_a_state_that_was_made_and_never_written_is_made_again(counts: Stream) -> None:
+    """Killed in between, the query may change before the next run: the state is the new one's."""
+    try:
+        failpoints.arm(failpoints.parse(f"raise state.create:after 1 {counts.model.name}"))
+        with pytest.raises(StreamError, match="at state"):
+            counts.run()
+    finally:
+        failpoints.arm(None)
+    size = 2 * SECOND
+    counts.program = replace(programs.cumulate(size, 2 * size), signature={"version": 2})
+    counts.spark.sql(f"create or replace table {counts.model.target} ({CUMULATE}) using iceberg")
+    counts.run()
+    counts.add((9000, "a", 1))
+    counts.run()
+    assert counts.rows() == [(0, 2000, "a", 2, 2, 1), (0, 4000, "a", 2, 2, 1)]
