@@ -1,113 +1,164 @@
-"""Kills a stream again and again at random moments, and compares its table with an undisturbed run's.
+"""Kills streams of every kind again and again, and compares their tables with undisturbed ones and with plain Spark.
 
-cumulate   windows that grow, with distinct counts
-ranking    a general ranking over a whole stream; its change feed is compared too
+The streams of `tests/functional/stream/kinds.py` run side by side in one process, which lives until it is killed:
+Python, its JVM or both, by SIGKILL, at a named step, in the middle of one of Iceberg's commits or anywhere. In between,
+streams are aborted one by one at every named step, and commits are made whose success nobody is told. Each life
+brings new input; the last one is left alone.
 
-    python bench/kill.py --kills 30 --query ranking
+    python bench/kill.py --seeds 4 --lives 12
+
+A kill of the process is counted once, and so are the streams that it hit.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import json
 import random
+import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
-FILES, ROWS = 60, 200
+sys.path.insert(0, str(REPOSITORY))
+
+from tests.functional.stream import kills, kinds  # noqa: E402
+
+ROWS = 40
+HANGS = 420.0
+"""Seconds after which a life that neither ends nor is killed has hung."""
+FILES = (".parquet", "-m0.avro", ".metadata.json")
+"""What a commit of Iceberg writes: rows, a manifest, the table's metadata."""
+_POINT = re.compile(r'(around|reached)\(\s*"([\w.:]+)"')
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    arguments.add_argument("--kills", type=int, default=30)
-    arguments.add_argument("--query", choices=("cumulate", "ranking"), default="cumulate")
+    arguments.add_argument("--seed", type=int, default=1, help="the first")
+    arguments.add_argument("--seeds", type=int, default=1, help="how many")
+    arguments.add_argument("--lives", type=int, default=12, help="of each seed")
+    arguments.add_argument("--minutes", type=float, default=None, help="after which no other seed is begun")
+    arguments.add_argument("--kinds", default=",".join(kinds.KINDS))
     arguments.add_argument("--root", default="/tmp/dbt-spark-streaming-kill")
-    arguments.add_argument("--seed", type=int, default=None)
     options = arguments.parse_args()
-    seed = options.seed if options.seed is not None else random.randrange(1_000_000)
-    print(f"seed {seed}")
+    began, found = time.time(), []
+    for seed in range(options.seed, options.seed + options.seeds):
+        if options.minutes is not None and time.time() - began > 60 * options.minutes:
+            break
+        root = Path(options.root) / str(seed)
+        if not run(root, seed, options.lives, tuple(options.kinds.split(","))):
+            raise SystemExit(1)
+        found += kills.read_log(root / "kills.jsonl")
+        summarize(found, time.time() - began)
+
+
+def points() -> list[str]:
+    """All named points, by the source."""
+    found = set()
+    for file in (REPOSITORY / "adapter" / "stream").glob("*.py"):
+        for how, name in _POINT.findall(file.read_text(encoding="utf-8")):
+            found |= {name} if how == "reached" else {f"{name}:before", f"{name}:after"}
+    return sorted(found)
+
+
+def run(root: Path, seed: int, lives: int, names: tuple[str, ...]) -> bool:
+    """All lives of a seed; whether nothing was lost or doubled."""
     chance = random.Random(seed)
-    os.environ["VICTIM"] = options.query
-    root = Path(options.root)
     shutil.rmtree(root, ignore_errors=True)
-    make_events(root / "disturbed" / "events")
-    shutil.copytree(root / "disturbed" / "events", root / "undisturbed" / "events")
-
-    if run(root / "undisturbed").wait() != 0:
-        raise SystemExit("the undisturbed stream failed")
-    whole = time.time() - (root / "undisturbed" / "started").stat().st_mtime
-    for kills in range(1, options.kills + 1):
-        victim = run(root / "disturbed")
-        # What is worth killing comes after Spark's start. A young JVM is slow, so the stream lasts out the kills.
-        wait_for(root / "disturbed" / "started", victim)
-        patience = chance.uniform(0, 2.5) * whole / options.kills
-        time.sleep(patience)
-        if victim.poll() is not None:
-            raise SystemExit(f"the stream ended before kill {kills}; run it again with --seed {seed}")
-        both = kill(victim, chance)
-        print(f"kill {kills} after {patience:.1f} s{' with its JVM' if both else ''}", flush=True)
-    if run(root / "disturbed").wait() != 0:
-        raise SystemExit(f"the stream failed after {kills} kills; run it again with --seed {seed}")
-    same = (root / "disturbed" / "rows").read_text() == (root / "undisturbed" / "rows").read_text()
-    print(f"{kills} kills: {'the same rows' if same else f'OTHER ROWS, see {root}'}")
-    raise SystemExit(0 if same else 1)
-
-
-def make_events(folder: Path) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    chance = random.Random(0)
-    folder.mkdir(parents=True)
-    for number in range(FILES):
-        rows = [
-            {
-                "ts": (number * ROWS + row) * 20_000_000 - chance.randrange(30) * 1_000_000,
-                "k": chance.choice([None, "a", "b", "c", "d", "e"]),
-                "v": chance.randrange(1000),
-                "x": chance.randrange(500),
-            }
-            for row in range(ROWS)
-        ]
-        table = pyarrow.Table.from_pylist(rows)
-        times = table["ts"].cast(pyarrow.timestamp("us", tz="UTC"))
-        file = folder / f"{number:04}.parquet"
-        pyarrow.parquet.write_table(table.set_column(0, "ts", times), file)
-        os.utime(file, (1_000_000_000 + number, 1_000_000_000 + number))
+    root.mkdir(parents=True)
+    (root / "rows").write_text(str(ROWS))
+    if kills.is_faulty_catalog_there():
+        kills.make_faulty_catalog(root / "faults.jar")
+    for number in range(lives + 1):
+        for stream in ("events", "orders"):
+            kinds.write_events(root / stream, number, ROWS, seed)
+        last = number == lives
+        life = (
+            kills.Life(seed, names, verify=True) if last else next_life(chance, seed * 1000 + number, names)
+        )
+        kills.write_life(root, life)
+        before = len(kills.read_log(root / "kills.jsonl"))
+        began = time.time()
+        code = live(root)
+        log = kills.read_log(root / "kills.jsonl")[before:]
+        what = next(
+            (
+                f"{each['action']} at {each['model']} {each['what']}"
+                for each in log
+                if "kill" in each["action"]
+            ),
+            "",
+        )
+        aborts = sum(each["action"] == "abort" for each in log)
+        print(
+            f"seed {seed} life {number}: {time.time() - began:.0f} s, {aborts} aborts, {what or f'ended with {code}'}",
+            flush=True,
+        )
+        if code not in (0, 3, -9) or (root / "problems.txt").exists():
+            problems = root / "problems.txt"
+            print(problems.read_text() if problems.exists() else f"ended with {code}")
+            return False
+    return True
 
 
-def wait_for(file: Path, victim: subprocess.Popen[bytes]) -> None:
-    """Until a process has made a file; removes it."""
-    while not file.exists():
-        if victim.poll() is not None:
-            raise SystemExit("the stream didn't start")
-        time.sleep(0.05)
-    file.unlink()
-
-
-def run(root: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.functional.stream.victim", str(root)],
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        stdout=subprocess.DEVNULL,
+def next_life(chance: random.Random, seed: int, names: tuple[str, ...]) -> kills.Life:
+    """A life that is cut short somewhere."""
+    who = chance.choice(("python", "jvm", "both"))
+    how = chance.random()
+    if how < 0.35:
+        kill = kills.Kill(who, after=chance.uniform(0.5, 40))
+    elif how < 0.7:
+        # The commits that few streams make are reached late.
+        kill = kills.Kill(
+            who, chance.choice(list(kills.COMMITS)), chance.randint(1, 4), file=chance.choice(FILES)
+        )
+    else:
+        kill = kills.Kill(who, chance.choice(points()), chance.randint(1, 6))
+    refresh = tuple(chance.sample(names, 2)) if chance.random() < 0.3 else ()
+    # Who reads a table that is built anew is built anew after it.
+    readers = tuple(
+        each.name for each in kinds.KINDS.values() if set(each.reads) & set(refresh) and each.name in names
+    )
+    return kills.Life(
+        seed,
+        names,
+        new_aborts=0.4,
+        aborts=0.02,
+        kill=kill,
+        merge=chance.random() < 0.5,
+        refresh=tuple({*refresh, *readers}),
     )
 
 
-def kill(victim: subprocess.Popen[bytes], chance: random.Random) -> bool:
-    """Kill a process by a signal that can't be caught, one time in two with its JVM."""
-    children = Path(f"/proc/{victim.pid}/task/{victim.pid}/children").read_text().split()
-    both = chance.random() < 0.5
-    for pid in map(int, children if both else []):
-        os.kill(pid, signal.SIGKILL)
-    victim.kill()
-    victim.wait()
-    return both
+def live(root: Path) -> int:
+    """One life; what it ended with."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.functional.stream.kills", str(root)], cwd=REPOSITORY
+    )
+    try:
+        return process.wait(HANGS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        (root / "problems.txt").write_text(
+            f"hung for {HANGS:.0f} seconds: {(root / 'life.json').read_text()}"
+        )
+        return process.wait()
+
+
+def summarize(log: list[dict[str, object]], seconds: float) -> None:
+    """What was done so far, and what never was."""
+    actions = Counter(str(each["action"]) for each in log)
+    hit = sum(len(list(each["running"])) for each in log if str(each["action"]).startswith("kill"))  # type: ignore[call-overload]
+    print(
+        f"{sum(actions.values())} in {seconds / 60:.0f} minutes: {dict(actions)}; the kills hit {hit} streams"
+    )
+    print(json.dumps(Counter(str(each["what"]) for each in log), indent=1, sort_keys=True))
+    print("by kind:", dict(Counter(str(each["model"]) for each in log)))
+    print("never:", [point for point in points() if not any(each["what"] == point for each in log)])
 
 
 if __name__ == "__main__":

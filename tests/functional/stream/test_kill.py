@@ -1,56 +1,134 @@
-"""Killed at any point, a stream ends in the rows of an undisturbed run."""
+"""Aborted at any step, or killed, streams end in the rows of plain Spark, and their changes in the same table."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .programs import MINUTE
-from .test_cuts import naive
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream import state, upsert
 
-FILES = 10
+from . import kills
+from .kills import Drive, Faults, Kill, Life, World, verify
+from .kinds import KINDS, write_events
+
+ROWS = 30
 REPOSITORY = Path(__file__).parents[3]
+STEPS = {
+    *(f"{step}:{side}" for step in kills.COMMITS for side in ("before", "after")),
+    *("state.create:before", "changelog.create:after", "flush:before", "progress.write:after", "batch:done"),
+    *("lookup.ask:after", "table.property:before", "batch.finish:after", "checkpoint.move:before"),
+    *(
+        "refresh:reset",
+        "refresh:replaced",
+        "state.drop:after",
+        "checkpoint.delete:before",
+        "changelog.drop:after",
+    ),
+}
+"""Where streams are aborted at the least."""
+
+
+def add(root: Path, *numbers: int) -> None:
+    for number in numbers:
+        for stream in ("events", "orders"):
+            write_events(root / stream, number, ROWS, 0)
+
+
+def test_aborted_at_every_step(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, often in (("_COMMITS", 2), ("_ROWS", 10), ("_LOOSE_FILES", 3)):
+        monkeypatch.setattr(state, name, often)
+    monkeypatch.setattr(upsert, "_SMALL", 0)
+    names = ("regions", "cascading", "early", "ranking", "unkeyed", "counts", "of_counts")
+    kinds = [KINDS[name] for name in names]
+    storage = Storage(str(tmp_path / "storage"), lambda: spark)
+    for numbers, refresh in (((0, 1), ()), ((2, 3), ("ranking",))):
+        add(tmp_path, *numbers)
+        life = Life(new_aborts=1.0, each=1, refresh=refresh)
+        kills.write_life(tmp_path, life)
+        world = World(spark, storage, tmp_path, "kill_tests")
+        drive = Drive(world, kinds, Faults(world, life, jvm=0))
+        drive.run()
+        assert not drive.problems, "\n".join(drive.problems)
+    aborted = {each["what"] for each in kills.read_log(tmp_path / "kills.jsonl")}
+    assert not STEPS - aborted
+    problems = verify(world, kinds, 4 * ROWS)
+    assert not problems, "\n".join(problems)
 
 
 @pytest.fixture
-def root(spark: Any, tmp_path: Path) -> Path:
-    """Ten files of events."""
-    for number in range(FILES):
-        spark.range(number * 100, number * 100 + 100, numPartitions=1).selectExpr(
-            "timestamp_micros((id * 43 - pmod(hash(id), 30)) * 1000000L) as ts",
-            "if(pmod(hash(id, 1), 7) = 0, null, concat('k', pmod(hash(id, 2), 5))) as k",
-            "bigint(pmod(hash(id, 3), 1000)) as v",
-            "bigint(pmod(hash(id, 5), 70)) as x",
-        ).write.mode("append").parquet(f"{tmp_path}/events")
-    return tmp_path
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
 
 
-def run(root: Path, *point: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.functional.stream.victim", str(root), *point],
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+def test_a_full_disk_and_one_that_is_read_only(spark: Any, tmp_path: Path, small_disk: Path) -> None:
+    kinds = [KINDS[name] for name in ("passed", "cumulated", "counts")]
+    add(tmp_path, 0)
+    storage = Storage(str(small_disk / "storage"), lambda: spark)
+    world = World(spark, storage, tmp_path, "full_disk_tests", small_disk / "warehouse")
+
+    def problems() -> list[str]:
+        drive = Drive(world, kinds, None)
+        drive.run()
+        return drive.problems
+
+    assert problems() == []
+    add(tmp_path, 1, 2)
+    filler = small_disk / "filler"
+    with pytest.raises(OSError, match="No space"), open(filler, "wb", buffering=0) as file:
+        while file.write(bytes(1 << 12)):
+            pass
+    full = problems()
+    filler.unlink()
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    read_only = problems()
+    subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)
+    assert problems() == []
+    assert verify(world, kinds, 3 * ROWS) == []
+    for found, why in ((full, "No space left on device"), (read_only, "Read-only file system")):
+        assert len(found) == len(kinds)
+        assert all(
+            "StreamError" in each.splitlines()[-1] and why in each.splitlines()[-1] for each in found
+        ), found
 
 
-def test_killed_at_each_commit(spark: Any, root: Path) -> None:
-    for point, batch in [
-        ("after state", 1),
-        ("after table", 3),
-        ("after fold", 5),
-        ("after compaction", 6),
-    ]:
-        killed = run(root, point, str(batch))
-        assert (killed.returncode, killed.stdout) == (-9, ""), f"{point}: {killed.stderr}"
-    finished = run(root)
-    assert finished.stdout == "done\n", finished.stderr
-    expected = naive(spark, spark.read.parquet(f"{root}/events"), 10 * MINUTE, 120 * MINUTE)
-    assert (root / "rows").read_text() == "\n".join(map(repr, expected))
+def test_killed(tmp_path: Path) -> None:
+    """Python, its JVM and both; between two steps, and in the middle of a commit."""
+    (tmp_path / "rows").write_text(str(ROWS))
+    if kills.is_faulty_catalog_there():
+        kills.make_faulty_catalog(tmp_path / "faults.jar")
+    names = ("cumulated", "counts", "of_counts")
+    for number, (kill, code) in enumerate(
+        (
+            (Kill("both", "state.append", 2, "counts", ".metadata.json"), -9),
+            (Kill("jvm", "changelog.append:after", 2, "counts"), 3),
+            (Kill("python", "table.append:before", 1, "cumulated"), -9),
+            (None, 0),
+        )
+    ):
+        add(tmp_path, 2 * number, 2 * number + 1)
+        life = Life(kinds=names, new_aborts=0.1, kill=kill)
+        kills.write_life(tmp_path, replace(life, new_aborts=0, verify=True) if kill is None else life)
+        ended = subprocess.run(
+            [sys.executable, "-m", "tests.functional.stream.kills", str(tmp_path)],
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            timeout=300,
+            check=False,
+        )
+        problems = tmp_path / "problems.txt"
+        assert not problems.exists(), problems.read_text()
+        assert ended.returncode == code

@@ -1,0 +1,190 @@
+"""Models of every kind, over one small input: what `kills` runs side by side, and kills."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.streams import Known
+
+EVENTS = "ts timestamp, k string, v bigint, x bigint"
+CUSTOMERS = ((0, "north"), (1, "south"), (2, "east"))
+
+_E = expansion.expand_stream("events")
+
+
+def _window(kind: str, *lengths: str, relation: str = "events", time: str = "ts", **more: Any) -> str:
+    return expansion.expand(relation, window_arguments.make(kind, time, *lengths, **more))
+
+
+def _counts(window: str, *more: str) -> str:
+    metrics = ", ".join(("count(*) as n", "sum(v) as s", *more))
+    return f"select window_start, window_end, k, {metrics} from {window} group by window_start, window_end, k"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A model."""
+
+    name: str
+    text: str
+    """Its query; on plain Spark too, where its streams are views."""
+    reads: tuple[str, ...] = ("events",)
+    """Its streams. One that is a kind's name is read through that model's changes."""
+    changelog: bool = False
+    configs: Mapping[str, Any] = field(default_factory=dict)
+    """Of emission, as the model would have them."""
+    upsert: bool | None = None
+
+    @cached_property
+    def program(self) -> Program:
+        """What a micro-batch of it does."""
+        plan = planner.plan(self.text, {"customers": Known(lookup=True), **self._known()})
+        return generate.program(plan, emission.read(self.configs), self.upsert)
+
+    @property
+    def upstream(self) -> tuple[str, ...]:
+        """The models that it reads."""
+        return tuple(name for name in self.reads if name in KINDS)
+
+    def _known(self) -> dict[str, Known]:
+        known = {"events": Known("ts"), "orders": Known("ts")}
+        for name in self.upstream:
+            replaces = KINDS[name].program.upsert
+            key = replaces.key if replaces is not None else None
+            known[name] = Known(key=key or (), changes=key is not None)
+        return known
+
+
+_KINDS = (
+    # Without state.
+    Kind("passed", f"select ts, k, v * 2 as doubled from {_E} where v > 100"),
+    Kind(
+        "regions",
+        f"select e.ts, e.k, c.region from {_E} as e left join customers as c on c.id = e.x % 4",
+        changelog=True,
+    ),
+    # Windows: rows are only added.
+    Kind("cumulated", _counts(_window("cumulate", "10 minutes", "120 minutes"), "count(distinct x) as d")),
+    Kind("sessions", _counts(_window("session", "50 seconds", partition_by=["k"]))),
+    Kind(
+        "cascading",
+        "with tens as (select window_time as t, k, count(*) as n, count(distinct x) as d from "
+        + _window("tumble", "10 minutes")
+        + " group by window_start, window_end, window_time, k) "
+        "select window_start, window_end, k, sum(n) as n, max(d) as d from "
+        + _window("tumble", "1 hour", relation="tens", time="t")
+        + " group by window_start, window_end, k",
+    ),
+    Kind(
+        "by_region",
+        "select w.window_start, w.window_end, c.region, count(*) as n from "
+        + _window("tumble", "30 minutes")
+        + " as w join customers as c on c.id = w.x % 4 group by w.window_start, w.window_end, c.region",
+    ),
+    Kind(
+        "best",
+        "select window_start, window_end, k, n, place from (select *, row_number() over (partition by window_start, "
+        "window_end order by n desc, k) as place from ("
+        + _counts(_window("hop", "10 minutes", "20 minutes")).replace(", sum(v) as s", "")
+        + ")) where place <= 2",
+    ),
+    # Windows: results change, and are put out early.
+    Kind(
+        "early",
+        _counts(_window("tumble", "30 minutes"), "count(distinct x) as d"),
+        changelog=True,
+        configs={
+            "first_result_offset": "-20 minutes",
+            "update_rate": "5 minutes",
+            "late_updates": True,
+            "last_result_offset": "10 minutes",
+        },
+        upsert=True,
+    ),
+    # Without windows.
+    Kind(
+        "counts",
+        f"select k, x % 7 as g, count(*) as n, sum(v) as s, count(distinct x) as d from {_E} group by k, x % 7",
+        changelog=True,
+    ),
+    Kind(
+        "ranking",
+        "select * from (select *, row_number() over (partition by g order by s desc, k, x) as place from ("
+        f"select k, x, x % 5 as g, count(*) as c, sum(v - 500) as s from {_E} group by k, x)) where place <= 4",
+        changelog=True,
+    ),
+    Kind(
+        "latest",
+        "select ts, k, v, i from (select *, row_number() over (partition by i order by ts desc) as place "
+        f"from (select *, x % 20 as i from {_E})) where place = 1",
+        changelog=True,
+    ),
+    Kind(
+        "first",
+        "select ts, k, v, i from (select *, row_number() over (partition by i order by ts) as place "
+        f"from (select *, x % 50 as i from {_E})) where place = 1",
+    ),
+    # No column of its tells rows apart.
+    Kind(
+        "unkeyed",
+        "select ts, k, v, x % 10 as i from (select *, row_number() over (partition by x % 30 order by ts desc) as place "
+        f"from {_E}) where place = 1",
+        changelog=True,
+    ),
+    Kind(
+        "joined",
+        f"select e.ts, e.k, e.v, o.v as ordered from {_E} as e join {expansion.expand_stream('orders')} as o "
+        "on e.x % 100 = o.x % 100 and o.ts >= e.ts - interval 10 minutes and o.ts <= e.ts + interval 10 minutes",
+        reads=("events", "orders"),
+    ),
+    # Of the changes of others.
+    Kind(
+        "of_counts",
+        f"select n, count(*) as c, sum(s) as s from {expansion.expand_stream('counts')} group by n",
+        reads=("counts",),
+        changelog=True,
+    ),
+    Kind(
+        "of_early",
+        f"select k, count(*) as c, sum(n) as n from {expansion.expand_stream('early')} group by k",
+        reads=("early",),
+    ),
+    Kind(
+        "of_regions",
+        f"select region, count(*) as n from {expansion.expand_stream('regions')} group by region",
+        reads=("regions",),
+    ),
+)
+KINDS: dict[str, Kind] = {}
+for _kind in _KINDS:
+    KINDS[_kind.name] = _kind
+
+
+def write_events(folder: Path, number: int, rows: int, seed: object) -> None:
+    """Write the n-th file of a stream: times are distinct, and less than 30 seconds out of order."""
+    chance = random.Random(f"{seed} {folder.name} {number}")
+    found = [
+        {
+            "ts": at * 20_000_000 - chance.randrange(30) * 1_000_000 + at % 1_000_000,
+            "k": chance.choice([None, "a", "b", "c", "d"]),
+            "v": chance.randrange(1000),
+            "x": chance.randrange(500),
+        }
+        for at in range(number * rows, (number + 1) * rows)
+    ]
+    table = pyarrow.Table.from_pylist(found)
+    times = table["ts"].cast(pyarrow.timestamp("us", tz="UTC"))
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f"_{number:04}"  # Spark passes over such names
+    pyarrow.parquet.write_table(table.set_column(0, "ts", times), partial)
+    partial.rename(folder / f"{number:04}.parquet")
