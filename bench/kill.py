@@ -33,7 +33,7 @@ HANGS = 420.0
 """Seconds after which a life that neither ends nor is killed has hung."""
 FILES = (".parquet", "-m0.avro", ".metadata.json")
 """What a commit of Iceberg writes: rows, a manifest, the table's metadata."""
-_POINT = re.compile(r'(around|reached)\(\s*"([\w.:]+)"')
+_POINT = re.compile(r'(around|reached|append|overwrite|create)\(\s*(?:spark, )?"(\w+[.:]?\w*)"')
 
 
 def main() -> None:
@@ -62,6 +62,8 @@ def points() -> list[str]:
     for file in (REPOSITORY / "adapter" / "stream").glob("*.py"):
         for how, name in _POINT.findall(file.read_text(encoding="utf-8")):
             found |= {name} if how == "reached" else {f"{name}:before", f"{name}:after"}
+            if how in ("append", "overwrite"):
+                found.add(f"{name}:written")
     return sorted(found)
 
 

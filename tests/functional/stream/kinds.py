@@ -17,6 +17,7 @@ from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 
 EVENTS = "ts timestamp, k string, v bigint, x bigint"
+_LONG = 365 * 86_400_000_000
 CUSTOMERS = ((0, "north"), (1, "south"), (2, "east"))
 
 _E = expansion.expand_stream("events")
@@ -43,13 +44,15 @@ class Kind:
     changelog: bool = False
     configs: Mapping[str, Any] = field(default_factory=dict)
     """Of emission, as the model would have them."""
-    upsert: bool | None = None
+    upsert: bool = False
+    ttl: int | None = None
+    """Its state_ttl, in microseconds."""
 
     @cached_property
     def program(self) -> Program:
         """What a micro-batch of it does."""
-        plan = planner.plan(self.text, {"customers": Known(lookup=True), **self._known()})
-        return generate.program(plan, emission.read(self.configs), self.upsert)
+        plan = planner.plan_any(self.text, {"customers": Known(lookup=True), **self._known()}, self.ttl)
+        return generate.program(plan, emission.read(self.configs), self.upsert, self.ttl)
 
     @property
     def upstream(self) -> tuple[str, ...]:
@@ -146,6 +149,31 @@ _KINDS = (
         f"select e.ts, e.k, e.v, o.v as ordered from {_E} as e join {expansion.expand_stream('orders')} as o "
         "on e.x % 100 = o.x % 100 and o.ts >= e.ts - interval 10 minutes and o.ts <= e.ts + interval 10 minutes",
         reads=("events", "orders"),
+    ),
+    # Operators on top of each other.
+    Kind(
+        "of_windows",
+        "select k, count(*) as windows, max(n) as most, count(distinct s) as d, sum(n) as n from ("
+        + _counts(_window("tumble", "30 minutes"))
+        + ") group by k",
+        changelog=True,
+        ttl=_LONG,
+    ),
+    Kind(
+        "of_all",
+        f"select c.g, c.n, w.window_end, w.n as m from (select x % 7 as g, count(*) as n, min(v) as least from {_E} "
+        "group by x % 7) as c left join (select window_end, x % 7 as g, count(*) as n from "
+        + _window("hop", "30 minutes", "60 minutes")
+        + " group by window_start, window_end, x % 7) as w on w.g = c.g where c.n % 2 = 0",
+        changelog=True,
+        ttl=_LONG,
+    ),
+    Kind(
+        "unanswered",
+        f"select ts, k, v from {_E} as e where not exists (select 1 from {expansion.expand_stream('orders')} as o "
+        "where o.x = e.x and o.v > e.v)",
+        reads=("events", "orders"),
+        ttl=_LONG,
     ),
     # Of the changes of others.
     Kind(
