@@ -77,7 +77,8 @@ def run(root: Path, seed: int, lives: int, names: tuple[str, ...]) -> bool:
         kills.make_faulty_catalog(root / "faults.jar")
     for number in range(lives + 1):
         for stream in ("events", "orders"):
-            kinds.write_events(root / stream, number, ROWS, seed)
+            for file in (2 * number, 2 * number + 1):
+                kinds.write_events(root / stream, file, ROWS, seed)
         last = number == lives
         life = (
             kills.Life(seed, names, verify=True) if last else next_life(chance, seed * 1000 + number, names)

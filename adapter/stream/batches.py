@@ -12,7 +12,7 @@ from .errors import StreamError
 from .microbatch import MicroBatch, Work, now
 from .pieces import Cutter
 from .position import Position
-from .progress import report, write_progress
+from .progress import Figures, read_progress, report, write_progress
 from .session import prepare, shuffle_partitions
 from .sink import Sink
 from .state import digest
@@ -82,6 +82,7 @@ class Batches:
         """Take in a micro-batch, unless it is in already: Spark replays one that a crash cut short."""
         unfinished = number == self.position.batch and self.position.cut is not None
         if number <= self.position.batch and not unfinished:
+            self._catch_up()
             return
         spark = batch.sparkSession
         if not self._prepared:
@@ -148,6 +149,15 @@ class Batches:
                 step.close_at(closing)
                 step.put_out()
 
+    def _catch_up(self) -> None:
+        """Tell of the last step where a crash came between its commits and its figures."""
+        told = read_progress(self._work.model) or {}
+        if (told.get("batch"), told.get("flush")) != (self.position.batch, self.position.flush):
+            write_progress(self._work.model, report(self.position, Figures(), self._size()))
+
+    def _size(self) -> dict[str, int] | None:
+        return self._work.state.size() if self._work.program.levels else None
+
     @contextmanager
     def _step(self, spark: SparkSession, position: Position) -> Iterator[MicroBatch]:
         scheduler = spark._jsc.sc().dagScheduler()
@@ -170,5 +180,4 @@ class Batches:
         self.taken.null_time_rows += figures.null_time_rows
         self.taken.lookup_requests += figures.lookup_requests
         self.taken.lookup_keys += figures.lookup_keys
-        state = self._work.state.size() if stateful else None
-        write_progress(self._work.model, report(self.position, figures, state))
+        write_progress(self._work.model, report(self.position, figures, self._size()))

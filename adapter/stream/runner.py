@@ -259,11 +259,12 @@ class RunningStream:
 
     def stop(self) -> None:
         """End the stream after the commits of the micro-batch it is in, or without that micro-batch."""
-        try:
-            if self._query.isActive:
-                self._query.stop()
-        finally:
-            self._resources.close()
+        with _sentences(self.model):
+            try:
+                if self._query.isActive:
+                    self._query.stop()
+            finally:
+                self._resources.close()
 
     def _take(self, batch: DataFrame, number: int) -> None:
         try:
@@ -299,7 +300,12 @@ class RunningStream:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        try:
+            self.stop()
+        except StreamError:
+            # What came first says more.
+            if problem is None:
+                raise
 
 
 class _Beyond(StreamError):

@@ -141,6 +141,10 @@ class World:
         self._customers = root / "customers.db"
         if not self._customers.exists():
             self._make_customers()
+        self.see_all()
+
+    def see_all(self) -> None:
+        """Have plain Spark read all files that are there by now."""
         self.plain = self._make_views()
 
     def model(self, kind: Kind) -> StreamModel:

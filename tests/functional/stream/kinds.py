@@ -203,7 +203,11 @@ def write_events(folder: Path, number: int, rows: int, seed: object) -> None:
     chance = random.Random(f"{seed} {folder.name} {number}")
     found = [
         {
-            "ts": at * 20_000_000 - chance.randrange(30) * 1_000_000 + at % 1_000_000,
+            # A life takes in two files, and closes all windows: what comes after it is of another day.
+            "ts": number // 2 * 86_400_000_000
+            + (at - number // 2 * 2 * rows) * 20_000_000
+            - chance.randrange(30) * 1_000_000
+            + at % 1_000_000,
             "k": chance.choice([None, "a", "b", "c", "d"]),
             "v": chance.randrange(1000),
             "x": chance.randrange(500),

@@ -97,6 +97,7 @@ def test_a_full_disk_and_one_that_is_read_only(spark: Any, tmp_path: Path, small
     read_only = problems()
     subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)
     assert problems() == []
+    world.see_all()
     assert verify(world, kinds, 3 * ROWS) == []
     for found, why in ((full, "No space left on device"), (read_only, "Read-only file system")):
         assert len(found) == len(kinds)
