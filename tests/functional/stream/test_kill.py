@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).parents[3]
 STEPS = {
     *(f"{step}:{side}" for step in kills.COMMITS for side in ("before", "after")),
     *("state.create:before", "changelog.create:after", "flush:before", "progress.write:after", "batch:done"),
-    *("lookup.ask:after", "table.property:before", "batch.finish:after", "checkpoint.move:before"),
+    *("lookup.ask:after", "table.property:before", "batch.finish:before", "checkpoint.move:before"),
     *(
         "refresh:reset",
         "refresh:replaced",
@@ -76,7 +76,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_and_one_that_is_read_only(spark: Any, tmp_path: Path, small_disk: Path) -> None:
     kinds = [KINDS[name] for name in ("passed", "cumulated", "counts")]
-    add(tmp_path, 0)
+    add(tmp_path, 0, 1)
     storage = Storage(str(small_disk / "storage"), lambda: spark)
     world = World(spark, storage, tmp_path, "full_disk_tests", small_disk / "warehouse")
 
@@ -86,7 +86,7 @@ def test_a_full_disk_and_one_that_is_read_only(spark: Any, tmp_path: Path, small
         return drive.problems
 
     assert problems() == []
-    add(tmp_path, 1, 2)
+    add(tmp_path, 2, 3)
     filler = small_disk / "filler"
     with pytest.raises(OSError, match="No space"), open(filler, "wb", buffering=0) as file:
         while file.write(bytes(1 << 12)):
@@ -98,7 +98,7 @@ def test_a_full_disk_and_one_that_is_read_only(spark: Any, tmp_path: Path, small
     subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)
     assert problems() == []
     world.see_all()
-    assert verify(world, kinds, 3 * ROWS) == []
+    assert verify(world, kinds, 4 * ROWS) == []
     for found, why in ((full, "No space left on device"), (read_only, "Read-only file system")):
         assert len(found) == len(kinds)
         assert all(
