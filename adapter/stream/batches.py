@@ -168,7 +168,6 @@ class Batches:
             yield step
         finally:
             step.release()
-        stateful = bool(self._work.program.levels)
         step.tidy_up()
         self.position = step.position
         figures = step.figures
