@@ -130,10 +130,9 @@ class Changes:
         united = f"select {listed}, 1 as __sign from {table.name} version as of {table.known}"
         if self._table is not None:
             united += f"\nunion all\nselect {listed}, if({ADDS}, -1, 1) as __sign from {self._model.changes}"
-        query = (
-            f"select {listed}, if(__times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE} from (\n"
-            f"  select {listed}, sum(__sign) as __times from (\n{united}\n) group by {listed} having sum(__sign) <> 0\n"
-            f") lateral view explode(sequence(1L, abs(__times))) as __time"
+        query = each_change(
+            f"(\n  select {listed}, sum(__sign) as __times from (\n{united}\n) group by {listed} having sum(__sign) <> 0\n)",
+            listed,
         )
         step = position or Position(self._model.name, query_id=done.query_id if done else "", batch=-1)
         self.append(spark, query, step, {_FOLLOWS: str(others)} if others is not None else None)
@@ -164,6 +163,19 @@ class Changes:
         description = f"({', '.join(columns)}) using iceberg{properties}"
         self._table = commit.create(spark, "changelog.create", self._model, self._model.changes, description)
         return self._table
+
+
+def each_change(differences: str, columns: str) -> str:
+    """A query with a row for every change.
+
+    Args:
+        differences: a relation with how often a row came (less than 0: went) as `__times`.
+        columns: its other columns, as a list.
+    """
+    return (
+        f"select {columns}, if(__times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}\n"
+        f"from {differences} lateral view explode(sequence(1L, abs(__times))) as __time"
+    )
 
 
 def changes_of(spark: SparkSession, model: StreamModel, key: Sequence[str] | None) -> Changes | None:

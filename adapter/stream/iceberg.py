@@ -114,6 +114,10 @@ class IcebergTable:
             parent = snapshot.parentId()
             snapshot = None if parent is None else self._table.snapshot(parent)
 
+    def _steps(self) -> Iterator[Any]:
+        """The snapshots that a stream's commits made, from the known one back."""
+        return filter(is_of_stream, self._back_from(self._at()))
+
     @property
     def has_notes(self) -> bool:
         """Whether a stream keeps something of its own in it: state, or changes."""
@@ -171,13 +175,11 @@ class IcebergTable:
 
     def summaries(self) -> Iterator[Mapping[str, str]]:
         """The summaries of a stream's commits to the table, the last one first."""
-        for snapshot in self._back_from(self._at()):
-            if is_of_stream(snapshot):
-                yield dict(snapshot.summary())
+        return (dict(each.summary()) for each in self._steps())
 
     def last_step(self) -> tuple[int, int | None]:
         """The snapshot of a stream's last commit to the table, of which there is one, and the snapshot before it."""
-        snapshot = next(each for each in self._back_from(self._at()) if is_of_stream(each))
+        snapshot = next(self._steps())
         before = snapshot.parentId()
         return int(snapshot.snapshotId()), None if before is None else int(before)
 
@@ -200,9 +202,8 @@ class IcebergTable:
 
     def followed(self) -> int | None:
         """The snapshot up to which a changelog follows the table at least, going by a stream's last commit; None: none."""
-        for snapshot in self._back_from(self._at()):
-            if is_of_stream(snapshot):
-                return int(snapshot.summary().get(FOLLOWED) or snapshot.snapshotId())
+        for snapshot in self._steps():
+            return int(snapshot.summary().get(FOLLOWED) or snapshot.snapshotId())
         return None
 
     def added_rows(self, part: str) -> int:

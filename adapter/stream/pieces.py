@@ -211,7 +211,7 @@ class Cutter:
     def _expected(self, batch: DataFrame, number: int) -> int:
         """At most so many rows, told without reading one."""
         if self._ordered is None:
-            self._ordered, _ = in_first_order(self._model, self._inputs)
+            self._ordered = in_first_order(self._model, self._inputs).model
         model = self._ordered
         ends = read_offsets(model.storage, model.checkpoint, number)
         starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []

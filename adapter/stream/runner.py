@@ -180,15 +180,15 @@ class RunningStream:
             self._batches = _resume(session, model, program)
             # Of a run that ended before it was read.
             model.storage.delete(model.stop_request)
-            self._ordered, self._inputs = in_first_order(model, program.inputs)
-            ordered, inputs = self._ordered, self._inputs
+            order = in_first_order(model, program.inputs)
+            self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
             check_sources(session, ordered)
             move_along(ordered)
             if self._batches.position.batch < 0 and lacks_rows(session, ordered, 0, with_all=True):
                 # The run before ended of it.
                 begin_again(model)
                 check_beginnings(session, ordered)
-            note_order(ordered)
+            note_order(order)
             reached("stream:starting", model.name)
             self._take_all(session, ordered, inputs)
             self._query = self._start(session, ordered, inputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..query.program import StreamInput
 from .checkpoint import read_checkpoint
@@ -22,9 +22,18 @@ if TYPE_CHECKING:
 _FILE = "sources.json"
 
 
-def in_first_order(
-    model: StreamModel, inputs: Sequence[StreamInput]
-) -> tuple[StreamModel, tuple[StreamInput, ...]]:
+class Order(NamedTuple):
+    """What a stream reads, in the order of its checkpoint."""
+
+    model: StreamModel
+    """With its sources in that order."""
+    inputs: tuple[StreamInput, ...]
+    """The streams made from them."""
+    is_noted: bool
+    """Whether the checkpoint says so, or else the query's text."""
+
+
+def in_first_order(model: StreamModel, inputs: Sequence[StreamInput]) -> Order:
     """A model's sources and the streams made from them, in the order of its checkpoint.
 
     Args:
@@ -37,21 +46,23 @@ def in_first_order(
     noted = _noted(model)
     if noted is None:
         # Nothing was planned yet, or by a version that noted no order: that of the text.
-        return model, tuple(inputs)
+        return Order(model, tuple(inputs), is_noted=False)
     places = _places(model, noted)
     by_relation = {each.relation: each for each in inputs}
     sources = tuple(model.sources[place] for place in places)
-    return replace(model, sources=sources), tuple(by_relation[source.relation] for source in sources)
+    inputs = tuple(by_relation[source.relation] for source in sources)
+    return Order(replace(model, sources=sources), inputs, is_noted=True)
 
 
-def note_order(model: StreamModel) -> None:
-    """Keep the order of a model's sources with its checkpoint. To be called when nothing keeps the stream from starting:
-    a checkpoint's folder says that a stream has begun.
+def note_order(order: Order) -> None:
+    """Keep the order with the checkpoint, which then has it for good. To be called when nothing keeps the stream from
+    starting: a checkpoint's folder says that a stream has begun.
 
     Args:
-        model: the model, its sources in the order of `in_first_order`.
+        order: as `in_first_order` gave it.
     """
-    if _noted(model) is None:
+    if not order.is_noted:
+        model = order.model
         model.storage.write_text(_path(model), json.dumps([_identity(source) for source in model.sources]))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..query.program import CHANGE_TYPE, TABLE_BEFORE, Upsert
 from . import commit
-from .changes import ADDS, AFTER, BEFORE, DELETE, INSERT, REPLACED_PROPERTY
+from .changes import ADDS, AFTER, BEFORE, DELETE, INSERT, REPLACED_PROPERTY, each_change
 from .errors import StreamError
 from .failpoints import around
 from .iceberg import COMMIT, FOLLOWED
@@ -131,9 +131,7 @@ class UpsertSink(Sink):
             return 0
         if self._changes is not None:
             show(differences, _CHANGED)
-            kinds = f"if(__times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}"
-            each = f"select {listed}, {kinds} from {_CHANGED} lateral view explode(sequence(1L, abs(__times))) as __time"
-            self._changes.append(spark, each, position)
+            self._changes.append(spark, each_change(_CHANGED, listed), position)
         made = spark.sql(one_file(f"select * from {_NEW}")) if few else rows
         self._overwrite(made, _counting(position, changed))
         return changed
@@ -289,9 +287,8 @@ class UpsertSink(Sink):
         # Not by SQL: Spark 4.1 finds no plan for a MERGE whose source is a view of a table.
         recently = recent if recent == "true" else f"{target}.{recent}"
         if not changed._jdf.queryExecution().analyzed().deterministic():
-            changed = (
-                changed.localCheckpoint()
-            )  # uuid(), say, which a MERGE refuses though it is computed already
+            # uuid(), say, which a MERGE refuses though it is computed already.
+            changed = changed.localCheckpoint()
         merge = changed.mergeInto(target, F.expr(" and ".join([*matching, recently])))
         merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{DELETE}'")).delete()
         merge = merge.whenMatched().update(values)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from pyspark.errors import AnalysisException
@@ -14,6 +14,8 @@ from pyspark.errors import AnalysisException
 from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, generate, window_arguments
+from dbt.adapters.spark_streaming.query.plan import Plan
+from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
@@ -75,18 +77,32 @@ class Input:
         return str(folder)
 
 
+class Planned(NamedTuple):
+    """A case as the planner has it."""
+
+    text: str
+    plan: Plan
+    program: Program
+    watermark_delay: int
+
+
+def planned(oracle: Path, name: str, tables: Collection[str]) -> Planned:
+    """A case that reads tables whose event time is `ts`."""
+    text = model_text((oracle / "cases" / f"{name}.sql").read_text(), frozenset(tables), "raw")
+    text = jinja2.Template(text).render(MACROS)
+    node = {"name": name, "config": settings_of(name)}
+    plan = streaming.plan(node, text, {table: Known("ts") for table in tables})
+    return Planned(text, plan, streaming.program(node, plan), streaming.config(node).watermark)
+
+
 class Case:
     """A case over one input."""
 
     def __init__(self, given: Input, name: str) -> None:
         self.given, self.name = given, name
-        tables = frozenset(given.schemas)
-        text = model_text((given.oracle / "cases" / f"{name}.sql").read_text(), tables, "raw")
-        self.text = jinja2.Template(text).render(MACROS)
-        node = {"name": name, "config": settings_of(name)}
-        self.plan = streaming.plan(node, self.text, {table: Known("ts") for table in tables})
-        self.program = streaming.program(node, self.plan)
-        self.watermark_delay = streaming.config(node).watermark
+        self.text, self.plan, self.program, self.watermark_delay = planned(
+            given.oracle, name, given.schemas.keys()
+        )
 
     @cached_property
     def columns(self) -> str:

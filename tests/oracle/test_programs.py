@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import jinja2
 import pytest
 
-from dbt.adapters.spark_streaming import streaming
-from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import duck
 from tests.differential.tree import Column, Model, Written
 from tests.oracle.cases import NO_ORACLE, ORACLE, case_names
 from tests.oracle.compare import difference, read_expected
-from tests.oracle.project import settings_of
-from tests.oracle.streams import MACROS
-from tests.oracle.translate import model_text
+from tests.oracle.streams import planned
 
 pytestmark = pytest.mark.skipif(ORACLE is None, reason=NO_ORACLE)
 
@@ -35,20 +28,12 @@ def laboratory() -> duck.Laboratory:
 @pytest.mark.parametrize("case", case_names())
 def test_a_program_has_the_rows_of_flink(laboratory: duck.Laboratory, case: str) -> None:
     assert ORACLE is not None
-    tables = frozenset(laboratory.rows_of)
-    text = model_text((ORACLE / "cases" / f"{case}.sql").read_text(), tables, "raw")
-    node: dict[str, Any] = {"name": case, "config": settings_of(case)}
-    plan = streaming.plan(
-        node, jinja2.Template(text).render(MACROS), {table: Known("ts") for table in tables}
-    )
-    program = streaming.program(node, plan)
+    _, _, program, delay = planned(ORACLE, case, laboratory.rows_of.keys())
     header, expected = read_expected(ORACLE / "expected" / case / "small.csv")
     model = Model(Written("", tuple(Column(name, "") for name in header)))
     for cuts in CUTS:
         laboratory.cut(cuts)
-        stream = duck.Streamed(
-            model, program, laboratory.base.cursor(), fold=True, delay=streaming.config(node).watermark
-        )
+        stream = duck.Streamed(model, program, laboratory.base.cursor(), fold=True, delay=delay)
         for number in range(cuts):
             stream.take((number, number + 1))
         stream.flush()
