@@ -226,7 +226,8 @@ class Cutter:
                 total += _messages(end) - _messages(start)
             else:
                 size = batch._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-                total += int(size.toString()) // _BYTES_IN_A_FILE
+                # py4j makes a Python int of a small one.
+                total += int(str(size)) // _BYTES_IN_A_FILE
         return total
 
     def _appended(self, name: str, start: str | None, end: str) -> int:

@@ -178,7 +178,7 @@ def test_readers_go_on_and_new_ones_begin(
 
     # The table gets another snapshot while a stream begins.
     later = pass_on(spark, storage_root, upstream.model.target)
-    begin, note = runner.begin_with_all, runner.note_order
+    begin = runner.begin_with_all
 
     def overtaken(session: Any, model: StreamModel) -> bool:
         found = begin(session, model)
@@ -198,18 +198,19 @@ def test_readers_go_on_and_new_ones_begin(
     last.program = replace(last.program, inputs=(read,), output="select ts, k, doubled from stream")
     catalog = spark.conf.get("spark.sql.defaultCatalog")
 
-    def expired(model: StreamModel) -> None:
-        note(model)
+    def expired(session: Any, model: StreamModel) -> bool:
+        found = begin(session, model)
         spark.sql(
             f"call {catalog}.system.expire_snapshots(table => '{later.model.target}', older_than => now(), retain_last => 2)"
         )
+        return found
 
     for number in range(2):
         upstream.add((41_000 + number, "a", 1))
         upstream.run()
         later.run()
     with monkeypatch.context() as patched:
-        patched.setattr(runner, "note_order", expired)
+        patched.setattr(runner, "begin_with_all", expired)
         with pytest.raises(
             StreamError, match=r"came or expired while its stream began\. Nothing was taken in"
         ):
