@@ -69,6 +69,8 @@ class Step:
     sql: str
     persist: bool = False
     """Used more than once, so computed once and kept until the end of the micro-batch."""
+    materialize: bool = False
+    """A kept step that is computed when it is made, by a job of its own: with it a plan would get too large."""
     unless_empty: str | None = None
     """A kept step: while that has no rows, `initial` is the text to use."""
     initial: str | None = None

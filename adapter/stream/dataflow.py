@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..query.program import Level, StatePart, Step
 from .microbatch import FEW_ROWS, MicroBatch, text_of
-from .rows import Judged, counted, counting, leaf
+from .rows import Judged, counted, counting, cut_off, leaf
 from .session import show, spread
 from .sources import split
 from .watermark import Watermark
@@ -128,7 +128,10 @@ class DataflowBatch(MicroBatch):
         again = self._work.program.again
         if again is not None and step.name == again.name:
             self._rows_of[step.name] = self._kept.keep(rows)
-            rows = leaf(rows)
+            rows = cut_off(rows)
+        elif step.materialize:
+            self._kept.keep(rows)
+            rows = cut_off(rows)
         elif step.persist:
             rows = self._kept.hold(rows)
         show(rows, step.name)

@@ -91,13 +91,28 @@ class Kept:
 
 def leaf(rows: DataFrame) -> DataFrame:
     """Rows that are held, as a relation without what they are made from."""
+    return _made_of(rows, rows._jdf.queryExecution().withCachedData())
+
+
+def cut_off(rows: DataFrame) -> DataFrame:
+    """Rows that were computed and are held, as a relation that Spark's plans have no past of.
+
+    A `leaf` still has the plan that it is made by, which Spark walks through and prints with each query.
+    """
+    held = leaf(rows)
+    execution = jvm(rows.sparkSession).org.apache.spark.sql.execution
+    relation = getattr(getattr(execution, "LogicalRDD$"), "MODULE$")
+    # Its size is that of `held`, which is known by now.
+    return _made_of(rows, relation.fromDataset(held._jdf.queryExecution().toRdd(), held._jdf, False))
+
+
+def _made_of(rows: DataFrame, plan: Any) -> DataFrame:
+    """A plan in the session of some rows."""
     from pyspark.sql import DataFrame
 
-    dataset = getattr(jvm(rows.sparkSession).org.apache.spark.sql.classic, "Dataset$")
-    held = rows._jdf.queryExecution().withCachedData()
-    return DataFrame(
-        getattr(dataset, "MODULE$").ofRows(rows.sparkSession._jsparkSession, held), rows.sparkSession
-    )
+    spark = rows.sparkSession
+    dataset = getattr(jvm(spark).org.apache.spark.sql.classic, "Dataset$")
+    return DataFrame(getattr(dataset, "MODULE$").ofRows(spark._jsparkSession, plan), spark)
 
 
 def counting(rows: DataFrame, stream: StreamInput) -> DataFrame:

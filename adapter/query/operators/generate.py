@@ -25,6 +25,7 @@ from .base import (
 )
 from .groups import GroupChanges
 from .kept import ROW, TIMES, KeptRows, added_up, packed, spread, touching
+from .plan_size import bounded
 from .relation import WEIGHT, weight_of
 
 RESULT = "result_change"
@@ -67,7 +68,9 @@ def program(
     # A row that one operator takes away and another puts there is no change.
     net = f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n{packed(flow.root)}\n) group by {ROW} having sum({TIMES}) <> 0"
     last = Step(RESULT, net if changes else f"select * from {flow.root.name}", persist=True)
-    own = Level(rows=(), ingest=(*made.steps, last), parts=(*made.parts.values(), put_out), emit=())
+    own = Level(
+        rows=(), ingest=tuple(bounded([*made.steps, last])), parts=(*made.parts.values(), put_out), emit=()
+    )
     listed = f"{OUTPUT_ROW}.*{f', {OUTPUT_TIMES} as {WEIGHT}' if weight else ''}"
     result, upsert = _result(flow)
     return Program(
