@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from dbt.tests.adapter.basic.test_adapter_methods import TestBaseCaching as BaseBaseCaching
 from dbt.tests.adapter.caching.test_caching import (
     BaseCachingLowercaseModel,
@@ -10,6 +11,9 @@ from dbt.tests.adapter.caching.test_caching import (
     BaseNoPopulateCache,
 )
 from dbt.tests.util import run_dbt
+
+# dbt's own, of what dbt-spark does and this adapter leaves as it is.
+pytestmark = pytest.mark.thorough
 
 
 class WithoutDatabase:

@@ -4,12 +4,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from dbt.tests.adapter.ephemeral.test_ephemeral import (
     BaseEphemeralErrorHandling,
     BaseEphemeralMulti,
     BaseEphemeralNested,
 )
 from dbt.tests.util import check_relations_equal, run_dbt
+
+# dbt's own, of what dbt-spark does and this adapter leaves as it is.
+pytestmark = pytest.mark.thorough
 
 
 def built(model: str) -> str:

@@ -21,6 +21,9 @@ from dbt.tests.adapter.hooks.test_model_hooks import (
 )
 from dbt.tests.adapter.hooks.test_run_hooks import BaseAfterRunHooks, BasePrePostRunHooks
 
+# dbt's own, of what dbt-spark does and this adapter leaves as it is.
+pytestmark = pytest.mark.thorough
+
 
 class InOurProfile:
     """The target's values that hooks see are ours, not Postgres'."""

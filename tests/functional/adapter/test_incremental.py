@@ -57,6 +57,7 @@ class TestIncrementalUniqueKey(BaseIncrementalUniqueKey):
     pass
 
 
+@pytest.mark.thorough
 class TestIncrementalUniqueKeyDeleteInsert(BaseIncrementalUniqueKey):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:

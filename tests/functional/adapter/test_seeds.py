@@ -23,6 +23,9 @@ from dbt.tests.adapter.simple_seed.test_seed import (
 from dbt.tests.adapter.simple_seed.test_seed_type_override import BaseSimpleSeedColumnOverride
 from dbt.tests.util import run_dbt
 
+# dbt's own, of what dbt-spark does and this adapter leaves as it is.
+pytestmark = pytest.mark.thorough
+
 
 class TestBasicSeedTests(BaseBasicSeedTests):
     def test_simple_seed_full_refresh_flag(self, project: Any) -> None:

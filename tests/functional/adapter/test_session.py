@@ -19,6 +19,7 @@ from dbt.adapters.spark_streaming.connections import Handle
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import get_environment
 from dbt.adapters.spark_streaming.environment.class_data import _diagnostic_command
+from tests.thorough import mostly_thorough
 
 # So slow that it ends only if it is stopped: each row waits.
 SLOW = "select sum(crc32(sha2(repeat(cast(id as string), 2000), 512))) from range(100000000)"
@@ -161,7 +162,7 @@ SLOW_PROJECT = {
 }
 
 
-@pytest.mark.parametrize("how", ["ctrl-c", "fail-fast"])
+@pytest.mark.parametrize("how", mostly_thorough(["ctrl-c", "fail-fast"], ["ctrl-c"]))
 def test_dbt_stops_what_runs(tmp_path: Path, how: str) -> None:
     """A model that would run for hours ends with Ctrl-C, or with the first that fails."""
     for name, text in SLOW_PROJECT.items():

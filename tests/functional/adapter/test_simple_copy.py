@@ -7,6 +7,9 @@ from dbt.tests.adapter.simple_copy.test_copy_uppercase import BaseSimpleCopyUppe
 from dbt.tests.adapter.simple_copy.test_simple_copy import EmptyModelsArentRunBase, SimpleCopyBase
 from dbt.tests.util import run_dbt
 
+# dbt's own, of what dbt-spark does and this adapter leaves as it is.
+pytestmark = pytest.mark.thorough
+
 
 class TestSimpleCopyUppercase(BaseSimpleCopyUppercase):
     @pytest.fixture(scope="class")

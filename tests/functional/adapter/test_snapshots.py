@@ -30,6 +30,9 @@ from dbt.tests.adapter.simple_snapshot.test_various_configs import (
 )
 from dbt.tests.util import check_relations_equal, run_dbt
 
+# dbt's own, of what dbt-spark does and this adapter leaves as it is.
+pytestmark = pytest.mark.thorough
+
 
 def without_database(sql: str) -> str:
     """Spark has none."""

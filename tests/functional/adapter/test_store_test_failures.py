@@ -1,5 +1,6 @@
 """dbt's own suite: failures of tests as tables."""
 
+import pytest
 from dbt.tests.adapter.store_test_failures_tests.basic import (
     StoreTestFailuresAsExceptions,
     StoreTestFailuresAsGeneric,
@@ -12,6 +13,9 @@ from dbt.tests.adapter.store_test_failures_tests.test_store_test_failures import
     BaseStoreTestFailures,
     BaseStoreTestFailuresLimit,
 )
+
+# dbt's own, of what dbt-spark does and this adapter leaves as it is.
+pytestmark = pytest.mark.thorough
 
 
 class TestStoreTestFailuresAsInteractions(StoreTestFailuresAsInteractions):

@@ -43,6 +43,9 @@ from dbt.tests.adapter.utils.test_source_freshness_custom_info import BaseCalcul
 from dbt.tests.adapter.utils.test_timestamps import BaseCurrentTimestamps
 from dbt.tests.adapter.utils.test_validate_sql import BaseValidateSqlMethod
 
+# dbt's own, of what dbt-spark does and this adapter leaves as it is.
+pytestmark = pytest.mark.thorough
+
 MODULES = [
     fixture_any_value,
     fixture_bool_or,

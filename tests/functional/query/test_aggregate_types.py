@@ -22,6 +22,7 @@ from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.spark_rows import asks
+from tests.thorough import mostly_thorough
 
 PIECES = 3
 _numbers = itertools.count()
@@ -244,7 +245,7 @@ def overflowing(spark: Any) -> None:
     ).createOrReplaceTempView("overflowing")
 
 
-@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("window", mostly_thorough(WINDOWS, ["cumulate"]))
 def test_overflow_is_sparks_own(spark: Any, ask: Any, window: str) -> None:
     overflowing(spark)
     asked = list(OVERFLOWING)
@@ -302,6 +303,7 @@ def test_values_of_windows(spark: Any, storage_root: Path, folder: str, ask: Any
     assert differences(streamed(spark, storage_root, folder, plan, expected), expected, asked, 3) == []
 
 
+@pytest.mark.thorough
 def test_values_of_a_group_whose_rows_replace_others(
     spark: Any, storage_root: Path, folder: str, ask: Any
 ) -> None:

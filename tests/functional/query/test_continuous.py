@@ -13,9 +13,10 @@ from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.position import read_position
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
-from tests.functional.query.test_queries import chosen, folder, model_of, rows
+from tests.functional.query.test_queries import folder, model_of, rows
 from tests.functional.stream.harness import replayed
 from tests.spark_rows import asks
+from tests.thorough import mostly_thorough
 
 __all__ = ["folder"]  # a fixture
 
@@ -122,16 +123,11 @@ def planned(name: str, ask: Ask | None = None) -> Plan:
 
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
-# all of them with EVERY_QUERY=1.
-_IN_CI = AT_EVERY_VERSION | {
-    "groups of groups of first rows",
-    "percentiles",
-    "groups of a join in time",
-    "a left join in time",
-}
+# all of them with `-m thorough`.
+_IN_CI = {"groups", "topn that may fall", "last row", "groups of a join in time"}
 
 
-@pytest.mark.parametrize("name", chosen(QUERIES, _IN_CI))
+@pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
 def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, folder: Path, name: str) -> None:
     plan = planned(name, asks(spark))
     batch = spark.sql(generate.batch(plan))

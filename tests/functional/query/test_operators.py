@@ -12,9 +12,10 @@ from dbt.adapters.spark_streaming.query.functions import Ask
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query.test_continuous import DAY, GROUPS, KNOWN, A, B, first
-from tests.functional.query.test_queries import chosen, folder, model_of, rows
+from tests.functional.query.test_queries import folder, model_of, rows
 from tests.functional.stream.harness import replayed
 from tests.spark_rows import asks
+from tests.thorough import mostly_thorough
 
 __all__ = ["folder"]  # a fixture
 
@@ -141,11 +142,11 @@ def planned(name: str, ask: Ask | None = None) -> Plan:
 
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
-# all of them with EVERY_QUERY=1.
-_IN_CI = {"q7", "windows with groups", "groups of groups", "not exists"}
+# all of them with `-m thorough`.
+_IN_CI = {"q7", "groups of groups", "not exists"}
 
 
-@pytest.mark.parametrize("name", chosen(QUERIES, _IN_CI))
+@pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
 def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, folder: Path, name: str) -> None:
     plan = planned(name, asks(spark))
     batch = spark.sql(generate.batch(plan))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.spark_rows import asks
+from tests.thorough import mostly_thorough
 
 BIDS = "ts timestamp, bidder bigint, item string, price bigint"
 ASKS = "ts timestamp, item string, price bigint"
@@ -161,12 +161,6 @@ def folder(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
         spark.catalog.dropTempView(name)
 
 
-def chosen(queries: Collection[str], some: Collection[str]) -> list[str]:
-    """The queries to run: some, or all of them where they are asked for."""
-    assert set(some) <= set(queries)
-    return [name for name in queries if os.environ.get("EVERY_QUERY") or name in some]
-
-
 def rows(table: Any) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in table.collect()), key=repr)
 
@@ -208,14 +202,14 @@ def model_of(
 
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
-# all of them with EVERY_QUERY=1.
+# all of them with `-m thorough`.
 _IN_CI = {
     "full join of one stream", "a join of rows of two streams", "topn of session rows", "percentiles keep rows",
     "windows over windows", "sessions of windows", "dynamic_cumulate without its key", "grouping sets of cumulate",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", chosen(QUERIES, _IN_CI))
+@pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
 def test_view_batch_and_stream_have_the_same_rows(
     spark: Any, storage_root: Path, folder: Path, name: str
 ) -> None:

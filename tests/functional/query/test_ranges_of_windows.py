@@ -13,8 +13,8 @@ from dbt.adapters.spark_streaming.query import expansion, generate, planner, win
 from dbt.adapters.spark_streaming.query.intervals import HOUR, MINUTE
 from dbt.adapters.spark_streaming.query.overwrite import Overwriting
 from dbt.adapters.spark_streaming.query.ranges import Span
-from tests.functional.query.test_queries import chosen
 from tests.reference import to_micros
+from tests.thorough import mostly_thorough
 
 # Across a change of clocks in Berlin.
 START = to_micros(datetime(2024, 3, 30, 12, tzinfo=timezone.utc))
@@ -124,11 +124,18 @@ def pieces(seed: int) -> list[Span]:
     return found
 
 
-# What they have the others have, too.
-_SIMPLE = {"tumble", "hop_of_a_zone", "rows", "kept_rows", "stacked"}
+_IN_CI = {
+    "hop",
+    "cumulate_on_change",
+    "day_of_a_zone",
+    "session",
+    "dynamic_of_a_zone",
+    "kept_sessions",
+    "joined",
+}
 
 
-@pytest.mark.parametrize("name", chosen(TEXTS, TEXTS.keys() - _SIMPLE))
+@pytest.mark.parametrize("name", mostly_thorough(TEXTS, _IN_CI))
 def test_any_pieces_in_any_order(spark: Any, events: str, name: str) -> None:
     table = Table(spark, TEXTS[name])
     for piece in pieces(seed=len(name)):

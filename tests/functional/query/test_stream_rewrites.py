@@ -12,6 +12,7 @@ from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query import test_continuous as continuous
 from tests.functional.query import test_queries as windows
 from tests.functional.query.test_queries import folder, model_of, rows
+from tests.thorough import mostly_thorough
 
 __all__ = ["folder"]  # a fixture
 
@@ -44,7 +45,15 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
+_IN_CI = {
+    "enum over cumulate",
+    "enum over a whole stream",
+    "split_topn of windows' rows",
+    "split_topn of groups",
+}
+
+
+@pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
 def test_a_stream_has_the_rows_of_the_plain_query(
     spark: Any, storage_root: Path, folder: Path, name: str
 ) -> None:

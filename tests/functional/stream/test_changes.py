@@ -19,6 +19,7 @@ from dbt.adapters.spark_streaming.stream import failpoints
 from dbt.adapters.spark_streaming.stream import upsert as upsert_module
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
+from tests.thorough import mostly_thorough
 
 from .harness import Stream, replayed, sorted_rows
 
@@ -159,10 +160,15 @@ QUERIES: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "small"), [("groups", 0), *((name, 100_000) for name in QUERIES)], ids=str)
+CASES = [("groups", 0), *((name, 100_000) for name in QUERIES)]
+_IN_CI = [("groups", 0), *((name, 100_000) for name in ("all rows", "passed on", "operators"))]
+
+
+@pytest.mark.parametrize("case", mostly_thorough(CASES, _IN_CI), ids=lambda case: f"{case[0]}-{case[1]}")
 def test_what_was_decided_in_the_first_try_holds_in_the_second(
-    spark: Any, storage_root: Path, name: str, small: int, monkeypatch: pytest.MonkeyPatch
+    spark: Any, storage_root: Path, case: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    name, small = case
     monkeypatch.setattr(upsert_module, "_SMALL", small)
     names = names_table(spark)
     text, columns = QUERIES[name]
@@ -195,7 +201,9 @@ def test_what_was_decided_in_the_first_try_holds_in_the_second(
     assert spark.sql(f"select {total} from {stream.model.target}").first()[0] == expected
 
 
-@pytest.mark.parametrize("small", [0, 100_000], ids=["merged", "written anew"])
+@pytest.mark.parametrize(
+    "small", [0, pytest.param(100_000, marks=pytest.mark.thorough)], ids=["merged", "written anew"]
+)
 def test_what_others_change_after_a_crash_is_in_the_changelog(
     spark: Any, storage_root: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

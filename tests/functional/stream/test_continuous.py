@@ -180,12 +180,16 @@ ACTS = [
 @pytest.mark.parametrize(
     ("text", "columns"),
     [
-        (GROUPS, OF_GROUPS),
-        (OVER_GROUPS, "k string, s bigint, rn int"),
-        (LAST, "k string, v bigint, x bigint"),
-        (f"select count(*) as n, max(d) as d from ({GROUPS})", "n bigint, d bigint"),
+        pytest.param(GROUPS, OF_GROUPS, id="groups"),
+        pytest.param(OVER_GROUPS, "k string, s bigint, rn int", id="topn"),
+        pytest.param(LAST, "k string, v bigint, x bigint", id="last", marks=pytest.mark.thorough),
+        pytest.param(
+            f"select count(*) as n, max(d) as d from ({GROUPS})",
+            "n bigint, d bigint",
+            id="anew",
+            marks=pytest.mark.thorough,
+        ),
     ],
-    ids=["groups", "topn", "last", "anew"],
 )
 def test_power_cuts(
     spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, text: str, columns: str

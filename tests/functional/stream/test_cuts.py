@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.stream.model import StreamSource
+from tests.thorough import mostly_thorough
 
 from . import programs
 from .harness import CUMULATE, EVENTS, Stream, sorted_rows
@@ -58,7 +59,7 @@ def naive(spark: Any, events: Any, step: int, max_size: int) -> list[tuple[Any, 
     )
 
 
-@pytest.mark.parametrize("cuts", [1, 3, 17])
+@pytest.mark.parametrize("cuts", mostly_thorough([1, 3, 17], [1, 3]))
 def test_cumulate_with_exact_distinct(
     spark: Any, storage_root: Path, events: Any, expected: list[tuple[Any, ...]], cuts: int
 ) -> None:

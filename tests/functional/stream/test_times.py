@@ -11,6 +11,7 @@ from dbt.adapters.spark_streaming.query import expansion, generate, planner, win
 from dbt.adapters.spark_streaming.query.instants import EARLIEST, LATEST
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.functional.stream.harness import Stream
+from tests.thorough import mostly_thorough
 
 HOUR = 3_600_000_000
 GONE = (2**63 - 1, -(2**63), LATEST + 1, EARLIEST - 1, 2**62)
@@ -45,7 +46,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", mostly_thorough(QUERIES, ["cumulate", "session", "append"]))
 def test_a_time_beyond_them_is_dropped_and_counted(spark: Any, storage_root: Path, name: str) -> None:
     text, columns, judged = QUERIES[name]
     s = Stream(spark, storage_root, generate.program(planner.plan(text, {"events": Known("ts")})), columns)

@@ -20,6 +20,7 @@ from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
 from dbt.adapters.spark_streaming.stream.position import Position
 from dbt.adapters.spark_streaming.stream.session import working_session
 from dbt.adapters.spark_streaming.stream.state import StateTable
+from tests.thorough import mostly_thorough
 
 from . import programs
 from .harness import TUMBLE, Stream, replayed, sorted_rows
@@ -82,7 +83,12 @@ def made(spark: Any, root: Path, name: str) -> Stream:
     return elsewhere(stream)
 
 
-@pytest.mark.parametrize("name", ["stateless", "windows", "groups", *OPERATORS])
+@pytest.mark.parametrize(
+    "name",
+    mostly_thorough(
+        ["stateless", "windows", "groups", *OPERATORS], ["stateless", "windows", "groups of groups"]
+    ),
+)
 def test_a_micro_batch_is_in_once(spark: Any, storage_root: Path, name: str) -> None:
     stream = made(spark, storage_root, name)
     late = other_run(stream)  # has found nothing
