@@ -41,6 +41,8 @@ class StreamConfig:
     """What tells rows apart, where the author says so; none: what the query tells."""
     retention: Retention = field(default_factory=Retention)
     """What is kept of the table and its changes."""
+    allow_recompute: bool = True
+    """Whether what no rule derives from changes may be computed again from the rows that are kept."""
 
 
 def _is_text(value: Any) -> bool:
@@ -92,6 +94,9 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
         None
         if value is None or (isinstance(value, list) and all(isinstance(each, str) for each in value))
         else f"is {value!r}; write a list of columns, as in ['city']"
+    ),
+    "allow_recompute": lambda value: (
+        None if value in (None, True, False) else f"is {value!r}; write true or false"
     ),
     "idle_timeout": _any,
     "max_snapshot_age": _any,
@@ -197,4 +202,5 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         output_mode=config.get("output_mode"),
         unique_key=(unique,) if isinstance(unique, str) else tuple(unique or ()),
         retention=retention,
+        allow_recompute=config.get("allow_recompute") is not False,
     )

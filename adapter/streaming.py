@@ -23,6 +23,7 @@ from .query.continuous import growth
 from .query.emission import FINAL
 from .query.errors import QueryError
 from .query.functions import Ask
+from .query.operators.base import Recompute
 from .query.plan import Plan
 from .query.program import Program, StreamInput
 from .query.streams import Known
@@ -100,6 +101,8 @@ def plan(
         text = rewriting.by_config(sql, node["config"], streaming=True)
         found = planner.plan_any(text, known, settings.state_ttl, settings.constant_domains, ask)
         _check_continuous(found, settings)
+        if not settings.allow_recompute:
+            _check_recompute(found)
         materialized = node["config"]["materialized"]
         if not found.shape.get(materialized, True):
             raise QueryError(
@@ -174,6 +177,24 @@ def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str
             "time from one micro-batch to the next, so leave one of them out."
         )
     return hinted
+
+
+def _check_recompute(found: Plan) -> None:
+    """Passes a query that is kept up to date from changes alone."""
+    operators = found.dataflow.operators if found.dataflow is not None else ()
+    again = [
+        f"'{each.label}' "
+        + ("as a whole" if each.is_whole else f"for each {', '.join(each.keys[0])} that changes")
+        for each in operators
+        if isinstance(each, Recompute)
+    ]
+    if found.whole:
+        again.append("what stands above its groups, first rows and rankings, as a whole")
+    if again:
+        raise QueryError(
+            f"config 'allow_recompute' is false, and this query computes {'; '.join(again)} again from the rows that it "
+            "keeps, at each micro-batch. Put the parts below into models of their own, or leave allow_recompute out."
+        )
 
 
 def _check_continuous(found: Plan, settings: stream_config.StreamConfig) -> None:

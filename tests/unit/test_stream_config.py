@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming import stream_config
+from dbt.adapters.spark_streaming import stream_config, streaming
+from dbt.adapters.spark_streaming.query import expansion, window_arguments
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.model import Retention
 
 
@@ -36,3 +38,34 @@ def test_retention() -> None:
 def test_a_retention_that_means_nothing(config: dict[str, Any], told: str) -> None:
     with pytest.raises(QueryError, match=told):
         read(**config)
+
+
+KNOWN = {"bids": Known("ts")}
+BIDS = "(select /*+ STREAM */ * from bids as bids)"
+GROUPS = f"select item, count(*) as n from {BIDS} group by item"
+TUMBLE = expansion.expand("bids", window_arguments.make("tumble", "ts", "5 minutes"))
+WINDOWS = f"select window_end, window_start, item, count(*) as n from {TUMBLE} group by window_end, window_start, item"
+AGAIN = {
+    f"select g.item, h.n from ({GROUPS}) as g join ({GROUPS}) as h on g.n = h.n": "as a whole",
+    f"select item, lag(n) over (partition by item order by window_end) as before from ({WINDOWS})": "for each item",
+}
+
+
+@pytest.mark.parametrize("text", AGAIN)
+def test_what_is_computed_again_is_refused_where_that_is_asked_for(text: str) -> None:
+    config = {"materialized": "streaming_table", "state_ttl": "7 days"}
+    assert streaming.plan({"name": "m", "config": config}, text, KNOWN)
+    with pytest.raises(QueryError, match="'allow_recompute' is false") as refused:
+        streaming.plan({"name": "m", "config": {**config, "allow_recompute": False}}, text, KNOWN)
+    assert AGAIN[text] in str(refused.value)
+
+
+def test_what_follows_from_changes_is_not() -> None:
+    config = {"materialized": "streaming_table", "constant_domains": ["item"], "allow_recompute": False}
+    assert streaming.plan({"name": "m", "config": config}, GROUPS, KNOWN)
+
+
+def test_allow_recompute_is_true_or_false() -> None:
+    assert read().allow_recompute and read(allow_recompute=None).allow_recompute
+    with pytest.raises(QueryError, match="config 'allow_recompute' is 'no'; write true or false"):
+        read(allow_recompute="no")
