@@ -71,6 +71,8 @@ def out_of_memory(text: str) -> str | None:
     """
     if _NO_MEMORY.search(text):
         what = "Spark's memory is used up"
+    elif "PythonException" in text:
+        return None  # of a Python function in the query, which may be connected with anything
     elif _JVM_GONE.search(text):
         what = "Spark's JVM has ended, most likely for lack of memory"
     else:

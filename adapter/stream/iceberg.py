@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
+from .identifiers import quoted
 from .position import PREFIX
 from .session import jvm
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
+
+_MOST_FILES = 500
+"""That one compaction puts together."""
 
 _ADDED = re.compile(r"\badded-records=(\d+)")
 
@@ -37,6 +41,8 @@ class Snapshot:
     """What made it: `APPEND`, `REPLACE` or another operation of Iceberg's."""
     is_step: bool
     """Whether it carries a stream's position."""
+    adds_files: bool
+    """Whether rows came with it."""
 
 
 class IcebergTable:
@@ -219,9 +225,24 @@ class IcebergTable:
                 int(each.timestampMillis()),
                 str(each.operation()),
                 is_of_stream(each),
+                _adds_files(each),
             )
             for each in self.snapshots()
         ]
+
+    def columns_of(self, spark: SparkSession, snapshot: int) -> str:
+        """The table's columns as they are now, as a select list over one of its snapshots, which has the columns of its
+        time."""
+        then = self._table.schemas().get(self._table.snapshot(snapshot).schemaId())
+        types = jvm(spark).org.apache.iceberg.spark.SparkSchemaUtil
+        fields = self._table.schema().columns().iterator()
+        listed = []
+        while fields.hasNext():
+            field = fields.next()
+            name, was = quoted(field.name()), then.findColumnName(field.fieldId())
+            column = f"cast(null as {types.convert(field.type()).sql()})" if was is None else quoted(was)
+            listed.append(f"{column} as {name}")
+        return ", ".join(listed)
 
     def appended(self, first: int | None, last: int) -> int:
         """How many rows came to the table from a snapshot (None: from the beginning) to another, both counted in."""
@@ -240,7 +261,7 @@ class IcebergTable:
         """The snapshot from which a stream can begin that has read the table as it is: the newest that added files, if
         nothing but compactions came after it. None if there is none."""
         for snapshot in self.snapshots():
-            if snapshot.operation() == APPEND and int(snapshot.summary().get("added-data-files") or 0):
+            if snapshot.operation() == APPEND and _adds_files(snapshot):
                 return int(snapshot.snapshotId())
             if snapshot.operation() not in (APPEND, REPLACE):
                 break
@@ -254,7 +275,7 @@ class IcebergTable:
         Args:
             spark: a session.
             properties: of the commit.
-            target: bytes of a file. Larger files are left alone, so that a large table isn't written again.
+            target: bytes of a file. Larger ones are left alone, whoever made them.
             at_least: files that are put together, of a partition.
         """
         actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
@@ -262,8 +283,11 @@ class IcebergTable:
         options = {
             "target-file-size-bytes": target,
             "min-file-size-bytes": target // 2,
-            "max-file-size-bytes": target * 3 // 2,
+            # Files above it would be split.
+            "max-file-size-bytes": 2**62,
             "min-input-files": at_least,
+            # Of what a history load left, some now and some the next time: the stream waits meanwhile.
+            "max-files-to-rewrite": _MOST_FILES,
         }
         for option, number in options.items():
             action = action.option(option, str(number))
@@ -291,6 +315,11 @@ class IcebergTable:
             found.append(str(files.next()))
         return sorted(found)
 
+    def oldest_made(self) -> int | None:
+        """When the oldest snapshot was made, in milliseconds since 1970; None if there is none."""
+        snapshots = self._table.snapshots().iterator()
+        return int(snapshots.next().timestampMillis()) if snapshots.hasNext() else None
+
     def expire(self, before: int) -> None:
         """Forget the snapshots made before a time (milliseconds since 1970), and delete the files only they have.
 
@@ -313,6 +342,10 @@ class IcebergTable:
 def is_of_stream(snapshot: Any) -> bool:
     """Whether one of Iceberg's snapshots is a commit of a stream's step."""
     return bool(snapshot.summary().containsKey(f"{PREFIX}batch-id"))
+
+
+def _adds_files(snapshot: Any) -> bool:
+    return int(snapshot.summary().get("added-data-files") or 0) > 0
 
 
 def _nothing(java: Any) -> Any:

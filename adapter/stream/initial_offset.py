@@ -52,6 +52,14 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
     return bool(found)
 
 
+def has_to_begin_again(spark: SparkSession, model: StreamModel) -> bool:
+    """Whether the first micro-batch is planned, was never taken in, and lacks rows whose snapshots have expired since."""
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    if checkpoint is None or checkpoint.done is not None:
+        return False
+    return lacks_rows(spark, model, 0, with_all=True) is not None
+
+
 def begins_with_all(model: StreamModel) -> bool:
     """Whether the first micro-batch, which reads tables as a whole, is planned and not over."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)

@@ -6,8 +6,10 @@ anew with each commit, so what a micro-batch costs would follow the number of th
 What has to stay, whatever its age:
 
 - the newest snapshot that carries a stream's position, and all after it;
-- the newest snapshot that appends, and compactions after it: a stream that begins reads the table as it is there;
-- what a stream of the same storage root has not read yet: its checkpoint names the snapshot it has come to.
+- the newest snapshot that appends rows, and what came after it: a stream that begins reads the table as it is there
+  (up to `_MANY` times as many as are wanted);
+- what a stream of the same storage root has not read yet: its checkpoint names the snapshot it has come to;
+- what the table's own properties keep: ``history.expire.max-snapshot-age-ms`` and ``history.expire.min-snapshots-to-keep``.
 """
 
 from __future__ import annotations
@@ -38,6 +40,9 @@ EVERY = 50
 _MANY = 5
 """Times as many snapshots as are wanted: somebody has to know."""
 
+_OWN_AGE, _OWN_NUMBER = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
+"""Properties by which the author of a table keeps more."""
+
 PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
@@ -45,7 +50,14 @@ PROPERTIES = {
 """Of Iceberg: a metadata file per commit would stay for ever."""
 
 
-def kept_snapshots(lineage: Sequence[Snapshot], retention: Retention, now: int, left: Unread) -> int:
+def kept_snapshots(
+    lineage: Sequence[Snapshot],
+    retention: Retention,
+    now: int,
+    left: Unread,
+    age: int | None = None,
+    at_least: int = 1,
+) -> int:
     """How many snapshots stay.
 
     Args:
@@ -53,16 +65,25 @@ def kept_snapshots(lineage: Sequence[Snapshot], retention: Retention, now: int, 
         retention: what the model's author wants.
         now: milliseconds since 1970.
         left: what streams have not read yet.
+        age: milliseconds for which the table's own properties keep a snapshot, however many there are; None: they don't.
+        at_least: how many they keep.
     """
     if left.whole:
         return len(lineage)
-    young = sum(now - each.made <= retention.max_snapshot_age // 1000 for each in lineage)
-    return max(
-        1,
-        min(young, retention.max_snapshots),
-        _first(lineage, lambda each: each.is_step),
-        _whole(lineage),
-        _last(lineage, lambda each: each.id in left.after),
+
+    def young(limit: int) -> int:
+        return sum(now - each.made <= limit for each in lineage)
+
+    return min(
+        len(lineage),
+        max(
+            at_least,
+            min(young(retention.max_snapshot_age // 1000), retention.max_snapshots),
+            0 if age is None else young(age),
+            _first(lineage, lambda each: each.is_step),
+            min(_whole(lineage), _MANY * retention.max_snapshots),
+            _last(lineage, lambda each: each.id in left.after),
+        ),
     )
 
 
@@ -73,7 +94,8 @@ def _first(lineage: Sequence[Snapshot], wanted: Callable[[Snapshot], bool]) -> i
 
 def _whole(lineage: Sequence[Snapshot]) -> int:
     """How many there are up to the one that a stream can begin with; 0 if rows were changed since."""
-    place = _first(lineage, lambda each: each.operation != REPLACE)
+    # A micro-batch without rows leaves a snapshot too, and nobody can begin there.
+    place = _first(lineage, lambda each: each.operation != REPLACE and (each.operation != APPEND or each.adds_files))
     return place if place and lineage[place - 1].operation == APPEND else 0
 
 
@@ -90,6 +112,7 @@ class Maintenance:
         table: the table.
         retention: what is kept of it.
         build_on: has the run build on a compaction, which is made without a condition; None where others compact the table.
+        is_read: whether streams read it.
     """
 
     def __init__(
@@ -99,11 +122,17 @@ class Maintenance:
         table: IcebergTable,
         retention: Retention,
         build_on: Callable[[], object] | None = None,
+        is_read: bool = True,
     ) -> None:
         self._kind, self._model, self._table = kind, model, table
-        self._retention, self._build_on = retention, build_on
+        self._retention, self._build_on, self._is_read = retention, build_on, is_read
         # When it was looked at last. A run may take in little, so it doesn't begin with a look at all that is there.
         self._files, self._snapshots = 0, retention.max_snapshots
+        self._is_old = is_read and self._oldest_is_old()
+
+    def look_again(self) -> None:
+        """See with the next commit whether there is something to expire: files were replaced by others."""
+        self._is_old = True
 
     def after_commit(self, spark: SparkSession) -> int:
         """Do what is due; how many commits that took.
@@ -127,7 +156,18 @@ class Maintenance:
             return 0
 
     def _compact(self, spark: SparkSession) -> int:
-        if self._build_on is None or self._table.count("total-data-files") < self._files + EVERY:
+        if self._build_on is None:
+            return 0
+        files = self._table.count("total-data-files")
+        # To plan a compaction reads what the table has, so it waits for a share of that.
+        if files < self._files + max(EVERY, self._files // 4):
+            return 0
+        if (
+            self._files == 0
+            and self._table.count("total-files-size") >= files * self._retention.target_file_size // 2
+        ):
+            # As another run left it, or a compaction.
+            self._files = files
             return 0
         before = self._table.known
         with around(f"{self._kind}.compact", self._model.name):
@@ -137,16 +177,20 @@ class Maintenance:
         return int(self._table.known != before)
 
     def _expire(self) -> int:
-        if self._table.snapshot_count < self._snapshots + EVERY:
+        if self._table.snapshot_count < self._snapshots + EVERY and not self._is_old:
             return 0
+        self._is_old = False
         self._table.refresh()
         lineage = self._table.lineage()
-        left = unread(self._model.storage, self._table.name)
-        kept = kept_snapshots(lineage, self._retention, int(time.time() * 1000), left)
+        left = unread(self._model.storage, self._table.name) if self._is_read else Unread()
+        age, number = self._table.property(_OWN_AGE), int(self._table.property(_OWN_NUMBER) or 1)
+        kept = kept_snapshots(
+            lineage, self._retention, int(time.time() * 1000), left, None if age is None else int(age), number
+        )
         if kept > _MANY * self._retention.max_snapshots:
             self._tell_who_holds(lineage[kept - 1], kept, left)
         # A commit of its own has to be worth it.
-        if len(lineage) - kept >= EVERY:
+        if len(lineage) - kept >= min(EVERY, kept):
             with around(f"{self._kind}.expire", self._model.name):
                 self._table.expire(min(each.made for each in lineage[:kept]))
             self._table.refresh()
@@ -154,10 +198,16 @@ class Maintenance:
         self._snapshots = self._table.snapshot_count
         return int(expired)
 
+    def _oldest_is_old(self) -> bool:
+        """Whether there is a snapshot of twice the age that they are kept to."""
+        oldest = self._table.oldest_made()
+        return oldest is not None and time.time() * 1000 - oldest > self._retention.max_snapshot_age // 500
+
     def _tell_who_holds(self, oldest: Snapshot, kept: int, left: Unread) -> None:
         holder = left.whole or left.after.get(oldest.id)
         if holder is not None:
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for the stream that writes "
-                f"{holder} has not read them yet. Run that model, or have `dbt-stream reset` forget it."
+                f"{holder} has not read them yet. Run that model, or have `dbt-stream reset` forget it; of one that is no "
+                "longer in the project, drop the table, and `dbt-stream clean --dropped` forgets the rest."
             )

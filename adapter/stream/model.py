@@ -19,9 +19,9 @@ STATE, CHANGES = "__state", "__changes"
 class Retention:
     """How many snapshots of a table are kept, and how large its files are made."""
 
-    max_snapshot_age: int = 3_600_000_000
+    max_snapshot_age: int = 86_400_000_000
     """Microseconds. Whoever reads a table keeps the snapshot that was current when the reading began."""
-    max_snapshots: int = 200
+    max_snapshots: int = 500
     """The newest so many are kept, where they aren't too old."""
     target_file_size: int = 64 << 20
     """Bytes."""

@@ -21,6 +21,7 @@ from .initial_offset import (
     begin_again,
     begin_with_all,
     begins_with_all,
+    has_to_begin_again,
     lacks_rows,
     move_along,
     whole_tables,
@@ -184,14 +185,14 @@ class RunningStream:
             self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
             check_sources(session, ordered)
             move_along(ordered)
-            if self._batches.position.batch < 0 and lacks_rows(session, ordered, 0, with_all=True):
+            if self._batches.position.batch < 0 and has_to_begin_again(session, ordered):
                 # The run before ended of it.
                 begin_again(model)
                 check_beginnings(session, ordered)
             note_order(order)
             reached("stream:starting", model.name)
-            self._take_all(session, ordered, inputs)
-            self._query = self._start(session, ordered, inputs)
+            stopped = self._take_all(session, ordered, inputs)
+            self._query = stopped or self._start(session, ordered, inputs)
             self._resources = stack.pop_all()
 
     def _start(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
@@ -207,25 +208,25 @@ class RunningStream:
             writer = writer.trigger(processingTime=model.trigger)
         return writer.start()
 
-    def _take_all(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> None:
+    def _take_all(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
         """Take in what tables hold that can't be read snapshot by snapshot, where the stream begins: its first
-        micro-batch, by a query of its own."""
+        micro-batch, by a query of its own. Gives that query if somebody asked the stream to stop meanwhile."""
         while begin_with_all(session, model) or begins_with_all(model):
             self._with_all = True
             query = self._start(session, replace(at_once(model), trigger=None), inputs)
             try:
-                query.awaitTermination()
-                return
+                return query if self._has_stopped(query, math.inf) else None
             except Exception as problem:
                 found, self._problem = self._problem, None
                 if isinstance(found, _Second):
-                    return
+                    return None
                 if not isinstance(found, _Beyond):
                     raise found or problem from problem
                 begin_again(model)
             finally:
                 query.stop()
                 self._with_all = False
+        return None
 
     @property
     def query(self) -> Any:
@@ -246,16 +247,21 @@ class RunningStream:
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         with _sentences(self.model):
             try:
-                # Spark counts milliseconds, and waits for one at least.
-                while (left := min(_LOOK, deadline - time.monotonic())) >= 0.001:
-                    if self._query.awaitTermination(left):  # fractions too
-                        break
-                    if self.is_asked_to_stop:
-                        self._query.stop()
-                        break
+                self._has_stopped(self._query, deadline)
             except Exception as problem:
                 raise self._problem or problem from problem
         return _result(self._batches)
+
+    def _has_stopped(self, query: Any, deadline: float) -> bool:
+        """Wait until a query ends; whether it was stopped, for somebody asked for that."""
+        # Spark counts milliseconds, and waits for one at least.
+        while (left := min(_LOOK, deadline - time.monotonic())) >= 0.001:
+            if query.awaitTermination(left):  # fractions too
+                break
+            if self.is_asked_to_stop:
+                query.stop()
+                return True
+        return False
 
     def stop(self) -> None:
         """End the stream after the commits of the micro-batch it is in, or without that micro-batch."""
@@ -286,7 +292,7 @@ class RunningStream:
         if self._begun:
             return
         if (source := lacks_rows(spark, self._ordered, number, self._with_all)) is not None:
-            raise _Beyond(lost(self.model, source) if number else overtaken(self.model, source))
+            raise _Beyond(lost(spark, self.model, source) if number else overtaken(self.model, source))
         ends = read_offsets(self.model.storage, self.model.checkpoint, number)
         self._begun = None not in (
             last_snapshot(end)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..messages import MESSAGE, advice, message
 from ..query.program import StreamInput
 from .errors import StreamError
+from .iceberg import IcebergTable
 from .initial_offset import reading_options
 from .limits import without_limits
 from .model import StreamModel, StreamSource
@@ -61,8 +62,12 @@ def as_a_whole(
     read = {}
     for each in inputs:
         if each.relation in tables:
-            snapshot = f"{sources[each.relation].location} version as of {tables[each.relation]}"
-            read[each.view] = _wanted(each, batch.sparkSession.sql(f"select * from {snapshot}"))
+            spark, at = batch.sparkSession, tables[each.relation]
+            table = IcebergTable(spark, sources[each.relation].location)
+            columns = table.columns_of(spark, at)
+            read[each.view] = _wanted(
+                each, spark.sql(f"select {columns} from {table.name} version as of {at}")
+            )
     if len(inputs) == 1:
         return read[inputs[0].view] if read else batch
     for view, rows in read.items():

@@ -86,6 +86,7 @@ class StateTable:
         self._growth: dict[str, Growth] = {}
         self._shown: tuple[str, int | None] | None = None
         self._maintenance: Maintenance | None = None
+        self._folded = False
 
     @property
     def exists(self) -> bool:
@@ -245,6 +246,7 @@ class StateTable:
         properties = replace(position, growth=growth).properties()
         commit.overwrite("state.fold", self._model, self._table, rows, properties, list(parts))
         self._committed(parts, position)
+        self._folded = True
 
     def compact(self, spark: SparkSession) -> None:
         """Put small files together, in one commit. It carries no position: Iceberg makes it without a condition, and
@@ -317,7 +319,11 @@ class StateTable:
         if self._table is None:
             return 0
         if self._maintenance is None:
-            self._maintenance = Maintenance("state", self._model, self._table, _RETENTION)
+            self._maintenance = Maintenance("state", self._model, self._table, _RETENTION, is_read=False)
+        if self._folded:
+            # What was folded is on the disk twice.
+            self._folded = False
+            self._maintenance.look_again()
         return self._maintenance.after_commit(spark)
 
     def _count(self, what: str) -> int:

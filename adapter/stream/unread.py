@@ -35,10 +35,19 @@ def unread(storage: Storage, table: str) -> Unread:
     whole = None
     for name in storage.list(storage.checkpoints):
         path = f"{storage.checkpoints}/{name}"
-        places = [
-            number for number, each in enumerate(noted_sources(storage, path)) if parts(each) == parts(table)
-        ]
-        next_ones = _next_ones(storage, path)
+        try:
+            places = [
+                place
+                for place, each in enumerate(noted_sources(storage, path))
+                if parts(each) == parts(table)
+            ]
+            next_ones = _next_ones(storage, path)
+        except NotADirectoryError:
+            continue  # a file of somebody's, as file managers leave them
+        except (ValueError, KeyError, TypeError):
+            # It can't be read, so it may be of a stream that has read nothing yet.
+            whole = name
+            continue
         after |= {snapshot: name for snapshot in next_ones.values() if snapshot is not None}
         if any(next_ones.get(place) is None for place in places):
             whole = name

@@ -50,9 +50,11 @@ def check_sources(spark: SparkSession, model: StreamModel) -> None:
         if snapshot is None:
             # It had no rows when it was read last: Iceberg would begin with the oldest snapshot that is there.
             if has_lost_its_beginning(spark, source):
-                raise StreamError(lost(model, source))
+                raise StreamError(lost(spark, model, source))
         elif not table.follows(snapshot):
-            raise StreamError(replaced(model, source.location, set(table.past()) <= {APPEND, REPLACE}))
+            past = set(table.past())
+            begins = past <= {APPEND, REPLACE} or (EXPIRED in past and table.whole() is not None)
+            raise StreamError(replaced(model, source.location, begins))
 
 
 def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
@@ -77,7 +79,7 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
         return
     if table.has_lost_rows:
         if table.whole() is None:
-            raise StreamError(lost(model, source))
+            raise StreamError(lost(spark, model, source))
         return
     past = [kind for kind in table.past() if kind != EXPIRED]
     passed_over = {kind for kind in past if options.get(f"streaming-skip-{kind}-snapshots") == "true"}
@@ -100,13 +102,19 @@ def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
     return table is not None and table.has_lost_rows
 
 
-def lost(model: StreamModel, source: StreamSource) -> str:
+def lost(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
     """What to do about a table that can't be read from its beginning."""
+    table = load(spark, source.location)
+    if table is not None and table.whole() is not None:
+        remedy = f"Build this model anew, and it begins with all rows that the table holds: {model.rebuild}."
+    else:
+        remedy = (
+            f"Have the table made anew ({make_anew(source.location)}), or begin the stream after a time, with the source's "
+            f"option '{FROM_TIMESTAMP}' (in milliseconds since 1970)."
+        )
     return (
         f"Model {model.name}: the first snapshots of the table {source.location} that it streams from have "
-        "expired, so a stream from the table's beginning would lack the rows they added. Have the table made "
-        f"anew ({make_anew(source.location)}), or begin the stream after a time, with the source's option "
-        f"'{FROM_TIMESTAMP}' (in milliseconds since 1970)."
+        f"expired, so a stream from the table's beginning would lack the rows they added. {remedy}"
     )
 
 

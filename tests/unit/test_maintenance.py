@@ -19,14 +19,15 @@ RETENTION = Retention(max_snapshot_age=10_000_000, max_snapshots=5, target_file_
 
 
 def lineage(ages: list[int], operations: str = "", steps: str = "") -> list[Snapshot]:
-    """Snapshots of so many seconds of age, newest first. Of each a letter for its operation, if it doesn't append, and a
-    '-' if it is no step."""
+    """Snapshots of so many seconds of age, newest first. Of each a letter for its operation, if it doesn't append rows
+    ('e': it appends none), and a '-' if it is no step."""
     return [
         Snapshot(
             number,
             NOW - age * 1000,
             {"r": "replace", "o": "overwrite"}.get(operations[number : number + 1], "append"),
             steps[number : number + 1] != "-",
+            operations[number : number + 1] != "e",
         )
         for number, age in enumerate(ages)
     ]
@@ -52,6 +53,14 @@ def test_the_last_step_stays() -> None:
 def test_what_a_stream_can_begin_with_stays() -> None:
     assert kept(lineage([50, 60, 70, 80], "rrr")) == 4
     assert kept(lineage([50, 60, 70, 80], "ooo")) == kept(lineage([50, 60, 70, 80], "orr")) == 1
+    assert kept(lineage([50, 60, 70, 80], "eer")) == 4, "nobody can begin with a snapshot without rows"
+    assert kept(lineage(list(range(50, 100)), "e" * 49)) == 25, "but not for ever"
+
+
+def test_what_the_table_says_itself_stays() -> None:
+    assert kept_snapshots(lineage([50, 60, 70, 80]), RETENTION, NOW, Unread(), age=70_000) == 3
+    assert kept_snapshots(lineage([50, 60, 70, 80]), RETENTION, NOW, Unread(), at_least=2) == 2
+    assert kept_snapshots(lineage([50, 60]), RETENTION, NOW, Unread(), at_least=9) == 2
 
 
 def test_what_a_stream_has_not_read_stays() -> None:
@@ -77,6 +86,12 @@ class Table:
     def lineage(self) -> list[Snapshot]:
         return self._found
 
+    def oldest_made(self) -> int | None:
+        return self._found[-1].made if self._found else None
+
+    def property(self, name: str) -> str | None:
+        return None
+
     def expire(self, before: int) -> None:
         self._found = [each for each in self._found if each.made >= before]
 
@@ -91,7 +106,8 @@ def test_who_keeps_many_snapshots_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     assert kept_small.after_commit(None) == 1
     assert told == [
         "Model m: its table db.t keeps 81 snapshots, for the stream that writes dev.slow has not read them yet. Run that "
-        "model, or have `dbt-stream reset` forget it."
+        "model, or have `dbt-stream reset` forget it; of one that is no longer in the project, drop the table, and "
+        "`dbt-stream clean --dropped` forgets the rest."
     ]
     assert table.snapshot_count == 81
 
@@ -142,3 +158,27 @@ def test_streams_that_have_read_nothing_of_a_table_hold_all_of_it(tmp_path: Path
         for name in ("db.read", "db.`has-no-rows-yet`", "`db`.empty", "db.begins", "db.x")
     }
     assert list(held.values()) == [None, "read", "waiting", "begins", None]
+
+
+def test_what_is_no_checkpoint_holds_nothing_and_what_cannot_be_read_everything(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path), lambda: None)
+    checkpoint(tmp_path, "read", {1: 11}, [1], began=10)
+    (tmp_path / "checkpoints" / ".DS_Store").write_text("of a file manager")
+    assert unread(storage, "db.t") == Unread({11: "read"})
+    (tmp_path / "checkpoints" / "broken").mkdir()
+    (tmp_path / "checkpoints" / "broken" / "sources.json").write_text("[{")
+    assert unread(storage, "db.t").whole == "broken"
+
+
+def test_a_run_that_begins_looks_at_old_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance.time, "time", lambda: NOW / 1000)
+    model = StreamModel("m", "db.t", "db.t__state", Storage(str(tmp_path), lambda: None), ())
+    for ages, left in (([0, 5, 11, 12], 4), ([0, 5, 11, 25], 2), ([0, 5, 8, 25], 4)):
+        table = Table(lineage(ages))
+        Maintenance("table", model, table, RETENTION).after_commit(None)
+        assert table.snapshot_count == left, ages
+    table = Table(lineage([0, 5, 11, 25]))
+    state = Maintenance("state", model, table, RETENTION, is_read=False)
+    assert (state.after_commit(None), table.snapshot_count) == (0, 4)
+    state.look_again()
+    assert (state.after_commit(None), table.snapshot_count) == (1, 2)

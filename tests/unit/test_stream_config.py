@@ -18,7 +18,7 @@ def read(**config: Any) -> stream_config.StreamConfig:
 
 
 def test_retention() -> None:
-    assert read().retention == Retention(3_600_000_000, 200, 64 << 20)
+    assert read().retention == Retention(86_400_000_000, 500, 64 << 20)
     found = read(max_snapshot_age="2 days", max_snapshots=1000, target_file_size="128 MB").retention
     assert found == Retention(172_800_000_000, 1000, 128 << 20)
 

@@ -91,6 +91,42 @@ def test_a_beginning_that_has_expired(spark: Any, storage_root: Path) -> None:
     assert stream.run().rows_in == 1
 
 
+def test_a_table_that_nobody_knows_the_step_of_is_not_filled_twice(spark: Any, storage_root: Path) -> None:
+    """Its snapshots with positions were expired by hand, and so were the first ones of the table it reads."""
+    stream = Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
+    for number in range(2):
+        stream.add((number * 1000, "a", number))
+        stream.run()
+    catalog = spark.conf.get("spark.sql.defaultCatalog")
+    target = stream.model.target
+    spark.sql(
+        f"call {catalog}.system.rewrite_data_files(table => '{target}', options => map('rewrite-all', 'true'))"
+    )
+    spark.sql(
+        f"call {catalog}.system.expire_snapshots(table => '{target}', older_than => now(), retain_last => 1)"
+    )
+    expire_all_but_last(stream)
+    assert stream.run().rows_in == 0
+    stream.add((9000, "a", 9))
+    assert stream.run().rows_in == 1
+    assert stream.rows() == [(0, "a", 0), (1000, "a", 2), (9000, "a", 18)]
+
+
+def test_a_beginning_is_read_with_the_columns_of_now(spark: Any, storage_root: Path) -> None:
+    text = "select k, v as first, late from (select /*+ STREAM */ * from events)"
+    stream = Stream(
+        spark, storage_root, generate.program(planner.plan(text)), "k string, first bigint, late string"
+    )
+    stream.add((0, "a", 1))
+    stream.add((1000, "b", 2))
+    expire_all_but_last(stream)
+    spark.sql(f"alter table {stream.events} rename column v to old")
+    spark.sql(f"alter table {stream.events} add columns (v bigint, late string)")
+    stream.program = generate.program(planner.plan(text.replace("v as first", "coalesce(v, old) as first")))
+    assert stream.run().rows_in == 2
+    assert stream.rows() == [("a", 1, None), ("b", 2, None)]
+
+
 def test_a_beginning_that_has_expired_after_rows_were_deleted(spark: Any, storage_root: Path) -> None:
     """A file that is gone and rows that are, of another table, are still listed in manifests, as deleted."""
     catalog = spark.conf.get("spark.sql.defaultCatalog")
