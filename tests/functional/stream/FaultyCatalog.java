@@ -15,13 +15,9 @@ import org.apache.iceberg.jdbc.JdbcCatalog;
 public class FaultyCatalog extends JdbcCatalog {
   private static final ConcurrentMap<String, String> ARMED = new ConcurrentHashMap<>();
 
-  /** "unknown": the commit succeeds, "lost": it doesn't; either way nobody is told. Null disarms. */
-  public static void arm(String table, String fault) {
-    if (fault == null) {
-      ARMED.remove(table);
-    } else {
-      ARMED.put(table, fault);
-    }
+  /** "unknown": the commit succeeds, "lost": it doesn't; either way nobody is told. Null disarms. Whether the table was armed. */
+  public static boolean arm(String table, String fault) {
+    return (fault == null ? ARMED.remove(table) : ARMED.put(table, fault)) != null;
   }
 
   @Override

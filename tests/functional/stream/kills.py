@@ -2,8 +2,9 @@
 
 A *life* is one process: it takes in what is there, and closes all windows. ROOT/life.json says what happens to it on
 the way (`Life`). What has happened is in ROOT/kills.jsonl: a line for every abort and every kill, written before it.
-An abort is an exception at a fail point, or a commit of which nobody is told whether it succeeded: the stream drops
-everything and is begun again with what is on disk. A kill is a SIGKILL of Python, of its JVM, or of both.
+An abort is an exception at a fail point: the stream drops everything and is begun again with what is on disk. A silent
+commit is one of which nobody is told whether it succeeded; the stream finds out, or ends as well. A kill is a SIGKILL of
+Python, of its JVM, or of both.
 
 The process ends with 0 when all streams got to the end, 3 when its JVM was killed, 1 when something is wrong; then
 ROOT/problems.txt says what.
@@ -22,7 +23,7 @@ import time
 import traceback
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,10 @@ from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import get_environment
 from dbt.adapters.spark_streaming.environment.packages import SQLITE, default_cache
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
-from dbt.adapters.spark_streaming.stream import failpoints, state, upsert
+from dbt.adapters.spark_streaming.stream import failpoints, maintenance, pieces, state, upsert
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.limits import at_once
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.model import Retention, StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.position import Position, read_position
 from dbt.adapters.spark_streaming.stream.progress import read_progress
 from dbt.adapters.spark_streaming.stream.runner import flush, reset, run_stream
@@ -53,9 +54,43 @@ COMMITS = {
     "table.append": "target",
     "table.overwrite": "target",
     "table.merge": "target",
+    "table.compact": "target",
+    "table.expire": "target",
     "changelog.append": "changes",
+    "changelog.compact": "changes",
+    "changelog.expire": "changes",
 }
 """The steps that are commits of Iceberg, and of which table of a model."""
+
+_FEW_SNAPSHOTS = Retention(max_snapshots=4)
+_ROWS_OF_A_PIECE = 20
+
+
+def do_often(patch: Callable[[Any, str, Any], object] = setattr) -> None:
+    """Have streams do often what they do now and then: fold, compact, expire.
+
+    Args:
+        patch: sets an attribute of a module or a class.
+    """
+    for name, value in (("_COMMITS", 2), ("_ROWS", 10), ("_LOOSE_FILES", 3)):
+        patch(state, name, value)
+    patch(state, "_RETENTION", _FEW_SNAPSHOTS)
+    patch(maintenance, "EVERY", 2)
+
+
+def cut(names: Collection[str], patch: Callable[[Any, str, Any], object] = setattr) -> None:
+    """Have models take in their micro-batches in pieces, of a few rows each.
+
+    Args:
+        names: the models.
+        patch: as in `do_often`.
+    """
+    most_rows = pieces.Cutter._most_rows
+
+    def few(cutter: pieces.Cutter, batch: Any) -> int:
+        return _ROWS_OF_A_PIECE if cutter._model.name in names else most_rows(cutter, batch)
+
+    patch(pieces.Cutter, "_most_rows", few)
 
 
 @dataclass(frozen=True)
@@ -91,6 +126,8 @@ class Life:
     kill: Kill | None = None
     merge: bool = False
     """Whether tables are merged into, however small they are."""
+    cut: tuple[str, ...] = ()
+    """Models whose micro-batches are cut into pieces."""
     refresh: tuple[str, ...] = ()
     """Models that are built anew, by what `dbt run --full-refresh` does."""
     verify: bool = False
@@ -159,6 +196,7 @@ class World:
             lookups=(self._lookup(),) if "customers" in kind.text else (),
             watermark_delay=DELAY,
             changelog=kind.changelog,
+            retention=_FEW_SNAPSHOTS,
         )
 
     def make_table(self, kind: Kind, how: str = "create table if not exists") -> None:
@@ -255,16 +293,20 @@ class Faults:
     def aborted(self, model: str) -> bool:
         """Whether a model failed of what was done to it."""
         what = self.fired.pop(model, None)
-        if what is not None and what.endswith((":unknown", ":lost")):
-            self.log("abort", model, what)
+        self._note_silent_commit(model, what)
         return what is not None
 
     def passed(self, model: str) -> str | None:
         """What a model was aborted at and yet got to its end."""
         what = self.fired.pop(model, None)
-        if what is not None and what.endswith((":unknown", ":lost")):
-            self._catalog.arm(self._table(model, what.partition(":")[0]), None)
+        self._note_silent_commit(model, what)
         return what
+
+    def _note_silent_commit(self, model: str, what: str | None) -> None:
+        if what is None or not what.endswith((":unknown", ":lost")) or self.jvm_is_dead:
+            return
+        if not self._catalog.arm(self._table(model, what.partition(":")[0]), None):
+            self.log("silent commit", model, what)
 
     def log(self, action: str, model: str, what: str) -> None:
         """Note what is about to happen."""
@@ -351,6 +393,8 @@ class Drive:
         self._refreshed = {kind.name: threading.Event() for kind in kinds}
         self._over = {kind.name: threading.Event() for kind in kinds}
         self.problems: list[str] = []
+        self.failed: dict[str, Exception] = {}
+        """What streams ended with that weren't taken to their end, by model."""
         self.aborts = 0
 
     def run(self, threads: bool = True) -> None:
@@ -375,6 +419,7 @@ class Drive:
         except Exception as problem:
             if self._faults is None or not self._faults.jvm_is_dead:
                 self.problems.append(f"{kind.name}: {''.join(traceback.format_exception(problem))}")
+            self.failed[kind.name] = problem
         finally:
             self._refreshed[kind.name].set()
             self._over[kind.name].set()
@@ -552,9 +597,10 @@ def live(root: Path) -> int:
     """One life; what the process ends with."""
     told = json.loads((root / "life.json").read_text(encoding="utf-8"))
     kill = Kill(**told.pop("kill")) if told.get("kill") else told.pop("kill", None)
-    life = Life(**{**told, "kill": kill, "kinds": tuple(told["kinds"]), "refresh": tuple(told["refresh"])})
-    # What a stream does now and then, it does often.
-    state._COMMITS, state._ROWS, state._LOOSE_FILES = 3, 20, 4
+    listed = {name: tuple(told[name]) for name in ("kinds", "cut", "refresh")}
+    life = Life(**{**told, "kill": kill, **listed})
+    do_often()
+    cut(life.cut)
     if life.merge:
         upsert._SMALL = 0
     environment = get_environment(SparkStreamingCredentials(**credentials(root)))
@@ -607,6 +653,9 @@ def credentials(root: Path) -> dict[str, Any]:
         "spark.sql.shuffle.partitions": "1",
         # No life is long enough for more.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # Hadoop's own starts a chmod for each file.
+        "spark.jars.packages": "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
+        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     }
     made: dict[str, Any] = {
         "schema": SCHEMA,

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream import state, upsert
+from dbt.adapters.spark_streaming.stream import upsert
+from dbt.adapters.spark_streaming.stream.errors import StreamError
 
 from . import kills
 from .kills import Drive, Faults, Kill, Life, World, verify
@@ -23,8 +24,9 @@ ROWS = 30
 REPOSITORY = Path(__file__).parents[3]
 STEPS = {
     *(f"{step}:{side}" for step in kills.COMMITS for side in ("before", "after")),
-    *("state.create:before", "changelog.create:after", "flush:before", "progress.write:after", "batch:done"),
-    *("lookup.ask:after", "table.property:before", "batch.finish:before", "checkpoint.move:before"),
+    *("state.create:before", "changelog.create:after", "flush:before", "progress.write:after"),
+    *("batch:begun", "batch:cut", "batch:done", "batch.finish:before"),
+    *("lookup.ask:after", "table.property:before", "checkpoint.move:before"),
     *(
         "refresh:reset",
         "refresh:replaced",
@@ -43,13 +45,12 @@ def add(root: Path, *numbers: int) -> None:
 
 
 def test_aborted_at_every_step(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, often in (("_COMMITS", 2), ("_ROWS", 10), ("_LOOSE_FILES", 3)):
-        monkeypatch.setattr(state, name, often)
+    kills.do_often(monkeypatch.setattr)
+    kills.cut(["counts"], monkeypatch.setattr)
     monkeypatch.setattr(upsert, "_SMALL", 0)
-    names = ("regions", "cascading", "early", "ranking", "unkeyed", "counts", "of_counts")
-    kinds = [KINDS[name] for name in names]
+    kinds = [KINDS[name] for name in ("regions", "cascading", "early", "unkeyed", "counts", "of_counts")]
     storage = Storage(str(tmp_path / "storage"), lambda: spark)
-    for numbers, refresh in (((0, 1), ()), ((2, 3), ("ranking",))):
+    for numbers, refresh in (((0, 1), ()), ((2, 3), ("unkeyed",))):
         add(tmp_path, *numbers)
         life = Life(new_aborts=1.0, each=1, refresh=refresh)
         kills.write_life(tmp_path, life)
@@ -58,7 +59,7 @@ def test_aborted_at_every_step(spark: Any, tmp_path: Path, monkeypatch: pytest.M
         drive.run()
         assert not drive.problems, "\n".join(drive.problems)
     aborted = {each["what"] for each in kills.read_log(tmp_path / "kills.jsonl")}
-    assert not STEPS - aborted
+    assert sorted(STEPS - aborted) == []
     problems = verify(world, kinds, 4 * ROWS)
     assert not problems, "\n".join(problems)
 
@@ -80,30 +81,31 @@ def test_a_full_disk_and_one_that_is_read_only(spark: Any, tmp_path: Path, small
     storage = Storage(str(small_disk / "storage"), lambda: spark)
     world = World(spark, storage, tmp_path, "full_disk_tests", small_disk / "warehouse")
 
-    def problems() -> list[str]:
+    def failed() -> dict[str, Exception]:
         drive = Drive(world, kinds, None)
         drive.run()
-        return drive.problems
+        return drive.failed
 
-    assert problems() == []
+    assert failed() == {}
     add(tmp_path, 2, 3)
     filler = small_disk / "filler"
     with pytest.raises(OSError, match="No space"), open(filler, "wb", buffering=0) as file:
         while file.write(bytes(1 << 12)):
             pass
-    full = problems()
+    full = failed()
     filler.unlink()
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
-    read_only = problems()
+    read_only = failed()
     subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)
-    assert problems() == []
+    assert failed() == {}
     world.see_all()
     assert verify(world, kinds, 4 * ROWS) == []
     for found, why in ((full, "No space left on device"), (read_only, "Read-only file system")):
-        assert len(found) == len(kinds)
-        assert all(
-            "StreamError" in each.splitlines()[-1] and why in each.splitlines()[-1] for each in found
-        ), found
+        assert set(found) == {kind.name for kind in kinds}
+        for name, problem in found.items():
+            assert isinstance(problem, StreamError)
+            assert problem.msg.startswith(f"Model {name}: ")
+            assert why in problem.msg
 
 
 def test_killed(tmp_path: Path) -> None:
