@@ -19,6 +19,13 @@ _ADDED = re.compile(r"\badded-records=(\d+)")
 
 APPEND, REPLACE, EXPIRED = "append", "replace", "expired"
 
+_REWRITE_CATALOG = (
+    "spark.sql.catalog.default_rewrite_catalog",
+    "org.apache.iceberg.spark.SparkRewriteTableCatalog",
+)
+"""The catalog by which a compaction finds its files. Iceberg itself declares it in the thread's session, which may be
+another than the one it works in."""
+
 COMMIT = f"{PREFIX}commit"
 """The property of a stream's commit by which the run that made it finds it again."""
 FOLLOWED = f"{PREFIX}followed"
@@ -257,6 +264,7 @@ class IcebergTable:
             target: bytes of a file. Larger files are left alone, so that a large table isn't written again.
             at_least: files that are put together, of a partition.
         """
+        spark.conf.set(*_REWRITE_CATALOG)
         actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
         action = actions.rewriteDataFiles(self._table).binPack()
         options = {

@@ -62,6 +62,12 @@ COMMITS = {
 }
 """The steps that are commits of Iceberg, and of which table of a model."""
 
+STAGES = ("rows", "manifests", "metadata", "committed")
+"""How far a commit has come: it has written files of rows, manifests, the table's metadata; the catalog has made it, and
+hasn't said so yet."""
+SILENT = ("unknown", "lost")
+"""A commit that is made and nobody is told of, and one that isn't."""
+
 _FEW_SNAPSHOTS = Retention(max_snapshots=4)
 _ROWS_OF_A_PIECE = 20
 
@@ -100,13 +106,13 @@ class Kill:
     who: str
     """``python``, ``jvm`` or ``both``."""
     point: str = ""
-    """A fail point; or, with `file`, a step that is a commit; or, with `after`, nothing."""
+    """A fail point; or, with `stage`, a step that is a commit; or, with `after`, nothing."""
     nth: int = 1
     """At which passing."""
     model: str | None = None
     """Whose; None: anyone's."""
-    file: str = ""
-    """In the middle of the commit: as soon as it has written a file that ends so."""
+    stage: str = ""
+    """One of `STAGES`: in the middle of the commit."""
     after: float = 0.0
     """At whatever point the streams are, so many seconds after they were begun."""
 
@@ -123,6 +129,8 @@ class Life:
     """The chance of one elsewhere."""
     each: int | None = None
     """How many kinds are aborted at a point; None: all of them."""
+    faults: tuple[str, ...] = ("abort", *SILENT)
+    """What an abort may be."""
     kill: Kill | None = None
     merge: bool = False
     """Whether tables are merged into, however small they are."""
@@ -165,14 +173,21 @@ class World:
         root: the folder of the input.
         schema: where the models are.
         location: where the schema is; None: where the catalog has it.
+        catalog: where it is kept; None: in the session's own.
     """
 
     def __init__(
-        self, spark: Any, storage: Any, root: Path, schema: str = SCHEMA, location: Path | None = None
+        self,
+        spark: Any,
+        storage: Any,
+        root: Path,
+        schema: str = SCHEMA,
+        location: Path | None = None,
+        catalog: str | None = None,
     ) -> None:
         self.spark, self.storage, self.root = spark, storage, root
         # In full: a thread of Python's has no session by which Spark would know the catalog.
-        self.schema = f"{spark.conf.get('spark.sql.defaultCatalog')}.{schema}"
+        self.schema = f"{catalog or spark.conf.get('spark.sql.defaultCatalog')}.{schema}"
         where = f" location '{location}'" if location is not None else ""
         spark.sql(f"create namespace if not exists {self.schema}{where}")
         self._customers = root / "customers.db"
@@ -257,7 +272,7 @@ class Faults:
         self._chance = random.Random(life.seed)
         self._lock = threading.Lock()
         self._passed = 0
-        self._watched: threading.Event | None = None
+        self._watched: tuple[str, threading.Event] | None = None
         self._done = {(entry["model"], entry["what"]) for entry in read_log(self._log)}
         self._often = Counter(what for _, what in self._done)
         self.fired: dict[str, str] = {}
@@ -276,7 +291,7 @@ class Faults:
                 return
             self.fired[model] = what
             step, _, fault = what.partition(":")
-            if fault not in ("unknown", "lost"):
+            if fault not in SILENT:
                 self.log("abort", model, what)
                 raise failpoints.FailPointError(f"{model} at {what}")
             # Logged when it has come about: a commit may turn out not to be needed.
@@ -303,7 +318,7 @@ class Faults:
         return what
 
     def _note_silent_commit(self, model: str, what: str | None) -> None:
-        if what is None or not what.endswith((":unknown", ":lost")) or self.jvm_is_dead:
+        if what is None or what.partition(":")[2] not in SILENT or self.jvm_is_dead:
             return
         if not self._catalog.arm(self._table(model, what.partition(":")[0]), None):
             self.log("silent commit", model, what)
@@ -319,52 +334,76 @@ class Faults:
 
     def _abort_of(self, point: str, model: str) -> str | None:
         step, _, side = point.partition(":")
-        possible = [point]
+        possible = [point] if "abort" in self._life.faults else []
         if self._catalog is not None and side == "before" and step in COMMITS:
-            possible += [f"{step}:unknown", f"{step}:lost"]
+            possible += [f"{step}:{fault}" for fault in SILENT if fault in self._life.faults]
         new = [what for what in possible if (model, what) not in self._done]
         if self._life.each is not None:
             new = [what for what in new if self._often[what] < self._life.each]
         if new and self._chance.random() < self._life.new_aborts:
             return self._chance.choice(new)
-        return self._chance.choice(possible) if self._chance.random() < self._life.aborts else None
+        return (
+            self._chance.choice(possible) if possible and self._chance.random() < self._life.aborts else None
+        )
 
     def _kill_at(self, point: str, model: str) -> None:
         kill = self._life.kill
         if kill is None or kill.model not in (None, model):
             return
         step, _, side = point.partition(":")
-        if kill.file:
+        if kill.stage:
             if step != kill.point:
                 return
-            if side == "after" and self._watched is not None:
-                self._watched.set()
+            if side == "after":
+                self._leave_commit(model, step)
+            if side != "before":
                 return
         elif point != kill.point:
             return
         self._passed += 1
         if self._passed != kill.nth:
             return
-        if kill.file:
-            self._watched = threading.Event()
-            name = self._table(model, step)
-            watch = threading.Thread(target=self._kill_in_commit, args=(kill, model, name, self._watched))
-            watch.daemon = True
-            watch.start()
+        if kill.stage:
+            self._watch_commit(kill, model, step)
         else:
             self._kill(kill.who, model, kill.point)
 
-    def _kill_in_commit(self, kill: Kill, model: str, table: str, over: threading.Event) -> None:
-        folder = self._world.root / "storage" / "warehouse" / SCHEMA / table
+    def _watch_commit(self, kill: Kill, model: str, step: str) -> None:
+        """Have the process killed in the middle of the commit that is about to be made."""
+        table = self._table(model, step)
+        if kill.stage == "rows":
+            folder = self._world.root / "storage" / "warehouse" / SCHEMA / table
+            before = set(folder.rglob("*.parquet"))
 
-        def files() -> set[Path]:
-            return set(folder.rglob(f"*{kill.file}"))
+            def is_there() -> bool:
+                return not before.issuperset(folder.rglob("*.parquet"))
+        else:
+            marker = self._world.root / "held"
+            marker.unlink(missing_ok=True)
+            # When only Python is killed, the JVM finishes the commit, if it gets to that.
+            self._catalog.hold(table, kill.stage, str(marker), 1_000 if kill.who == "python" else 600_000)
+            is_there = marker.exists
+        over = threading.Event()
+        self._watched = (model, over)
 
-        before = files()
-        while not over.is_set() and files() <= before:
-            time.sleep(0.0005)
-        late = " (it was over)" if over.is_set() else ""
-        self._kill(kill.who, model, f"{kill.point}:new {kill.file}{late}")
+        def watch() -> None:
+            while not is_there():
+                if over.is_set():
+                    return
+                time.sleep(0.0005)
+            self._kill(kill.who, model, f"{kill.point}:{kill.stage}")
+
+        threading.Thread(target=watch, daemon=True).start()
+
+    def _leave_commit(self, model: str, step: str) -> None:
+        """The commit is over, without having got there: nothing was to be written, say. The next one may."""
+        if self._watched is None or self._watched[0] != model:
+            return
+        self._watched[1].set()
+        self._watched = None
+        self._passed -= 1
+        if self._life.kill is not None and self._life.kill.stage != "rows":
+            self._catalog.hold(self._table(model, step), None, None, 0)
 
     def _kill(self, who: str, model: str, what: str) -> None:
         self.log(f"kill {who}", model, what)
@@ -510,7 +549,7 @@ class Drive:
                     between(kind)
                 continue
             if self._faults is not None and (swallowed := self._faults.passed(kind.name)) is not None:
-                if not swallowed.endswith((":unknown", ":lost")):
+                if swallowed.partition(":")[2] not in SILENT:
                     self.problems.append(f"{kind.name}: went on after it failed at {swallowed}")
             return
 
@@ -597,7 +636,7 @@ def live(root: Path) -> int:
     """One life; what the process ends with."""
     told = json.loads((root / "life.json").read_text(encoding="utf-8"))
     kill = Kill(**told.pop("kill")) if told.get("kill") else told.pop("kill", None)
-    listed = {name: tuple(told[name]) for name in ("kinds", "cut", "refresh")}
+    listed = {name: tuple(value) for name, value in told.items() if isinstance(value, list)}
     life = Life(**{**told, "kill": kill, **listed})
     do_often()
     cut(life.cut)

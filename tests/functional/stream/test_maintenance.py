@@ -130,6 +130,19 @@ def test_what_others_change_before_a_compaction_is_in_the_changelog(shapes: list
     assert sorted_rows(replayed(spark, stream.model, until=10**9)) == stream.rows()
 
 
+def test_a_compaction_in_a_session_that_is_not_the_threads(spark: Any, storage_root: Path) -> None:
+    """Models run side by side, and are flushed."""
+    name = Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string").model.target
+    for number in range(2):
+        spark.sql(f"insert into {name} values (timestamp_seconds({number}), 'a')")
+    other = spark.newSession()
+    table = IcebergTable(other, name)
+    table.compact(other, {}, 1 << 20, at_least=2)
+    table.follow()
+    assert table.count("total-data-files") == 1
+    assert spark.table(name).count() == 2
+
+
 def test_readers_go_on_and_new_ones_begin(
     spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
