@@ -43,6 +43,9 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=1, help="the first")
     arguments.add_argument("--seeds", type=int, default=1, help="how many")
     arguments.add_argument("--lives", type=int, default=12, help="of each seed")
+    arguments.add_argument(
+        "--aborts", type=float, default=0.2, help="the chance of one where that kind of model had none there"
+    )
     arguments.add_argument("--minutes", type=float, default=None, help="after which no other seed is begun")
     arguments.add_argument("--kinds", default=",".join(kinds.KINDS))
     arguments.add_argument("--root", default="/tmp/dbt-spark-streaming-kill")
@@ -52,7 +55,7 @@ def main() -> None:
         if options.minutes is not None and time.time() - began > 60 * options.minutes:
             break
         root = Path(options.root) / str(seed)
-        if not run(root, seed, options.lives, tuple(options.kinds.split(","))):
+        if not run(root, seed, options.lives, options.aborts, tuple(options.kinds.split(","))):
             raise SystemExit(1)
         found += kills.read_log(root / "kills.jsonl")
         summarize(found, time.time() - began)
@@ -72,7 +75,7 @@ def points() -> list[str]:
     return sorted(point for point in found if not point.startswith(_NOT_HERE))
 
 
-def run(root: Path, seed: int, lives: int, names: tuple[str, ...]) -> bool:
+def run(root: Path, seed: int, lives: int, aborts: float, names: tuple[str, ...]) -> bool:
     """All lives of a seed; whether nothing was lost or doubled."""
     chance = random.Random(seed)
     shutil.rmtree(root, ignore_errors=True)
@@ -86,7 +89,9 @@ def run(root: Path, seed: int, lives: int, names: tuple[str, ...]) -> bool:
                 kinds.write_events(root / stream, file, ROWS, seed)
         last = number == lives
         life = (
-            kills.Life(seed, names, verify=True) if last else next_life(chance, seed * 1000 + number, names)
+            kills.Life(seed, names, verify=True)
+            if last
+            else next_life(chance, seed * 1000 + number, aborts, names)
         )
         kills.write_life(root, life)
         before = len(kills.read_log(root / "kills.jsonl"))
@@ -101,9 +106,9 @@ def run(root: Path, seed: int, lives: int, names: tuple[str, ...]) -> bool:
             ),
             "",
         )
-        aborts = sum("kill" not in each["action"] for each in log)
+        aborted = sum("kill" not in each["action"] for each in log)
         print(
-            f"seed {seed} life {number}: {time.time() - began:.0f} s, {aborts} aborts, {what or f'ended with {code}'}",
+            f"seed {seed} life {number}: {time.time() - began:.0f} s, {aborted} aborts, {what or f'ended with {code}'}",
             flush=True,
         )
         if code not in (0, 3, -9) or (root / "problems.txt").exists():
@@ -113,7 +118,7 @@ def run(root: Path, seed: int, lives: int, names: tuple[str, ...]) -> bool:
     return True
 
 
-def next_life(chance: random.Random, seed: int, names: tuple[str, ...]) -> kills.Life:
+def next_life(chance: random.Random, seed: int, aborts: float, names: tuple[str, ...]) -> kills.Life:
     """A life that is cut short somewhere."""
     who = chance.choice(("python", "jvm", "both"))
     how = chance.random()
@@ -134,8 +139,8 @@ def next_life(chance: random.Random, seed: int, names: tuple[str, ...]) -> kills
     return kills.Life(
         seed,
         names,
-        new_aborts=0.2,
-        aborts=0.02,
+        new_aborts=aborts,
+        aborts=aborts / 10,
         kill=kill,
         merge=chance.random() < 0.5,
         cut=tuple(chance.sample(names, len(names) // 4)),

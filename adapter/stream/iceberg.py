@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
 from .position import PREFIX
-from .session import jvm
+from .session import active, jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
 _ADDED = re.compile(r"\badded-records=(\d+)")
 
 APPEND, REPLACE, EXPIRED = "append", "replace", "expired"
-
-_REWRITE_CATALOG = (
-    "spark.sql.catalog.default_rewrite_catalog",
-    "org.apache.iceberg.spark.SparkRewriteTableCatalog",
-)
-"""The catalog by which a compaction finds its files. Iceberg itself declares it in the thread's session, which may be
-another than the one it works in."""
 
 COMMIT = f"{PREFIX}commit"
 """The property of a stream's commit by which the run that made it finds it again."""
@@ -264,7 +257,6 @@ class IcebergTable:
             target: bytes of a file. Larger files are left alone, so that a large table isn't written again.
             at_least: files that are put together, of a partition.
         """
-        spark.conf.set(*_REWRITE_CATALOG)
         actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
         action = actions.rewriteDataFiles(self._table).binPack()
         options = {
@@ -277,7 +269,8 @@ class IcebergTable:
             action = action.option(option, str(number))
         for key, value in properties.items():
             action = action.snapshotProperty(key, value)
-        action.execute()
+        with active(spark):
+            action.execute()
 
     def orphans(self, spark: SparkSession, before: int, remove: bool) -> list[str]:
         """Files in the table's folder that none of its snapshots knows, as a killed process leaves them.
