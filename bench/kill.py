@@ -1,6 +1,6 @@
 """Kills streams of every kind again and again, and compares their tables with undisturbed ones and with plain Spark.
 
-The streams of `tests/functional/stream/kinds.py` run side by side in one process, which lives until it is killed:
+Streams of `tests/functional/stream/kinds.py` run side by side in one process, which lives until it is killed:
 Python, its JVM or both, by SIGKILL, at a named step, in the middle of one of Iceberg's commits or anywhere. In between,
 streams are aborted one by one at every named step, and commits are made whose success nobody is told. Each life
 brings new input; the last one is left alone.
@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
@@ -30,10 +31,12 @@ sys.path.insert(0, str(REPOSITORY))
 from tests.functional.stream import kills, kinds  # noqa: E402
 
 ROWS = 40
-HANGS = 420.0
+HANGS = 600.0
 """Seconds after which a life that neither ends nor is killed has hung."""
 _POINT = re.compile(r'(around|reached|append|overwrite|create)\(\s*(?:spark, )?"(\w+[.:]?\w*)"')
 _MAINTAINED = re.compile(r'\bMaintenance\(\s*"(\w+)"')
+_RESETS = ("state.drop", "changelog.drop", "checkpoint.delete", "progress.delete")
+"""What a stream does when it is built anew."""
 _NOT_HERE = ("table.backfill",)
 """What no stream does by itself."""
 
@@ -47,7 +50,10 @@ def main() -> None:
         "--aborts", type=float, default=0.2, help="the chance of one where that kind of model had none there"
     )
     arguments.add_argument("--minutes", type=float, default=None, help="after which no other seed is begun")
-    arguments.add_argument("--kinds", default=",".join(kinds.KINDS))
+    arguments.add_argument("--kinds", default=",".join(kinds.KINDS), help="of models")
+    arguments.add_argument(
+        "--models", type=int, default=10, help="of these, how many a seed takes side by side"
+    )
     arguments.add_argument("--root", default="/tmp/dbt-spark-streaming-kill")
     options = arguments.parse_args()
     began, found = time.time(), []
@@ -55,10 +61,20 @@ def main() -> None:
         if options.minutes is not None and time.time() - began > 60 * options.minutes:
             break
         root = Path(options.root) / str(seed)
-        if not run(root, seed, options.lives, options.aborts, tuple(options.kinds.split(","))):
+        names = some(options.kinds.split(","), options.models, seed)
+        if not run(root, seed, options.lives, options.aborts, names):
             raise SystemExit(1)
         found += kills.read_log(root / "kills.jsonl")
         summarize(found, time.time() - began)
+
+
+def some(names: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
+    """As many kinds of models, and those that they read. One seed after the other takes the next ones."""
+    mixed = random.Random(0).sample(names, len(names))
+    first = (seed - 1) * count % len(mixed)
+    taken = {*(mixed + mixed)[first : first + count]}
+    taken |= {above for name in taken for above in kinds.KINDS[name].upstream}
+    return tuple(name for name in kinds.KINDS if name in taken)
 
 
 def points() -> list[str]:
@@ -83,11 +99,15 @@ def run(root: Path, seed: int, lives: int, aborts: float, names: tuple[str, ...]
     (root / "rows").write_text(str(ROWS))
     if kills.is_faulty_catalog_there():
         kills.make_faulty_catalog(root / "faults.jar")
+    days, ended = 0, True
     for number in range(lives + 1):
-        for stream in ("events", "orders"):
-            for file in (2 * number, 2 * number + 1):
-                kinds.write_events(root / stream, file, ROWS, seed)
         last = number == lives
+        # Streams that were cut short have something left to do.
+        if last or ended or number % 2 == 0:
+            for stream in ("events", "orders"):
+                for file in (2 * days, 2 * days + 1):
+                    kinds.write_events(root / stream, file, ROWS, seed)
+            days += 1
         life = (
             kills.Life(seed, names, verify=True)
             if last
@@ -97,6 +117,7 @@ def run(root: Path, seed: int, lives: int, aborts: float, names: tuple[str, ...]
         before = len(kills.read_log(root / "kills.jsonl"))
         began = time.time()
         code = live(root)
+        ended = code == 0
         log = kills.read_log(root / "kills.jsonl")[before:]
         what = next(
             (
@@ -123,15 +144,16 @@ def next_life(chance: random.Random, seed: int, aborts: float, names: tuple[str,
     who = chance.choice(("python", "jvm", "both"))
     how = chance.random()
     if how < 0.35:
-        kill = kills.Kill(who, after=chance.uniform(0.5, 30))
+        kill = kills.Kill(who, after=chance.uniform(0.5, 20))
     elif how < 0.7:
         stages = kills.STAGES if kills.is_faulty_catalog_there() else kills.STAGES[:1]
         kill = kills.Kill(
-            who, chance.choice(list(kills.COMMITS)), chance.randint(1, 3), stage=chance.choice(stages)
+            who, chance.choice(list(kills.COMMITS)), chance.randint(1, 2), stage=chance.choice(stages)
         )
     else:
-        kill = kills.Kill(who, chance.choice(points()), chance.randint(1, 3))
-    refresh = tuple(chance.sample(names, 2)) if chance.random() < 0.3 else ()
+        kill = kills.Kill(who, chance.choice(points()), chance.randint(1, 2))
+    resets = kill.point.startswith(_RESETS)
+    refresh = tuple(chance.sample(names, 2)) if resets or chance.random() < 0.3 else ()
     # Who reads a table that is built anew is built anew after it.
     readers = tuple(
         each.name for each in kinds.KINDS.values() if set(each.reads) & set(refresh) and each.name in names
@@ -142,7 +164,7 @@ def next_life(chance: random.Random, seed: int, aborts: float, names: tuple[str,
         new_aborts=aborts,
         aborts=aborts / 10,
         kill=kill,
-        merge=chance.random() < 0.5,
+        merge=kill.point.startswith("table.merge") or chance.random() < 0.5,
         cut=tuple(chance.sample(names, len(names) // 4)),
         refresh=tuple({*refresh, *readers}),
     )
