@@ -23,6 +23,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
@@ -49,6 +50,7 @@ def main() -> None:
     arguments.add_argument(
         "--aborts", type=float, default=0.2, help="the chance of one where that kind of model had none there"
     )
+    arguments.add_argument("--anywhere", type=float, default=0.35, help="the share of kills at no named step")
     arguments.add_argument("--minutes", type=float, default=None, help="after which no other seed is begun")
     arguments.add_argument("--kinds", default=",".join(kinds.KINDS), help="of models")
     arguments.add_argument(
@@ -62,7 +64,8 @@ def main() -> None:
             break
         root = Path(options.root) / str(seed)
         names = some(options.kinds.split(","), options.models, seed)
-        if not run(root, seed, options.lives, options.aborts, names):
+        lives = Lives(options.lives, options.aborts, options.anywhere, names)
+        if not run(root, seed, lives):
             raise SystemExit(1)
         found += kills.read_log(root / "kills.jsonl")
         summarize(found, time.time() - began)
@@ -91,7 +94,20 @@ def points() -> list[str]:
     return sorted(point for point in found if not point.startswith(_NOT_HERE))
 
 
-def run(root: Path, seed: int, lives: int, aborts: float, names: tuple[str, ...]) -> bool:
+@dataclass(frozen=True)
+class Lives:
+    """The lives of a seed."""
+
+    count: int
+    aborts: float
+    """The chance of one where that kind of model had none there."""
+    anywhere: float
+    """The share of kills at no named step."""
+    names: tuple[str, ...]
+    """Of the models."""
+
+
+def run(root: Path, seed: int, lives: Lives) -> bool:
     """All lives of a seed; whether nothing was lost or doubled."""
     chance = random.Random(seed)
     shutil.rmtree(root, ignore_errors=True)
@@ -100,18 +116,18 @@ def run(root: Path, seed: int, lives: int, aborts: float, names: tuple[str, ...]
     if kills.is_faulty_catalog_there():
         kills.make_faulty_catalog(root / "faults.jar")
     days, ended = 0, True
-    for number in range(lives + 1):
-        last = number == lives
+    for number in range(lives.count + 1):
+        last = number == lives.count
         # Streams that were cut short have something left to do.
-        if last or ended or number % 2 == 0:
+        if ended or number % 4 == 0:
             for stream in ("events", "orders"):
                 for file in (2 * days, 2 * days + 1):
                     kinds.write_events(root / stream, file, ROWS, seed)
             days += 1
         life = (
-            kills.Life(seed, names, verify=True)
+            kills.Life(seed, lives.names, verify=True)
             if last
-            else next_life(chance, seed * 1000 + number, aborts, names)
+            else next_life(chance, seed * 1000 + number, lives)
         )
         kills.write_life(root, life)
         before = len(kills.read_log(root / "kills.jsonl"))
@@ -139,13 +155,14 @@ def run(root: Path, seed: int, lives: int, aborts: float, names: tuple[str, ...]
     return True
 
 
-def next_life(chance: random.Random, seed: int, aborts: float, names: tuple[str, ...]) -> kills.Life:
+def next_life(chance: random.Random, seed: int, lives: Lives) -> kills.Life:
     """A life that is cut short somewhere."""
+    names = lives.names
     who = chance.choice(("python", "jvm", "both"))
     how = chance.random()
-    if how < 0.35:
+    if how < lives.anywhere:
         kill = kills.Kill(who, after=chance.uniform(0.5, 20))
-    elif how < 0.7:
+    elif how < (1 + lives.anywhere) / 2:
         stages = kills.STAGES if kills.is_faulty_catalog_there() else kills.STAGES[:1]
         kill = kills.Kill(
             who, chance.choice(list(kills.COMMITS)), chance.randint(1, 2), stage=chance.choice(stages)
@@ -161,8 +178,8 @@ def next_life(chance: random.Random, seed: int, aborts: float, names: tuple[str,
     return kills.Life(
         seed,
         names,
-        new_aborts=aborts,
-        aborts=aborts / 10,
+        new_aborts=lives.aborts,
+        aborts=lives.aborts / 10,
         kill=kill,
         merge=kill.point.startswith("table.merge") or chance.random() < 0.5,
         cut=tuple(chance.sample(names, len(names) // 4)),

@@ -69,7 +69,6 @@ SILENT = ("unknown", "lost")
 """A commit that is made and nobody is told of, and one that isn't."""
 
 _FEW_SNAPSHOTS = Retention(max_snapshots=4)
-_ROWS_OF_A_PIECE = 20
 
 
 def do_often(patch: Callable[[Any, str, Any], object] = setattr) -> None:
@@ -84,17 +83,18 @@ def do_often(patch: Callable[[Any, str, Any], object] = setattr) -> None:
     patch(maintenance, "EVERY", 2)
 
 
-def cut(names: Collection[str], patch: Callable[[Any, str, Any], object] = setattr) -> None:
+def cut(names: Collection[str], rows: int, patch: Callable[[Any, str, Any], object] = setattr) -> None:
     """Have models take in their micro-batches in pieces, of a few rows each.
 
     Args:
         names: the models.
+        rows: of a piece.
         patch: as in `do_often`.
     """
     most_rows = pieces.Cutter._most_rows
 
     def few(cutter: pieces.Cutter, batch: Any) -> int:
-        return _ROWS_OF_A_PIECE if cutter._model.name in names else most_rows(cutter, batch)
+        return rows if cutter._model.name in names else most_rows(cutter, batch)
 
     patch(pieces.Cutter, "_most_rows", few)
 
@@ -639,7 +639,7 @@ def live(root: Path) -> int:
     listed = {name: tuple(value) for name, value in told.items() if isinstance(value, list)}
     life = Life(**{**told, "kill": kill, **listed})
     do_often()
-    cut(life.cut)
+    cut(life.cut, 20)
     if life.merge:
         upsert._SMALL = 0
     environment = get_environment(SparkStreamingCredentials(**credentials(root)))
