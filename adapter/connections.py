@@ -17,6 +17,7 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
 from dbt.adapters.spark_streaming.errors import readable
 from dbt.adapters.spark_streaming.literals import literal
+from dbt.adapters.spark_streaming.messages import said
 from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
 from dbt.adapters.spark_streaming.stream.identifiers import type_text
 
@@ -154,7 +155,8 @@ class Handle(SparkConnectionWrapper):
 
 def _got_in_first(problem: Exception) -> bool:
     """Whether Iceberg turned a commit away because of another that came before it."""
-    return any(conflict in str(problem) for conflict in _CONFLICTS)
+    text = said(problem)
+    return any(conflict in text for conflict in _CONFLICTS)
 
 
 class SparkStreamingConnectionManager(SparkConnectionManager):

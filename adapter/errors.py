@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .messages import out_of_memory, unreachable
+from .messages import out_of_memory, said, unreachable
 from .redaction import without_secrets
 
 # Where a message turns into a query plan or a stack trace.
@@ -24,8 +24,8 @@ def readable(problem: BaseException) -> str:
 
 
 def _readable(problem: BaseException) -> str:
-    java = getattr(problem, "java_exception", None)
-    text = str(java.toString() if java is not None and java.getMessage() else problem)
+    whole = said(problem)
+    text = _of_java(problem) or whole
     lines = []
     for line in text.splitlines():
         if _MACHINERY.match(line):
@@ -36,12 +36,21 @@ def _readable(problem: BaseException) -> str:
             break
     if "MERGE_CARDINALITY_VIOLATION" in text:
         return _NOT_UNIQUE
-    if why := out_of_memory(f"{text}\n{problem}"):
+    if why := out_of_memory(f"{text}\n{whole}"):
         return why
-    if why := unreachable(f"{text}\n{problem}"):
+    if why := unreachable(f"{text}\n{whole}"):
         return f"A source can't be read from Kafka: {why}"
     message = _CLASS.sub("", "\n".join(lines)).strip().rstrip(";") or type(problem).__name__
-    causes = [cause.strip() for cause in _CAUSE.findall(str(problem))]
+    causes = [cause.strip() for cause in _CAUSE.findall(whole)]
     if causes and causes[-1] not in message:
         message += f"\n{causes[-1]}"
     return message
+
+
+def _of_java(problem: BaseException) -> str | None:
+    """The message of an exception of Java's, without the stack; None if it has none."""
+    java = getattr(problem, "java_exception", None)
+    try:
+        return str(java.toString()) if java is not None and java.getMessage() else None
+    except Exception:
+        return None  # the JVM has ended meanwhile, which its whole text says too

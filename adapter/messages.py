@@ -59,8 +59,19 @@ _NO_MEMORY = re.compile(
 )
 _JVM_GONE = re.compile(
     r"Answer from Java side is empty|Error while sending or receiving|occurred while trying to connect to the Java server|"
-    r"\[Errno (?:104|111)\] Connection re|Java gateway process exited"
+    r"\[Errno (?:104|111)\] Connection re|Java gateway process exited|"
+    # What py4j says of a call that the JVM didn't live to answer. Of one that failed, more follows.
+    r"An error occurred while calling [\w.]*\w$",
+    re.MULTILINE,
 )
+
+
+def said(problem: BaseException) -> str:
+    """The text of an exception. One of Java's asks the JVM for it, and where that has ended, this is what tells so."""
+    try:
+        return str(problem)
+    except Exception as why:
+        return f"{type(why).__name__}: {why}"
 
 
 def out_of_memory(text: str) -> str | None:

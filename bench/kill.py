@@ -1,13 +1,14 @@
 """Kills streams of every kind again and again, and compares their tables with undisturbed ones and with plain Spark.
 
-The streams of `tests/functional/stream/kinds.py` run side by side in one process, which lives until it is killed:
+Streams of `tests/functional/stream/kinds.py` run side by side in one process, which lives until it is killed:
 Python, its JVM or both, by SIGKILL, at a named step, in the middle of one of Iceberg's commits or anywhere. In between,
 streams are aborted one by one at every named step, and commits are made whose success nobody is told. Each life
 brings new input; the last one is left alone.
 
     python bench/kill.py --seeds 4 --lives 12
 
-A kill of the process is counted once, and so are the streams that it hit.
+A kill of the process is counted once. Told apart from it are the streams that it hit (each has state, table and
+checkpoint of its own), the aborts and the silent commits.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
@@ -29,11 +32,14 @@ sys.path.insert(0, str(REPOSITORY))
 from tests.functional.stream import kills, kinds  # noqa: E402
 
 ROWS = 40
-HANGS = 420.0
+HANGS = 600.0
 """Seconds after which a life that neither ends nor is killed has hung."""
-FILES = (".parquet", "-m0.avro", ".metadata.json")
-"""What a commit of Iceberg writes: rows, a manifest, the table's metadata."""
 _POINT = re.compile(r'(around|reached|append|overwrite|create)\(\s*(?:spark, )?"(\w+[.:]?\w*)"')
+_MAINTAINED = re.compile(r'\bMaintenance\(\s*"(\w+)"')
+_RESETS = ("state.drop", "changelog.drop", "checkpoint.delete", "progress.delete")
+"""What a stream does when it is built anew."""
+_NOT_HERE = ("table.backfill",)
+"""What no stream does by itself."""
 
 
 def main() -> None:
@@ -41,8 +47,15 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=1, help="the first")
     arguments.add_argument("--seeds", type=int, default=1, help="how many")
     arguments.add_argument("--lives", type=int, default=12, help="of each seed")
+    arguments.add_argument(
+        "--aborts", type=float, default=0.2, help="the chance of one where that kind of model had none there"
+    )
+    arguments.add_argument("--anywhere", type=float, default=0.35, help="the share of kills at no named step")
     arguments.add_argument("--minutes", type=float, default=None, help="after which no other seed is begun")
-    arguments.add_argument("--kinds", default=",".join(kinds.KINDS))
+    arguments.add_argument("--kinds", default=",".join(kinds.KINDS), help="of models")
+    arguments.add_argument(
+        "--models", type=int, default=10, help="of these, how many a seed takes side by side"
+    )
     arguments.add_argument("--root", default="/tmp/dbt-spark-streaming-kill")
     options = arguments.parse_args()
     began, found = time.time(), []
@@ -50,10 +63,21 @@ def main() -> None:
         if options.minutes is not None and time.time() - began > 60 * options.minutes:
             break
         root = Path(options.root) / str(seed)
-        if not run(root, seed, options.lives, tuple(options.kinds.split(","))):
+        names = some(options.kinds.split(","), options.models, seed)
+        lives = Lives(options.lives, options.aborts, options.anywhere, names)
+        if not run(root, seed, lives):
             raise SystemExit(1)
         found += kills.read_log(root / "kills.jsonl")
         summarize(found, time.time() - began)
+
+
+def some(names: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
+    """As many kinds of models, and those that they read. One seed after the other takes the next ones."""
+    mixed = random.Random(0).sample(names, len(names))
+    first = (seed - 1) * count % len(mixed)
+    taken = {*(mixed + mixed)[first : first + count]}
+    taken |= {above for name in taken for above in kinds.KINDS[name].upstream}
+    return tuple(name for name in kinds.KINDS if name in taken)
 
 
 def points() -> list[str]:
@@ -64,10 +88,26 @@ def points() -> list[str]:
             found |= {name} if how == "reached" else {f"{name}:before", f"{name}:after"}
             if how in ("append", "overwrite"):
                 found.add(f"{name}:written")
-    return sorted(found)
+        for table in _MAINTAINED.findall(file.read_text(encoding="utf-8")):
+            steps = ("expire",) if table == "state" else ("compact", "expire")
+            found |= {f"{table}.{step}:{side}" for step in steps for side in ("before", "after")}
+    return sorted(point for point in found if not point.startswith(_NOT_HERE))
 
 
-def run(root: Path, seed: int, lives: int, names: tuple[str, ...]) -> bool:
+@dataclass(frozen=True)
+class Lives:
+    """The lives of a seed."""
+
+    count: int
+    aborts: float
+    """The chance of one where that kind of model had none there."""
+    anywhere: float
+    """The share of kills at no named step."""
+    names: tuple[str, ...]
+    """Of the models."""
+
+
+def run(root: Path, seed: int, lives: Lives) -> bool:
     """All lives of a seed; whether nothing was lost or doubled."""
     chance = random.Random(seed)
     shutil.rmtree(root, ignore_errors=True)
@@ -75,18 +115,25 @@ def run(root: Path, seed: int, lives: int, names: tuple[str, ...]) -> bool:
     (root / "rows").write_text(str(ROWS))
     if kills.is_faulty_catalog_there():
         kills.make_faulty_catalog(root / "faults.jar")
-    for number in range(lives + 1):
-        for stream in ("events", "orders"):
-            for file in (2 * number, 2 * number + 1):
-                kinds.write_events(root / stream, file, ROWS, seed)
-        last = number == lives
+    days, ended = 0, True
+    for number in range(lives.count + 1):
+        last = number == lives.count
+        # Streams that were cut short have something left to do.
+        if ended or number % 4 == 0:
+            for stream in ("events", "orders"):
+                for file in (2 * days, 2 * days + 1):
+                    kinds.write_events(root / stream, file, ROWS, seed)
+            days += 1
         life = (
-            kills.Life(seed, names, verify=True) if last else next_life(chance, seed * 1000 + number, names)
+            kills.Life(seed, lives.names, verify=True)
+            if last
+            else next_life(chance, seed * 1000 + number, lives)
         )
         kills.write_life(root, life)
         before = len(kills.read_log(root / "kills.jsonl"))
         began = time.time()
         code = live(root)
+        ended = code == 0
         log = kills.read_log(root / "kills.jsonl")[before:]
         what = next(
             (
@@ -96,9 +143,9 @@ def run(root: Path, seed: int, lives: int, names: tuple[str, ...]) -> bool:
             ),
             "",
         )
-        aborts = sum(each["action"] == "abort" for each in log)
+        aborted = sum("kill" not in each["action"] for each in log)
         print(
-            f"seed {seed} life {number}: {time.time() - began:.0f} s, {aborts} aborts, {what or f'ended with {code}'}",
+            f"seed {seed} life {number}: {time.time() - began:.0f} s, {aborted} aborts, {what or f'ended with {code}'}",
             flush=True,
         )
         if code not in (0, 3, -9) or (root / "problems.txt").exists():
@@ -108,20 +155,22 @@ def run(root: Path, seed: int, lives: int, names: tuple[str, ...]) -> bool:
     return True
 
 
-def next_life(chance: random.Random, seed: int, names: tuple[str, ...]) -> kills.Life:
+def next_life(chance: random.Random, seed: int, lives: Lives) -> kills.Life:
     """A life that is cut short somewhere."""
+    names = lives.names
     who = chance.choice(("python", "jvm", "both"))
     how = chance.random()
-    if how < 0.35:
-        kill = kills.Kill(who, after=chance.uniform(0.5, 40))
-    elif how < 0.7:
-        # The commits that few streams make are reached late.
+    if how < lives.anywhere:
+        kill = kills.Kill(who, after=chance.uniform(0.5, 20))
+    elif how < (1 + lives.anywhere) / 2:
+        stages = kills.STAGES if kills.is_faulty_catalog_there() else kills.STAGES[:1]
         kill = kills.Kill(
-            who, chance.choice(list(kills.COMMITS)), chance.randint(1, 4), file=chance.choice(FILES)
+            who, chance.choice(list(kills.COMMITS)), chance.randint(1, 2), stage=chance.choice(stages)
         )
     else:
-        kill = kills.Kill(who, chance.choice(points()), chance.randint(1, 6))
-    refresh = tuple(chance.sample(names, 2)) if chance.random() < 0.3 else ()
+        kill = kills.Kill(who, chance.choice(points()), chance.randint(1, 2))
+    resets = kill.point.startswith(_RESETS)
+    refresh = tuple(chance.sample(names, 2)) if resets or chance.random() < 0.3 else ()
     # Who reads a table that is built anew is built anew after it.
     readers = tuple(
         each.name for each in kinds.KINDS.values() if set(each.reads) & set(refresh) and each.name in names
@@ -129,10 +178,11 @@ def next_life(chance: random.Random, seed: int, names: tuple[str, ...]) -> kills
     return kills.Life(
         seed,
         names,
-        new_aborts=0.4,
-        aborts=0.02,
+        new_aborts=lives.aborts,
+        aborts=lives.aborts / 10,
         kill=kill,
-        merge=chance.random() < 0.5,
+        merge=kill.point.startswith("table.merge") or chance.random() < 0.5,
+        cut=tuple(chance.sample(names, len(names) // 4)),
         refresh=tuple({*refresh, *readers}),
     )
 
@@ -155,9 +205,10 @@ def live(root: Path) -> int:
 def summarize(log: list[dict[str, object]], seconds: float) -> None:
     """What was done so far, and what never was."""
     actions = Counter(str(each["action"]) for each in log)
-    hit = sum(len(list(each["running"])) for each in log if str(each["action"]).startswith("kill"))  # type: ignore[call-overload]
+    deaths = [each for each in log if str(each["action"]).startswith("kill")]
+    hit = sum(len(list(each["running"])) for each in deaths)  # type: ignore[call-overload]
     print(
-        f"{sum(actions.values())} in {seconds / 60:.0f} minutes: {dict(actions)}; the kills hit {hit} streams"
+        f"{len(deaths)} kills of processes, which hit {hit} streams, in {seconds / 60:.0f} minutes: {dict(actions)}"
     )
     print(json.dumps(Counter(str(each["what"]) for each in log), indent=1, sort_keys=True))
     print("by kind:", dict(Counter(str(each["model"]) for each in log)))

@@ -99,6 +99,7 @@ class SessionEnvironment(Environment):
         logging.getLogger("SQLQueryContextLogger").disabled = True
         # Nor the trace of a micro-batch that failed, which is told in a sentence.
         logging.getLogger("py4j.clientserver").disabled = True
+        logging.getLogger().addFilter(_is_not_py4js)
         self._jvm = Jvm(self._java, flags=self._flags(conf, cache), classpath=classpath, conf=conf)
         SparkContext._gateway = self._jvm.gateway
         SparkContext._jvm = self._jvm.gateway.jvm
@@ -175,6 +176,11 @@ class SessionEnvironment(Environment):
             jvm.close()
             SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
             SparkSession._instantiatedSession = None
+
+
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    """py4j has the root logger tell of a JVM that ended, with a trace. The statement that met with it tells it, too."""
+    return record.module != "java_gateway"
 
 
 def packages(credentials: SparkStreamingCredentials) -> list[str]:

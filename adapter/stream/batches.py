@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .dataflow import DataflowBatch
 from .errors import StreamError
+from .failpoints import reached
 from .microbatch import MicroBatch, Work, now
 from .pieces import Cutter
 from .position import Position
@@ -105,6 +106,8 @@ class Batches:
                     before=self.position.after,
                 )
                 self._take(spark, piece.rows, position, at)
+                if piece.cut is not None:
+                    reached("batch:cut", self._work.model.name)
 
     def _take(self, spark: SparkSession, rows: DataFrame, position: Position, at: int) -> None:
         with self._step(spark, position) as step:

@@ -37,6 +37,13 @@ def read_checkpoint(storage: Storage, path: str) -> Checkpoint | None:
     return Checkpoint(query_id, planned, done, tuple(missing))
 
 
+def clear_beginning(storage: Storage, path: str) -> None:
+    """Delete what a killed process has left of the plan of a first micro-batch. Spark refuses to begin beside it."""
+    checkpoint = read_checkpoint(storage, path)
+    if checkpoint is None or (checkpoint.planned is None and checkpoint.done is None):
+        storage.delete(f"{path}/offsets")
+
+
 def read_offsets(storage: Storage, path: str, batch: int) -> list[str]:
     """How far each source was to be read by a micro-batch, in the order of the sources."""
     # The first line is a version, the second what Spark notes of the micro-batch itself.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from ..messages import is_lost, out_of_memory, unreachable
+from ..messages import is_lost, out_of_memory, said, unreachable
 from ..redaction import without_secrets
 from .model import make_anew
 
@@ -54,16 +54,15 @@ def _message(problem: BaseException) -> str:
     """The message and the JVM's stack, whose "Caused by" lines name the causes."""
     java = getattr(problem, "java_exception", None) or getattr(problem, "_origin", None)
     if java is None:
-        return str(problem)
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-
-    messages = [str(problem)]
+        return said(problem)
+    messages = [said(problem)]
     try:
         while java is not None and len(messages) < _DEPTH:
             messages.append(f"Caused by: {java.toString()}")
             java = java.getCause()
-    except Py4JError:
-        pass  # the JVM is gone; what we have must do
+    except Exception as why:
+        # The JVM is gone, and with it what else there was to say.
+        messages.append(said(why))
     return "\n".join(messages)
 
 

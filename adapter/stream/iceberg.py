@@ -9,7 +9,7 @@ from urllib.parse import quote_plus
 
 from .identifiers import quoted
 from .position import PREFIX
-from .session import jvm
+from .session import active, jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -293,7 +293,8 @@ class IcebergTable:
             action = action.option(option, str(number))
         for key, value in properties.items():
             action = action.snapshotProperty(key, value)
-        action.execute()
+        with active(spark):
+            action.execute()
 
     def orphans(self, spark: SparkSession, before: int, remove: bool) -> list[str]:
         """Files in the table's folder that none of its snapshots knows, as a killed process leaves them.

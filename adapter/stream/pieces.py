@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from ..messages import out_of_memory
+from ..messages import out_of_memory, said
 from ..query.instants import is_usable
 from .checkpoint import last_snapshot, read_offsets
 from .errors import StreamError
@@ -258,7 +258,7 @@ class Cutter:
         try:
             yield
         except Exception as problem:
-            if out_of_memory(str(problem)) is None:
+            if out_of_memory(said(problem)) is None:
                 # Fewer rows at once wouldn't have helped.
                 storage.write_text(path, json.dumps({"batch": number, "tries": tries - 1}))
             raise

@@ -13,7 +13,7 @@ from ..query.program import Program, StreamInput
 from . import settings
 from .batches import Batches
 from .changes import changes_of
-from .checkpoint import last_snapshot, read_checkpoint, read_offsets
+from .checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
 from .differences import differences
 from .errors import StreamError, explain
 from .failpoints import around, reached
@@ -181,6 +181,7 @@ class RunningStream:
             self._batches = _resume(session, model, program)
             # Of a run that ended before it was read.
             model.storage.delete(model.stop_request)
+            clear_beginning(model.storage, model.checkpoint)
             order = in_first_order(model, program.inputs)
             self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
             check_sources(session, ordered)

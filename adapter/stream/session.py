@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -67,6 +69,22 @@ def show(rows: DataFrame, view: str) -> None:
     """
     rows.sparkSession._jsparkSession.sessionState().catalog().dropTempView(view)
     rows.createTempView(view)
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Make a session the thread's own. Where a thread has none, some of Spark looks for catalogs in settings that nobody
+    has made."""
+    sessions = jvm(spark).org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def driver_memory(spark: SparkSession) -> int:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.errors import readable
@@ -105,6 +108,39 @@ def test_a_function_that_raises() -> None:
     )
     for each in (said, explained):
         assert sentence(each) == "Model curves: a Python function of the query raised KeyError: 'EUR'"
+
+
+class _OfADeadJvm(Exception):
+    """What py4j's exceptions do: they ask the JVM what they say, and that has ended."""
+
+    def __init__(self, why: Exception) -> None:
+        self._why = why
+
+    def __str__(self) -> str:
+        raise self._why
+
+    @property
+    def java_exception(self) -> Any:
+        def ask() -> str:
+            raise self._why
+
+        return SimpleNamespace(toString=ask, getMessage=ask, getCause=ask)
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        ConnectionRefusedError(111, "Connection refused"),
+        Py4JNetworkError("Answer from Java side is empty"),
+        Py4JError("An error occurred while calling None.None"),
+    ],
+)
+def test_a_jvm_that_ended(why: Exception) -> None:
+    for problem in (why, _OfADeadJvm(why)):
+        assert explain(MODEL, problem).msg.startswith("Model curves: Spark's JVM has ended,")
+        assert readable(problem).startswith("Spark's JVM has ended,")
+    said = "An error occurred while calling o17.commit.\nCaused by: java.lang.IllegalStateException: the table is full"
+    assert sentence(said) == "Model curves: the table is full"
 
 
 def test_kafka() -> None:

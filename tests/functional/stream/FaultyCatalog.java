@@ -1,8 +1,13 @@
 package kills;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.encryption.EncryptionManager;
@@ -11,17 +16,29 @@ import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.LocationProvider;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 
-/** The embedded catalog, whose next commit to a table can be made to end in not knowing whether it succeeded. */
+/**
+ * The embedded catalog, whose next commit to a table can be made to end in not knowing whether it succeeded, or be held
+ * up in its middle for a while, in which the process is killed.
+ */
 public class FaultyCatalog extends JdbcCatalog {
   private static final ConcurrentMap<String, String> ARMED = new ConcurrentHashMap<>();
+  private static final ConcurrentMap<String, Hold> HOLDS = new ConcurrentHashMap<>();
 
-  /** "unknown": the commit succeeds, "lost": it doesn't; either way nobody is told. Null disarms. */
-  public static void arm(String table, String fault) {
-    if (fault == null) {
-      ARMED.remove(table);
-    } else {
-      ARMED.put(table, fault);
-    }
+  private record Hold(String stage, Path marker, long millis) {}
+
+  /** "unknown": the commit succeeds, "lost": it doesn't; either way nobody is told. Null disarms. Whether the table was armed. */
+  public static boolean arm(String table, String fault) {
+    return (fault == null ? ARMED.remove(table) : ARMED.put(table, fault)) != null;
+  }
+
+  /**
+   * Hold up the next commit to a table and make a file that says so: when its "manifests" are written, when its
+   * "metadata" is too, or when it is "committed" and the committer isn't told yet. Null lets it pass. Whether it was
+   * to be held up.
+   */
+  public static boolean hold(String table, String stage, String marker, long millis) {
+    Hold before = stage == null ? HOLDS.remove(table) : HOLDS.put(table, new Hold(stage, Path.of(marker), millis));
+    return before != null;
   }
 
   @Override
@@ -40,12 +57,34 @@ public class FaultyCatalog extends JdbcCatalog {
 
     @Override
     public void commit(TableMetadata base, TableMetadata metadata) {
+      Hold hold = HOLDS.remove(table);
+      if (hold != null && hold.stage.equals("metadata")) {
+        String name = "00000-" + java.util.UUID.randomUUID() + ".metadata.json";
+        TableMetadataParser.write(metadata, io().newOutputFile(metadataFileLocation(name)));
+      }
+      if (hold != null && !hold.stage.equals("committed")) {
+        pause(hold);
+      }
       String fault = ARMED.remove(table);
       if (!"lost".equals(fault)) {
         made.commit(base, metadata);
       }
+      if (hold != null && hold.stage.equals("committed")) {
+        pause(hold);
+      }
       if (fault != null) {
         throw new CommitStateUnknownException(new RuntimeException("the connection of a test broke: " + fault));
+      }
+    }
+
+    private static void pause(Hold hold) {
+      try {
+        Files.createFile(hold.marker);
+        Thread.sleep(hold.millis);
+      } catch (IOException problem) {
+        throw new UncheckedIOException(problem);
+      } catch (InterruptedException problem) {
+        Thread.currentThread().interrupt();
       }
     }
 

@@ -2,8 +2,9 @@
 
 A *life* is one process: it takes in what is there, and closes all windows. ROOT/life.json says what happens to it on
 the way (`Life`). What has happened is in ROOT/kills.jsonl: a line for every abort and every kill, written before it.
-An abort is an exception at a fail point, or a commit of which nobody is told whether it succeeded: the stream drops
-everything and is begun again with what is on disk. A kill is a SIGKILL of Python, of its JVM, or of both.
+An abort is an exception at a fail point: the stream drops everything and is begun again with what is on disk. A silent
+commit is one of which nobody is told whether it succeeded; the stream finds out, or ends as well. A kill is a SIGKILL of
+Python, of its JVM, or of both.
 
 The process ends with 0 when all streams got to the end, 3 when its JVM was killed, 1 when something is wrong; then
 ROOT/problems.txt says what.
@@ -22,7 +23,7 @@ import time
 import traceback
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,10 @@ from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import get_environment
 from dbt.adapters.spark_streaming.environment.packages import SQLITE, default_cache
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
-from dbt.adapters.spark_streaming.stream import failpoints, state, upsert
+from dbt.adapters.spark_streaming.stream import failpoints, maintenance, pieces, state, upsert
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.limits import at_once
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.model import Retention, StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.position import Position, read_position
 from dbt.adapters.spark_streaming.stream.progress import read_progress
 from dbt.adapters.spark_streaming.stream.runner import flush, reset, run_stream
@@ -53,9 +54,49 @@ COMMITS = {
     "table.append": "target",
     "table.overwrite": "target",
     "table.merge": "target",
+    "table.compact": "target",
+    "table.expire": "target",
     "changelog.append": "changes",
+    "changelog.compact": "changes",
+    "changelog.expire": "changes",
 }
 """The steps that are commits of Iceberg, and of which table of a model."""
+
+STAGES = ("rows", "manifests", "metadata", "committed")
+"""How far a commit has come: it has written files of rows, manifests, the table's metadata; the catalog has made it, and
+hasn't said so yet."""
+SILENT = ("unknown", "lost")
+"""A commit that is made and nobody is told of, and one that isn't."""
+
+_FEW_SNAPSHOTS = Retention(max_snapshots=4)
+
+
+def do_often(patch: Callable[[Any, str, Any], object] = setattr) -> None:
+    """Have streams do often what they do now and then: fold, compact, expire.
+
+    Args:
+        patch: sets an attribute of a module or a class.
+    """
+    for name, value in (("_COMMITS", 2), ("_ROWS", 10), ("_LOOSE_FILES", 3)):
+        patch(state, name, value)
+    patch(state, "_RETENTION", _FEW_SNAPSHOTS)
+    patch(maintenance, "EVERY", 2)
+
+
+def cut(names: Collection[str], rows: int, patch: Callable[[Any, str, Any], object] = setattr) -> None:
+    """Have models take in their micro-batches in pieces, of a few rows each.
+
+    Args:
+        names: the models.
+        rows: of a piece.
+        patch: as in `do_often`.
+    """
+    most_rows = pieces.Cutter._most_rows
+
+    def few(cutter: pieces.Cutter, batch: Any) -> int:
+        return rows if cutter._model.name in names else most_rows(cutter, batch)
+
+    patch(pieces.Cutter, "_most_rows", few)
 
 
 @dataclass(frozen=True)
@@ -65,13 +106,13 @@ class Kill:
     who: str
     """``python``, ``jvm`` or ``both``."""
     point: str = ""
-    """A fail point; or, with `file`, a step that is a commit; or, with `after`, nothing."""
+    """A fail point; or, with `stage`, a step that is a commit; or, with `after`, nothing."""
     nth: int = 1
     """At which passing."""
     model: str | None = None
     """Whose; None: anyone's."""
-    file: str = ""
-    """In the middle of the commit: as soon as it has written a file that ends so."""
+    stage: str = ""
+    """One of `STAGES`: in the middle of the commit."""
     after: float = 0.0
     """At whatever point the streams are, so many seconds after they were begun."""
 
@@ -88,9 +129,13 @@ class Life:
     """The chance of one elsewhere."""
     each: int | None = None
     """How many kinds are aborted at a point; None: all of them."""
+    faults: tuple[str, ...] = ("abort", *SILENT)
+    """What an abort may be."""
     kill: Kill | None = None
     merge: bool = False
     """Whether tables are merged into, however small they are."""
+    cut: tuple[str, ...] = ()
+    """Models whose micro-batches are cut into pieces."""
     refresh: tuple[str, ...] = ()
     """Models that are built anew, by what `dbt run --full-refresh` does."""
     verify: bool = False
@@ -128,14 +173,21 @@ class World:
         root: the folder of the input.
         schema: where the models are.
         location: where the schema is; None: where the catalog has it.
+        catalog: where it is kept; None: in the session's own.
     """
 
     def __init__(
-        self, spark: Any, storage: Any, root: Path, schema: str = SCHEMA, location: Path | None = None
+        self,
+        spark: Any,
+        storage: Any,
+        root: Path,
+        schema: str = SCHEMA,
+        location: Path | None = None,
+        catalog: str | None = None,
     ) -> None:
         self.spark, self.storage, self.root = spark, storage, root
         # In full: a thread of Python's has no session by which Spark would know the catalog.
-        self.schema = f"{spark.conf.get('spark.sql.defaultCatalog')}.{schema}"
+        self.schema = f"{catalog or spark.conf.get('spark.sql.defaultCatalog')}.{schema}"
         where = f" location '{location}'" if location is not None else ""
         spark.sql(f"create namespace if not exists {self.schema}{where}")
         self._customers = root / "customers.db"
@@ -159,6 +211,7 @@ class World:
             lookups=(self._lookup(),) if "customers" in kind.text else (),
             watermark_delay=DELAY,
             changelog=kind.changelog,
+            retention=_FEW_SNAPSHOTS,
         )
 
     def make_table(self, kind: Kind, how: str = "create table if not exists") -> None:
@@ -219,7 +272,7 @@ class Faults:
         self._chance = random.Random(life.seed)
         self._lock = threading.Lock()
         self._passed = 0
-        self._watched: threading.Event | None = None
+        self._watched: tuple[str, threading.Event] | None = None
         self._done = {(entry["model"], entry["what"]) for entry in read_log(self._log)}
         self._often = Counter(what for _, what in self._done)
         self.fired: dict[str, str] = {}
@@ -238,7 +291,7 @@ class Faults:
                 return
             self.fired[model] = what
             step, _, fault = what.partition(":")
-            if fault not in ("unknown", "lost"):
+            if fault not in SILENT:
                 self.log("abort", model, what)
                 raise failpoints.FailPointError(f"{model} at {what}")
             # Logged when it has come about: a commit may turn out not to be needed.
@@ -255,16 +308,20 @@ class Faults:
     def aborted(self, model: str) -> bool:
         """Whether a model failed of what was done to it."""
         what = self.fired.pop(model, None)
-        if what is not None and what.endswith((":unknown", ":lost")):
-            self.log("abort", model, what)
+        self._note_silent_commit(model, what)
         return what is not None
 
     def passed(self, model: str) -> str | None:
         """What a model was aborted at and yet got to its end."""
         what = self.fired.pop(model, None)
-        if what is not None and what.endswith((":unknown", ":lost")):
-            self._catalog.arm(self._table(model, what.partition(":")[0]), None)
+        self._note_silent_commit(model, what)
         return what
+
+    def _note_silent_commit(self, model: str, what: str | None) -> None:
+        if what is None or what.partition(":")[2] not in SILENT or self.jvm_is_dead:
+            return
+        if not self._catalog.arm(self._table(model, what.partition(":")[0]), None):
+            self.log("silent commit", model, what)
 
     def log(self, action: str, model: str, what: str) -> None:
         """Note what is about to happen."""
@@ -277,52 +334,76 @@ class Faults:
 
     def _abort_of(self, point: str, model: str) -> str | None:
         step, _, side = point.partition(":")
-        possible = [point]
+        possible = [point] if "abort" in self._life.faults else []
         if self._catalog is not None and side == "before" and step in COMMITS:
-            possible += [f"{step}:unknown", f"{step}:lost"]
+            possible += [f"{step}:{fault}" for fault in SILENT if fault in self._life.faults]
         new = [what for what in possible if (model, what) not in self._done]
         if self._life.each is not None:
             new = [what for what in new if self._often[what] < self._life.each]
         if new and self._chance.random() < self._life.new_aborts:
             return self._chance.choice(new)
-        return self._chance.choice(possible) if self._chance.random() < self._life.aborts else None
+        return (
+            self._chance.choice(possible) if possible and self._chance.random() < self._life.aborts else None
+        )
 
     def _kill_at(self, point: str, model: str) -> None:
         kill = self._life.kill
         if kill is None or kill.model not in (None, model):
             return
         step, _, side = point.partition(":")
-        if kill.file:
+        if kill.stage:
             if step != kill.point:
                 return
-            if side == "after" and self._watched is not None:
-                self._watched.set()
+            if side == "after":
+                self._leave_commit(model, step)
+            if side != "before":
                 return
         elif point != kill.point:
             return
         self._passed += 1
         if self._passed != kill.nth:
             return
-        if kill.file:
-            self._watched = threading.Event()
-            name = self._table(model, step)
-            watch = threading.Thread(target=self._kill_in_commit, args=(kill, model, name, self._watched))
-            watch.daemon = True
-            watch.start()
+        if kill.stage:
+            self._watch_commit(kill, model, step)
         else:
             self._kill(kill.who, model, kill.point)
 
-    def _kill_in_commit(self, kill: Kill, model: str, table: str, over: threading.Event) -> None:
-        folder = self._world.root / "storage" / "warehouse" / SCHEMA / table
+    def _watch_commit(self, kill: Kill, model: str, step: str) -> None:
+        """Have the process killed in the middle of the commit that is about to be made."""
+        table = self._table(model, step)
+        if kill.stage == "rows":
+            folder = self._world.root / "storage" / "warehouse" / SCHEMA / table
+            before = set(folder.rglob("*.parquet"))
 
-        def files() -> set[Path]:
-            return set(folder.rglob(f"*{kill.file}"))
+            def is_there() -> bool:
+                return not before.issuperset(folder.rglob("*.parquet"))
+        else:
+            marker = self._world.root / "held"
+            marker.unlink(missing_ok=True)
+            # When only Python is killed, the JVM finishes the commit, if it gets to that.
+            self._catalog.hold(table, kill.stage, str(marker), 1_000 if kill.who == "python" else 600_000)
+            is_there = marker.exists
+        over = threading.Event()
+        self._watched = (model, over)
 
-        before = files()
-        while not over.is_set() and files() <= before:
-            time.sleep(0.0005)
-        late = " (it was over)" if over.is_set() else ""
-        self._kill(kill.who, model, f"{kill.point}:new {kill.file}{late}")
+        def watch() -> None:
+            while not is_there():
+                if over.is_set():
+                    return
+                time.sleep(0.0005)
+            self._kill(kill.who, model, f"{kill.point}:{kill.stage}")
+
+        threading.Thread(target=watch, daemon=True).start()
+
+    def _leave_commit(self, model: str, step: str) -> None:
+        """The commit is over, without having got there: nothing was to be written, say. The next one may."""
+        if self._watched is None or self._watched[0] != model:
+            return
+        self._watched[1].set()
+        self._watched = None
+        self._passed -= 1
+        if self._life.kill is not None and self._life.kill.stage != "rows":
+            self._catalog.hold(self._table(model, step), None, None, 0)
 
     def _kill(self, who: str, model: str, what: str) -> None:
         self.log(f"kill {who}", model, what)
@@ -351,6 +432,8 @@ class Drive:
         self._refreshed = {kind.name: threading.Event() for kind in kinds}
         self._over = {kind.name: threading.Event() for kind in kinds}
         self.problems: list[str] = []
+        self.failed: dict[str, Exception] = {}
+        """What streams ended with that weren't taken to their end, by model."""
         self.aborts = 0
 
     def run(self, threads: bool = True) -> None:
@@ -375,6 +458,7 @@ class Drive:
         except Exception as problem:
             if self._faults is None or not self._faults.jvm_is_dead:
                 self.problems.append(f"{kind.name}: {''.join(traceback.format_exception(problem))}")
+            self.failed[kind.name] = problem
         finally:
             self._refreshed[kind.name].set()
             self._over[kind.name].set()
@@ -465,7 +549,7 @@ class Drive:
                     between(kind)
                 continue
             if self._faults is not None and (swallowed := self._faults.passed(kind.name)) is not None:
-                if not swallowed.endswith((":unknown", ":lost")):
+                if swallowed.partition(":")[2] not in SILENT:
                     self.problems.append(f"{kind.name}: went on after it failed at {swallowed}")
             return
 
@@ -552,9 +636,10 @@ def live(root: Path) -> int:
     """One life; what the process ends with."""
     told = json.loads((root / "life.json").read_text(encoding="utf-8"))
     kill = Kill(**told.pop("kill")) if told.get("kill") else told.pop("kill", None)
-    life = Life(**{**told, "kill": kill, "kinds": tuple(told["kinds"]), "refresh": tuple(told["refresh"])})
-    # What a stream does now and then, it does often.
-    state._COMMITS, state._ROWS, state._LOOSE_FILES = 3, 20, 4
+    listed = {name: tuple(value) for name, value in told.items() if isinstance(value, list)}
+    life = Life(**{**told, "kill": kill, **listed})
+    do_often()
+    cut(life.cut, 20)
     if life.merge:
         upsert._SMALL = 0
     environment = get_environment(SparkStreamingCredentials(**credentials(root)))
@@ -607,6 +692,9 @@ def credentials(root: Path) -> dict[str, Any]:
         "spark.sql.shuffle.partitions": "1",
         # No life is long enough for more.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # Hadoop's own starts a chmod for each file.
+        "spark.jars.packages": "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
+        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     }
     made: dict[str, Any] = {
         "schema": SCHEMA,

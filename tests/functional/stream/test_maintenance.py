@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
 from dbt.adapters.spark_streaming.stream.model import Retention, StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import RunningStream
+from dbt.adapters.spark_streaming.stream.session import working_session
 
 from . import programs
 from .harness import Stream, replayed, sorted_rows
@@ -128,6 +130,20 @@ def test_what_others_change_before_a_compaction_is_in_the_changelog(shapes: list
     assert deleted
     assert {row[0] for row in stream.rows()} == {f"k{number}" for number in range(8) if number != 1}
     assert sorted_rows(replayed(spark, stream.model, until=10**9)) == stream.rows()
+
+
+def test_a_compaction_in_a_thread_that_has_no_session(spark: Any, storage_root: Path) -> None:
+    """As where models run side by side."""
+    name = Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string").model.target
+    for number in range(2):
+        spark.sql(f"insert into {name} values (timestamp_seconds({number}), 'a')")
+    table = IcebergTable(spark, name)
+    session = working_session(spark)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: table.compact(session, {}, 1 << 20, at_least=2)).result()
+    table.follow()
+    assert table.count("total-data-files") == 1
+    assert spark.table(name).count() == 2
 
 
 def test_readers_go_on_and_new_ones_begin(

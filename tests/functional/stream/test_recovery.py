@@ -67,6 +67,14 @@ def test_nothing_new_does_nothing(counts: Stream) -> None:
     assert counts.run().batches == 0
 
 
+def test_killed_while_the_first_micro_batch_was_planned(counts: Stream) -> None:
+    offsets = Path(counts.model.checkpoint) / "offsets"
+    offsets.mkdir(parents=True)
+    # Spark writes its plan under such a name first, and begins only where there is none.
+    (offsets / ".0.ca97c938-3bf6-4662-9256-2b67fa0dbb59.tmp").write_text("v1")
+    assert counts.run().rows_in == 2
+
+
 def test_checkpoint_deleted(counts: Stream) -> None:
     counts.run()
     counts.forget_checkpoint()
