@@ -95,7 +95,9 @@ def _first(lineage: Sequence[Snapshot], wanted: Callable[[Snapshot], bool]) -> i
 def _whole(lineage: Sequence[Snapshot]) -> int:
     """How many there are up to the one that a stream can begin with; 0 if rows were changed since."""
     # A micro-batch without rows leaves a snapshot too, and nobody can begin there.
-    place = _first(lineage, lambda each: each.operation != REPLACE and (each.operation != APPEND or each.adds_files))
+    place = _first(
+        lineage, lambda each: each.operation != REPLACE and (each.operation != APPEND or each.adds_files)
+    )
     return place if place and lineage[place - 1].operation == APPEND else 0
 
 
