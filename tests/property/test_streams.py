@@ -246,6 +246,7 @@ SETS = {0: ["k", "v"], 1: ["k"], 2: ["v"], 3: []}
 """Grouping sets by their grouping_id()."""
 
 
+@pytest.mark.thorough
 @_few
 @given(
     shape=shapes,
@@ -294,6 +295,7 @@ def results(draw: st.DrawFn) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 @_few
 @given(
     shape=st.one_of(shapes, sessions),

@@ -36,12 +36,14 @@ class TestIncrementalPredicatesDeleteInsert(BaseIncrementalPredicates):
     pass
 
 
+@pytest.mark.thorough
 class TestPredicatesDeleteInsert(BaseIncrementalPredicates):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:
         return {"models": {"+predicates": ["id != 2"], "+incremental_strategy": "delete+insert"}}
 
 
+@pytest.mark.thorough
 class TestIncrementalPredicatesMerge(BaseIncrementalPredicates):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:

@@ -180,7 +180,7 @@ ACTS = [
 @pytest.mark.parametrize(
     ("text", "columns"),
     [
-        pytest.param(GROUPS, OF_GROUPS, id="groups"),
+        pytest.param(GROUPS, OF_GROUPS, id="groups", marks=pytest.mark.thorough),
         pytest.param(OVER_GROUPS, "k string, s bigint, rn int", id="topn"),
         pytest.param(LAST, "k string, v bigint, x bigint", id="last", marks=pytest.mark.thorough),
         pytest.param(

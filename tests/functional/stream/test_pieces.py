@@ -109,6 +109,7 @@ def test_the_same_rows(spark: Any, storage_root: Path, monkeypatch: pytest.Monke
     assert cut.rows() == whole.rows()
 
 
+@pytest.mark.thorough
 def test_queries_of_other_kinds(spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
     asked = emission.read(
