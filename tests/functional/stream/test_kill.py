@@ -49,7 +49,7 @@ def test_aborted_at_every_step(spark: Any, tmp_path: Path, monkeypatch: pytest.M
     kills.do_often(monkeypatch.setattr)
     kills.cut(["counts"], 10, monkeypatch.setattr)
     monkeypatch.setattr(upsert, "_SMALL", 0)
-    kinds = [KINDS[name] for name in ("regions", "cascading", "unkeyed", "counts", "of_counts")]
+    kinds = [KINDS[name] for name in ("regions", "unkeyed", "counts", "of_counts")]
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", "1")
     storage = Storage(str(tmp_path / "storage"), lambda: spark)
