@@ -68,11 +68,7 @@ def _place_in_log(offset: str) -> int | None:
     7
     >>> _place_in_log('{"version":1,"snapshot_id":17}')
     """
-    try:
-        place = json.loads(offset)["logOffset"]
-    except (ValueError, TypeError, KeyError):
-        return None
-    return place if isinstance(place, int) else None
+    return _number(offset, "logOffset")
 
 
 def last_snapshot(offset: str) -> int | None:
@@ -83,11 +79,17 @@ def last_snapshot(offset: str) -> int | None:
     >>> last_snapshot('{"version":1,"snapshot_id":-1,"position":-1,"scan_all_files":false}')
     >>> last_snapshot('-')
     """
+    snapshot = _number(offset, "snapshot_id")
+    return snapshot if snapshot is not None and snapshot >= 0 else None
+
+
+def _number(offset: str, name: str) -> int | None:
+    """A number in a source's offset; None: it has none of that name."""
     try:
-        snapshot = json.loads(offset)["snapshot_id"]
+        found = json.loads(offset)[name]
     except (ValueError, TypeError, KeyError):
         return None
-    return snapshot if isinstance(snapshot, int) and snapshot >= 0 else None
+    return found if isinstance(found, int) else None
 
 
 def _newest(storage: Storage, log: str) -> int | None:

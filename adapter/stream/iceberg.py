@@ -246,15 +246,15 @@ class IcebergTable:
 
     def appended(self, first: int | None, last: int) -> int:
         """How many rows came to the table from a snapshot (None: from the beginning) to another, both counted in."""
-        found, snapshot = 0, self._table.snapshot(last)
-        while snapshot is not None:
-            if first is None:
-                return int(snapshot.summary().get("total-records") or 0)
+        newest = self._table.snapshot(last)
+        if first is None:
+            return 0 if newest is None else int(newest.summary().get("total-records") or 0)
+        found = 0
+        for snapshot in self._back_from(newest):
             if snapshot.operation() == APPEND:
                 found += int(snapshot.summary().get("added-records") or 0)
-            parent = snapshot.parentId()
-            at_first = int(snapshot.snapshotId()) == first
-            snapshot = None if parent is None or at_first else self._table.snapshot(parent)
+            if int(snapshot.snapshotId()) == first:
+                break
         return found
 
     def whole(self) -> int | None:
