@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
@@ -60,10 +61,17 @@ class Database:
         return [re.findall(r"parameter #\d+: (.*?) :end parameter", line) for line in keyed]
 
 
+def _end_derby(spark: Any) -> None:
+    """Have Derby, which another test may have begun in this JVM, begin anew: only then does it look at its settings."""
+    with pytest.raises(Py4JJavaError):  # its way of saying that it has ended
+        spark._jvm.java.sql.DriverManager.getConnection("jdbc:derby:;shutdown=true;deregister=false")
+
+
 @pytest.fixture(scope="module")
 def log(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("derby") / "derby.log"
     system = spark._jvm.java.lang.System
+    _end_derby(spark)
     system.setProperty("derby.stream.error.file", str(file))
     system.setProperty("derby.language.logStatementText", "true")
     return file
