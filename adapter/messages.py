@@ -58,8 +58,8 @@ _NO_MEMORY = re.compile(
     r"OutOfMemoryError|Java heap space|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|_EXECUTION_MEMORY"
 )
 _JVM_GONE = re.compile(
-    r"Answer from Java side is empty|Error while sending or receiving|occurred while trying to connect to the Java server|"
-    r"\[Errno (?:104|111)\] Connection re|Java gateway process exited|"
+    r"Answer from Java side is empty|Error while sending(?: or receiving|$)|py4j does not exist in the JVM|"
+    r"occurred while trying to connect to the Java server|\[Errno (?:104|111)\] Connection re|Java gateway process exited|"
     # What py4j says of a call that the JVM didn't live to answer. Of one that failed, more follows.
     r"An error occurred while calling [\w.]*\w$",
     re.MULTILINE,

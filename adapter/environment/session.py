@@ -235,9 +235,30 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         conf["spark.hadoop.fs.AbstractFileSystem.file.impl"] = "org.apache.hadoop.fs.local.RawLocalFs"
     conf |= catalog_settings(credentials, storage)
     conf |= credentials.server_side_parameters
+    if credentials.is_local:
+        conf.setdefault("spark.buffer.pageSize", _page_size(conf["spark.driver.memory"]))
     extensions = [ICEBERG_EXTENSIONS, *_split(conf.get("spark.sql.extensions", ""), ",")]
     conf["spark.sql.extensions"] = ",".join(dict.fromkeys(extensions))
     return conf
+
+
+_MEMORY = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
+_MEGABYTES = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
+
+
+def _page_size(memory: str) -> str:
+    """Of the pages in which Spark's tasks take memory, by how much the driver has.
+
+    Spark would choose 64 MB for two tasks in 2 GB. Each hash table that is sent out, be it of one row, has a page of its own
+    until Java collects it, and a micro-batch makes many. A task has at most 8,192 pages, here 4 times all memory.
+
+    >>> _page_size("2g"), _page_size("600m"), _page_size("48G"), _page_size("16384")
+    ('1m', '1m', '16m', '8m')
+    """
+    found = _MEMORY.fullmatch(memory.strip())
+    megabytes = int(found[1]) * _MEGABYTES[found[2].lower()] if found else 0
+    pages = int(megabytes) // 2048
+    return f"{min(64, 1 << max(0, pages.bit_length() - 1))}m"
 
 
 def catalog_settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[str, str]:

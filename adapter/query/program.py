@@ -85,7 +85,7 @@ class Rows:
     The columns ``event_time`` and ``expires_at`` (TIMESTAMP) are the running code's business:
     a row is counted and dropped when its event time is NULL, or when ``expires_at`` (the end of
     the last window it belongs to) is not after the watermark before the batch. Those that are
-    left come without their event time. Queries without windows have no ``expires_at``, for nothing is late
+    left come without their event time. Queries without windows have no ``expires_at``, for no row is dropped
     for them; and no ``event_time`` where they need none.
     """
 
@@ -99,6 +99,9 @@ class Rows:
     """Whether it has an ``event_time``."""
     expires: bool = True
     """Whether it has an ``expires_at``."""
+    forgets: bool = False
+    """Whether what a row would have met may be forgotten once the watermark has passed its event time: such a row is
+    taken all the same, and counted as late."""
 
 
 @dataclass(frozen=True)

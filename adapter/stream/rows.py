@@ -166,23 +166,27 @@ def judge(spark: SparkSession, model: StreamModel, step: Rows, kept: Kept) -> Ju
     """
     from pyspark.sql import functions as F
 
-    watermark = clock_column("watermark_before", step.time_zone)
-    is_late = f"coalesce(step.expires_at <= clock.{watermark}, false)" if step.expires else "false"
+    watermark, is_late = clock_column("watermark_before", step.time_zone), "false"
+    if step.expires:
+        is_late = f"coalesce(step.expires_at <= clock.{watermark}, false)"
+    elif step.forgets:
+        is_late = "coalesce(cast(step.event_time as timestamp) < clock.watermark_before, false)"
     # The watermark is joined in, not written in: each literal would make other code, to be compiled anew.
-    clock = " cross join clock" if step.expires else ""
+    clock = " cross join clock" if step.expires or step.forgets else ""
     rows = spark.sql(f"select step.*, {is_late} as {_LATE}\nfrom (\n{step.sql}\n) as step{clock}")
     _check_times(model, {field.name: field.dataType for field in rows.schema.fields})
     # One beyond SQL's range is none either: a window of it would end where no TIMESTAMP reaches.
     no_time = f"not coalesce({is_usable('event_time')}, false)" if step.timed else "false"
     latest = _newest("event_time") if step.timed else "cast(null as bigint)"
+    lives = f"not ({no_time}) and not {_LATE}" if step.expires else f"not ({no_time})"
     judged = rows.observe(
         step.name,
         F.expr(f"count_if({no_time})"),
         F.expr(f"count_if(not ({no_time}) and {_LATE})"),
-        F.expr(f"count_if(not ({no_time}) and not {_LATE})"),
+        F.expr(f"count_if({lives})"),
         F.expr(latest),
     )
-    live = judged.where(f"not ({no_time}) and not {_LATE}").drop(_LATE, "event_time")
+    live = judged.where(lives).drop(_LATE, "event_time")
     kept.keep(live)
     show(live, step.name)
     null_times, late, alive, newest = kept.observed(step.name)

@@ -171,6 +171,8 @@ def test_kafka_in_batch() -> None:
         ("java.lang.OutOfMemoryError: Java heap space", "Spark's memory is used up"),
         ("An error occurred while calling o1.x\nAnswer from Java side is empty", "Spark's JVM has ended"),
         ("[Errno 111] Connection refused", "Spark's JVM has ended"),
+        ("Error while sending", "Spark's JVM has ended"),
+        ("py4j does not exist in the JVM", "Spark's JVM has ended"),
     ],
 )
 def test_a_jvm_without_memory(message: str, what: str) -> None:

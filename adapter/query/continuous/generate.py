@@ -83,11 +83,21 @@ def _rows(piece: Pieces) -> list[Rows]:
     if isinstance(piece, Pairs):
         sides = zip(piece.rows_texts().items(), piece.stage.sides, strict=True)
         return [
-            Rows(name, text, piece.stage.streams, timed=side.time is not None, expires=False)
+            Rows(
+                name,
+                text,
+                piece.stage.streams,
+                timed=side.time is not None,
+                expires=False,
+                forgets=side.time is not None,
+            )
             for (name, text), side in sides
         ]
     timed = piece.lives.ttl is not None if isinstance(piece, Groups) else piece.timed
-    return [Rows(piece.rows, piece.rows_text(), piece.stage.streams, timed=timed, expires=False)]
+    final = isinstance(piece, RowTops) and piece.stage.final
+    return [
+        Rows(piece.rows, piece.rows_text(), piece.stage.streams, timed=timed, expires=False, forgets=final)
+    ]
 
 
 def _upsert(plan: Plan, pieces: Sequence[Pieces]) -> tuple[Upsert | None, bool]:

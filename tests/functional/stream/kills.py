@@ -690,8 +690,9 @@ def credentials(root: Path) -> dict[str, Any]:
     """A target with a JVM that starts quickly, and with the faulty catalog where it was made."""
     settings = {
         "spark.sql.shuffle.partitions": "1",
-        # No life is long enough for more.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # No life is long enough for more. With this compiler alone Java would have a fifth of the room for code, and
+        # end when it is full.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:+UseSerialGC",
         # Hadoop's own starts a chmod for each file.
         "spark.jars.packages": "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -219,4 +220,6 @@ def write_events(folder: Path, number: int, rows: int, seed: object) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f"_{number:04}"  # Spark passes over such names
     pyarrow.parquet.write_table(table.set_column(0, "ts", times), partial)
+    # Spark reads files in order of these times, of which two made in one millisecond may have one.
+    os.utime(partial, (number, number))
     partial.rename(folder / f"{number:04}.parquet")
