@@ -34,8 +34,9 @@ from .dialect import canonical, from_clause, function_name, parse, sql, walk_sam
 from .errors import NotMeant, QueryError, Unbounded
 from .functions import Ask
 from .locality import Columns, Source, check, check_ranks, output_columns
+from .operators.base import Recompute
 from .operators.planner import dataflow
-from .plan import AggregateStage, Plan, RowsStage, Stream
+from .plan import AggregateStage, GroupStage, Plan, RowsStage, Stream, TopStage
 from .program import MiniBatch
 from .row_level import check_joins, check_relations, check_row_level, refuse_streams_in_expressions
 from .stream_rewrites import Rewrites
@@ -83,7 +84,8 @@ def plan_any(
     """
     ask = None if ask is None else cache(ask)  # the same text is planned twice
     try:
-        return plan(text, known, ttl, ask=ask)
+        found = plan(text, known, ttl, ask=ask)
+        return _from_changes(found, text, known or {}, ttl, domains, ask) if found.whole else found
     except NotMeant:
         raise
     except QueryError as refused:
@@ -93,6 +95,34 @@ def plan_any(
             raise Unbounded(f"{refused} To have the query as it is: {problem}") from problem
         except QueryError as problem:
             raise refused from problem
+
+
+def _from_changes(
+    found: Plan,
+    text: str,
+    known: Mapping[str, Known],
+    ttl: int | None,
+    domains: Collection[str],
+    ask: Ask | None,
+) -> Plan:
+    """A query that its stages compute as a whole, as operators that follow what changes, if they can."""
+    # First rows come out of stages when the watermark passes them, and out of operators at once.
+    groups = [
+        each
+        for each in found.stages
+        if isinstance(each, GroupStage) or (isinstance(each, TopStage) and not each.final)
+    ]
+    if found.rewrites or len(groups) != len(found.stages):
+        return found
+    try:
+        made = plan_operators(text, known, ttl, domains, ask)
+    except QueryError:
+        return found
+    flow = made.dataflow
+    assert flow is not None
+    whole = any(isinstance(each, Recompute) and each.is_whole for each in flow.operators)
+    # Without a key the table is written anew, which costs what it holds, too.
+    return found if whole or (flow.root.relation.changes and flow.key is None) else made
 
 
 def plan(

@@ -165,10 +165,18 @@ def test_a_ranking_of_rows(explained: Any) -> None:
     assert "Strategy append-only: rows come in and stay" in explained(ranked("price desc", BIDS))
 
 
-def test_what_is_computed_anew(explained: Any) -> None:
+def test_groups_of_groups_are_computed_from_changes(explained: Any) -> None:
     text = (
         f"select n, count(*) as bidders from (select bidder, count(*) as n from {BIDS} group by 1) group by n"
     )
+    found = explained(text, constant_domains=["bidder"])
+    assert "computed anew" not in found
+    assert found.count("computes from changes") == 2
+
+
+def test_what_is_computed_anew(explained: Any) -> None:
+    groups = f"(select bidder, count(*) as n from {BIDS} group by 1)"
+    text = f"select a.bidder, a.n, b.n as m from {groups} as a left join {groups} as b on a.bidder = b.bidder"
     found = explained(text, constant_domains=["bidder"])
     assert "computed anew from all that they hold, at each micro-batch" in found
 
