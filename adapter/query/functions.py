@@ -15,7 +15,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from . import spark_functions
-from .dialect import arguments, sql
+from .dialect import arguments, function_name, sql
 from .errors import QueryError
 
 
@@ -52,6 +52,13 @@ def builtin(name: str) -> Kind | None:
     if name in spark_functions.WINDOWS:
         return Kind.WINDOW
     return Kind.SCALAR if name in spark_functions.SCALARS else None
+
+
+def makes_rows(node: exp.Expr) -> bool:
+    """Whether a part of a query makes rows of a row, as EXPLODE and STACK do."""
+    if isinstance(node, exp.UDTF):
+        return True
+    return isinstance(node, exp.Func) and builtin(function_name(node)) is Kind.GENERATOR
 
 
 def mark(tree: exp.Expr, functions: Functions | None) -> tuple[str, ...]:

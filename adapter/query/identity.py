@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from .dialect import canonical
 from .errors import QueryError
+from .functions import makes_rows
+from .grouping import grouping
 from .locality import Columns, Source
 
 Unique = frozenset[str] | None
@@ -38,14 +41,45 @@ def _only_tests(source: Source) -> bool:
 
 
 def of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
-    """All columns that aren't aggregates, which holds for DISTINCT too."""
-    found = set()
-    for item in select.expressions:
-        if item.is_star:
-            return None
-        if not item.find(exp.AggFunc):
-            found.add(outputs.setdefault(item.alias_or_name.lower(), f"group.{item.alias_or_name.lower()}"))
-    return frozenset(found)
+    """The columns that are group keys, and whatever else isn't an aggregate; for DISTINCT all columns. None if they don't
+    tell the groups apart, as where a key isn't among them."""
+    if any(item.is_star for item in select.expressions) or not _tells_groups(select):
+        return None
+    items = select.expressions
+    if not select.args.get("distinct"):
+        items = [item for item in items if _is_set(item) or not item.find(exp.AggFunc)]
+    names = [item.alias_or_name.lower() for item in items]
+    return frozenset(outputs.setdefault(name, f"group.{name}") for name in names)
+
+
+def _tells_groups(select: exp.Select) -> bool:
+    """Whether no two rows of a SELECT that groups have the same keys."""
+    if select.args.get("distinct") or not select.args.get("group"):
+        return True  # all columns, or one row
+    groups = grouping(select)
+    several = select.args.get("joins") or select.args.get("laterals")
+    unqualified = () if several else {column.name.lower() for column in select.find_all(exp.Column)}
+    shown = {canonical(item.unalias(), unqualified) for item in select.expressions}
+    if any(
+        canonical(key, unqualified) not in shown and not isinstance(key, exp.Literal) for key in groups.keys
+    ):
+        return False
+    if groups.sets is None or len(groups.sets) == 1:
+        return True
+    # NULL as a value and in the place of a key that isn't in the set look alike.
+    return any(map(_is_set, select.expressions)) and len(
+        {frozenset(members) for members in groups.sets}
+    ) == len(groups.sets)
+
+
+def is_kept(query: exp.Query) -> bool:
+    """Whether no row of what a query reads is in it several times, so that what identifies those identifies its own."""
+    return not any(isinstance(node, exp.Join | exp.Lateral) or makes_rows(node) for node in query.walk())
+
+
+def _is_set(item: exp.Expr) -> bool:
+    """Whether it is the number of a grouping set."""
+    return isinstance(item.unalias(), exp.GroupingId)
 
 
 def of_rank(select: exp.Select, outputs: dict[str, str], within: frozenset[str] = frozenset()) -> Unique:

@@ -321,7 +321,7 @@ class _Planner:
             info.window_columns,
             info.unique,
             tuple(self.ranks),
-            certain=query.find(exp.Join, exp.Lateral, exp.Explode) is None,
+            certain=identity.is_kept(query),
             grouped=tuple(filter(None, self.grouped)),
         )
 

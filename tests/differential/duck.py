@@ -291,6 +291,8 @@ class Laboratory:
             return Outcome(NO_BATCH, f"program: {problem}")
         except Refused as refusal:
             return Outcome(REFUSED, str(refusal))
+        except NotAKey as problem:
+            return Outcome(DIFFERENT, str(problem))
         finally:
             database.close()
 
@@ -326,6 +328,10 @@ class Laboratory:
 
 class Refused(Exception):
     """What the running code refuses."""
+
+
+class NotAKey(Exception):
+    """Rows that the running code takes to be told apart."""
 
 
 def _expected(model: Model) -> str:
@@ -641,6 +647,10 @@ class Streamed:
         at = [self.columns.index(next(c for c in self.columns if c.lower() == k.lower())) for k in upsert.key]
         keys = Counter(tuple(map(plain, (row[i] for i in at))) for row in new)
         if any(count > 1 for count in keys.values()):
+            if upsert.certain:
+                raise NotAKey(
+                    f"the key {', '.join(upsert.key) or '()'} doesn't tell the rows apart, and nobody looks"
+                )
             raise Refused("two rows of its result have the same key")
         self._do(
             f"create or replace temp table old_rows as select {names} from ({self._sql(self.program.output)}) limit 0"

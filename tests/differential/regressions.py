@@ -38,6 +38,36 @@ EXAMPLES = {
         4,
         state_ttl=LONG,
     ),
+    # Rows that no column tells apart, though they are groups.
+    "a grouping set that stands there twice": _case(
+        f"select g, count(distinct f, v) as n from {stream('clicks')} as t group by grouping sets ((g), (g))",
+        "g n",
+        2,
+        state_ttl=LONG,
+    ),
+    "subtotals beside groups whose key is NULL": _case(
+        f"select g, f, median(v) as n from {stream('clicks')} as t group by rollup (g, f)",
+        "g f n",
+        state_ttl=LONG,
+    ),
+    "subtotals that say what they are": _case(
+        f"select g, f, median(v) as n, grouping_id() as i from {stream('clicks')} as t group by rollup (g, f)",
+        "g f n i",
+        state_ttl=LONG,
+    ),
+    "groups whose key isn't selected": _case(
+        f"select median(m) as n from (select g, k, max(v) as m from {stream('clicks')} as t group by g, k) as t group by g",
+        "n",
+        state_ttl=LONG,
+    ),
+    "groups whose key is selected in part": _case(
+        f"select v % 2 as h, median(u) as n from {stream('clicks')} as t group by v", "h n", state_ttl=LONG
+    ),
+    "distinct rows of groups": _case(
+        f"select distinct v % 2 as h, median(u) as n from {stream('clicks')} as t group by v",
+        "h n",
+        state_ttl=LONG,
+    ),
     "values of groups that change, with state_ttl": _case(
         f"""select v, min(f) as f, count(distinct total) as n from (
           select l.v, l.total, r.f

@@ -193,6 +193,35 @@ def test_a_group_has_to_be_found_again() -> None:
         generate.program(plan(f"select count(*) as n from {B} group by x"))
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("select item, median(price) as m from {} group by item", ("item",)),
+        ("select item, median(price) as m from {} as t group by t.item", ("item",)),
+        (
+            "select item, bidder, median(price) as m, grouping_id() as i from {} group by cube (item, bidder)",
+            ("bidder", "i", "item"),
+        ),
+        # A subtotal and a group whose key is NULL look alike, and so do groups by a part of their key.
+        ("select item, bidder, median(price) as m from {} group by rollup (item, bidder)", None),
+        ("select item, median(price) as m from {} group by grouping sets ((item), (item))", None),
+        ("select upper(item) as item, median(price) as m from {} group by item", None),
+        ("select median(price) as m from {} group by item", None),
+    ],
+)
+def test_what_tells_groups_apart(text: str, key: tuple[str, ...] | None) -> None:
+    upsert = generate.program(plan(text.format(B), DAY), ttl=DAY).upsert
+    assert upsert is not None
+    assert upsert.key == key
+
+
+@pytest.mark.parametrize("rows", ["stack(2, 1, 2)", "inline(array(struct(1)))", "explode(array(1))"])
+def test_a_row_that_becomes_several_is_looked_for(rows: str) -> None:
+    upsert = generate.program(plan(f"select item, bidder, n, {rows} from ({GROUPS})", DAY), ttl=DAY).upsert
+    assert upsert is not None
+    assert not upsert.certain
+
+
 def test_how_long_is_measured_in_event_time() -> None:
     with pytest.raises(QueryError, match=r"raw\.bid doesn't say which column that is"):
         planner.plan(f"select x, count(*) from {B} group by x", {}, DAY)

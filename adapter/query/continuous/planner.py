@@ -108,7 +108,7 @@ class _Planner:
             _first_carried(info),
             tuple(self.ranks),
             whole=info.kind == TABLE and info.stage is None,
-            certain=query.find(exp.Join, exp.Lateral, exp.Explode) is None,
+            certain=identity.is_kept(query),
             changes_of=info.stage if info.kind == TABLE else None,
             batch=self.batch if stages else None,
         )

@@ -11,7 +11,7 @@ from sqlglot import exp
 from .. import marks
 from ..aggregates import TYPED
 from ..dialect import DIALECT, canonical, from_clause, function_name, sql, walk_same_query
-from ..functions import builtin
+from ..functions import builtin, makes_rows
 from ..rewrites.refusals import is_random
 from ..types import types_of
 from .relation import Relation
@@ -176,9 +176,7 @@ def _is_by_row(node: exp.Expr) -> bool:
 
 def explodes(select: exp.Select) -> bool:
     """Whether one row may become several in the select list."""
-    return any(
-        isinstance(n, exp.UDTF | exp.Explode | exp.Inline) for item in select.expressions for n in item.walk()
-    )
+    return any(makes_rows(node) for item in select.expressions for node in item.walk())
 
 
 def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list[exp.Query]:

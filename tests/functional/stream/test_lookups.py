@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
