@@ -103,6 +103,10 @@ def _translate(node: exp.Expr) -> None:
     elif isinstance(node, exp.Count) and node.expressions:
         there = exp.and_(*(each.copy().is_(exp.null()).not_() for each in (node.this, *node.expressions)))
         node.replace(exp.Count(this=exp.Case(ifs=[exp.If(this=there, true=exp.Literal.number(1))])))
+    elif isinstance(node, exp.ArgMax | exp.ArgMin):
+        # DuckDB's own pass over NULL.
+        name = "arg_max_null" if isinstance(node, exp.ArgMax) else "arg_min_null"
+        node.replace(exp.Anonymous(this=name, expressions=[node.this, node.expression]))
     elif isinstance(node, exp.CountIf):
         # DuckDB's own is NULL where all tests are.
         node.replace(exp.Count(this=exp.Case(ifs=[exp.If(this=node.this, true=exp.Literal.number(1))])))
@@ -141,9 +145,11 @@ def _leave_out(struct: exp.Expr) -> None:
     fewer = exp.Select(expressions=[exp.Star(except_=[each.copy() for each in left_out])]).from_(
         from_.this.copy()
     )
-    kept = exp.Subquery(this=fewer, alias=exp.TableAlias(this=exp.to_identifier("kept__")))
+    # There may be several in a SELECT.
+    name = f"kept{len(select.args.get('joins') or ())}__"
+    kept = exp.Subquery(this=fewer, alias=exp.TableAlias(this=exp.to_identifier(name)))
     select.append("joins", exp.Join(this=kept, method="POSITIONAL"))
-    struct.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier("kept__"))])
+    struct.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier(name))])
 
 
 def _alias_of_source(node: exp.Expr) -> str:
