@@ -134,8 +134,9 @@ def _have_columns(join: exp.Join) -> None:
 
 def _leave_out(struct: exp.Expr) -> None:
     """Puts rows without some columns beside the rows with them, for `struct(input.* except (…))`."""
-    star = struct.find(exp.Star)
-    assert star is not None
+    star = next((each.find(exp.Star) for each in struct.expressions if each.is_star), None)
+    if star is None:
+        return  # it is in a struct within
     left_out = star.args.get("except_")
     select = struct.find_ancestor(exp.Select)
     from_ = from_clause(select) if isinstance(select, exp.Select) else None
@@ -145,11 +146,9 @@ def _leave_out(struct: exp.Expr) -> None:
     fewer = exp.Select(expressions=[exp.Star(except_=[each.copy() for each in left_out])]).from_(
         from_.this.copy()
     )
-    # There may be several in a SELECT.
-    name = f"kept{len(select.args.get('joins') or ())}__"
-    kept = exp.Subquery(this=fewer, alias=exp.TableAlias(this=exp.to_identifier(name)))
+    kept = exp.Subquery(this=fewer, alias=exp.TableAlias(this=exp.to_identifier("kept__")))
     select.append("joins", exp.Join(this=kept, method="POSITIONAL"))
-    struct.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier(name))])
+    struct.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier("kept__"))])
 
 
 def _alias_of_source(node: exp.Expr) -> str:
