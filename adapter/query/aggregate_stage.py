@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from . import marks
 from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED
-from .dialect import DIALECT, arguments, canonical, from_clause, function_name, is_distinct, sql
+from .dialect import DIALECT, arguments, canonical, from_clause, function_name, is_distinct, sql, unqualified
 from .errors import NotMeant, QueryError
 from .expansion import LEAVING_OUT, without_windows
 from .grouping import grouping
@@ -139,8 +139,7 @@ class StageBuilder:
         self.keys: list[Key] = []
         self.metrics: dict[str, Metric] = {}
         self.sets: dict[str, tuple[str, tuple[str, ...], list[str | None]]] = {}
-        # A name that stands there unqualified is unambiguous, so `page` and `c.page` are one column.
-        self.unqualified = {column.name.lower() for column in select.find_all(exp.Column) if not column.table}
+        self.unqualified = unqualified(select)
         self._take_group()
         items = [self._output(item) for item in select.expressions]
         having = select.args.get("having")

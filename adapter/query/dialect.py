@@ -173,6 +173,45 @@ def walk_same_query(node: exp.Expr) -> Iterator[exp.Expr]:
             yield from walk_same_query(child)
 
 
+def relations(select: exp.Select) -> set[str]:
+    """The names under which a SELECT reads relations."""
+    source = from_clause(select)
+    nodes = [source, *(select.args.get("joins") or ()), *(select.args.get("laterals") or ())]
+    return {node.this.alias_or_name.lower() if node.this else "" for node in nodes if node} | {
+        lateral.alias.lower() for lateral in select.args.get("laterals") or ()
+    }
+
+
+def unqualified(select: exp.Select) -> set[str]:
+    """The names of columns that mean the same with and without their relation's name in what a SELECT groups and puts
+    out: it writes them with one relation's name at most, so what stands there without is unambiguous.
+
+    A field of a struct looks like a column of a relation, so its name isn't among them. What USING joins is the column
+    of the first relation, unless an outer join keeps rows that this doesn't have.
+    """
+    known = relations(select)
+    written: dict[str, set[str]] = {}
+    for clause in ("expressions", "group", "having", "qualify", "order", "windows"):
+        value = select.args.get(clause) or ()
+        for part in value if isinstance(value, list | tuple) else [value]:
+            for node in walk_same_query(part):
+                if isinstance(node, exp.Column):
+                    written.setdefault(node.name.lower(), set()).add(node.table.lower())
+    joins = select.args.get("joins") or ()
+    using = {each.name.lower() for join in joins for each in join.args.get("using") or ()}
+    if any(join.method == "NATURAL" for join in joins):
+        using |= written.keys()
+    source = from_clause(select)
+    is_first = source is not None and not any(join.side in ("RIGHT", "FULL") for join in joins)
+    first = {source.this.alias_or_name.lower()} if source is not None and is_first else set()
+    found = set()
+    for name, tables in written.items():
+        qualifiers = tables - {""}
+        if len(qualifiers) <= 1 and qualifiers <= (first if name in using else known):
+            found.add(name)
+    return found
+
+
 def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
     """Text for comparing two expressions: without quotes, case of names, or qualifiers of the
     columns named in `unqualified`."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from .dialect import canonical
+from .dialect import canonical, unqualified
 from .errors import QueryError
 from .functions import makes_rows
 from .grouping import grouping
@@ -57,12 +57,9 @@ def _tells_groups(select: exp.Select) -> bool:
     if select.args.get("distinct") or not select.args.get("group"):
         return True  # all columns, or one row
     groups = grouping(select)
-    several = select.args.get("joins") or select.args.get("laterals")
-    unqualified = () if several else {column.name.lower() for column in select.find_all(exp.Column)}
-    shown = {canonical(item.unalias(), unqualified) for item in select.expressions}
-    if any(
-        canonical(key, unqualified) not in shown and not isinstance(key, exp.Literal) for key in groups.keys
-    ):
+    same = unqualified(select)
+    shown = {canonical(item.unalias(), same) for item in select.expressions}
+    if any(canonical(key, same) not in shown and not isinstance(key, exp.Literal) for key in groups.keys):
         return False
     if groups.sets is None or len(groups.sets) == 1:
         return True

@@ -93,5 +93,30 @@ EXAMPLES = {
         from {HOP.expand("both")} group by window_start, window_end""",
         "window_start window_end n",
     ),
+    # Columns of one name, of which one stands in a subquery without its relation.
+    "sums of two columns of one name": _case(
+        f"""with prices as (select k, factor as v from dims), sales as (select k, u, v from {stream("clicks")})
+        select s.u, sum(s.v) as sold, sum(p.v) as cost from sales s join prices p on s.k = p.k group by s.u""",
+        "u sold cost",
+        state_ttl=LONG,
+    ),
+    "group keys of one name": _case(
+        f"""select a.k, d.k as dk, count(*) as n from (select k, v, u from {stream("clicks")}) a
+        join (select k, factor from dims) d on a.u = d.factor group by a.k, d.k""",
+        "k dk n",
+        state_ttl=LONG,
+    ),
+    "group keys of one name in windows": _case(
+        f"""select a.window_start, a.window_end, a.k, d.k as dk, sum(a.v) as n, count(*) filter (where d.k = 'a') as m
+        from (select window_start, window_end, k, v, u from {TUMBLE.expand("clicks")}) a
+        join (select k, factor from dims) d on a.u = d.factor group by a.window_start, a.window_end, a.k, d.k""",
+        "window_start window_end k dk n m",
+    ),
+    "a group key of USING beside that of one side": _case(
+        f"""select k, d.k as dk, count(*) as n from {stream("clicks")} c left join dims d using (k)
+        group by k, d.k""",
+        "k dk n",
+        state_ttl=LONG,
+    ),
 }
 """What was wrong → the query. Each is equal today, or refused with a reason."""

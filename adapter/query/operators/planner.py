@@ -17,7 +17,7 @@ from ..aggregate_stage import NotMergeable, StageBuilder
 from ..continuous import growth as key_names
 from ..continuous import joins, limits
 from ..continuous.shape import is_grouped
-from ..dialect import DIALECT, canonical, from_clause, sql
+from ..dialect import DIALECT, canonical, from_clause, sql, unqualified
 from ..errors import NotMeant, QueryError, Unbounded
 from ..grouping import grouping
 from ..locality import Source as From
@@ -517,13 +517,11 @@ class _Planner:
     @staticmethod
     def _key_columns(select: exp.Select, keys: Sequence[exp.Expr]) -> frozenset[str] | None:
         """The output columns that are the group keys; None: not all are put out."""
-        by_text = {canonical(item.unalias()): item.alias_or_name.lower() for item in select.expressions}
-        unqualified = {
-            canonical(item.unalias(), _names(item)): item.alias_or_name.lower() for item in select.expressions
-        }
+        same = unqualified(select)
+        by_text = {canonical(item.unalias(), same): item.alias_or_name.lower() for item in select.expressions}
         found = set()
         for key in keys:
-            name = by_text.get(canonical(key)) or unqualified.get(canonical(key, _names(key)))
+            name = by_text.get(canonical(key, same))
             if name is None:
                 return None
             found.add(name)

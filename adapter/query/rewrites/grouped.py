@@ -13,7 +13,15 @@ from typing import Protocol
 from sqlglot import exp
 
 from ..aggregates import PLAIN_WHEN_DISTINCT
-from ..dialect import arguments, canonical, from_clause, function_name, is_distinct, sql, walk_same_query
+from ..dialect import (
+    arguments,
+    canonical,
+    function_name,
+    is_distinct,
+    sql,
+    unqualified,
+    walk_same_query,
+)
 from ..errors import QueryError
 from ..grouping import grouping, resolve
 from ..names import Names
@@ -350,24 +358,6 @@ class _Nowhere:
 
     def call(self, call: Call) -> exp.Expr:
         return column(call.name)
-
-
-def relations(select: exp.Select) -> set[str]:
-    """The names under which a SELECT reads relations."""
-    source = from_clause(select)
-    nodes = [source, *(select.args.get("joins") or ()), *(select.args.get("laterals") or ())]
-    return {node.this.alias_or_name.lower() if node.this else "" for node in nodes if node} | {
-        lateral.alias.lower() for lateral in select.args.get("laterals") or ()
-    }
-
-
-def unqualified(select: exp.Select) -> set[str]:
-    """The names of columns that mean the same with and without their relation's name: what stands there
-    without one is unambiguous. (A field of a struct looks like a column of a relation.)"""
-    known = relations(select)
-    columns = list(select.find_all(exp.Column))
-    fields = {found.name.lower() for found in columns if found.table and found.table.lower() not in known}
-    return {found.name.lower() for found in columns if not found.table} - fields
 
 
 def grouping_sets(sets: Collection[Collection[str]]) -> exp.GroupingSets:

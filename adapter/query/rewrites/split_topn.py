@@ -42,13 +42,12 @@ from __future__ import annotations
 from sqlglot import exp
 
 from .. import ranks
-from ..dialect import canonical, from_clause, function_name, sql
+from ..dialect import canonical, from_clause, function_name, relations, sql, unqualified
 from ..errors import QueryError
 from ..names import Names
 from . import refusals
 from .buckets import check_buckets
 from .each_select import rewrite_each
-from .grouped import relations, unqualified
 from .steps import Step, column, expression, named, with_steps
 
 BUCKETS = 128
