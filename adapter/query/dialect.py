@@ -20,8 +20,12 @@ def _aggregate(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
 
 # sqlglot gives these a separator that Spark doesn't: there it is the empty text.
 _CHANGED = ("listagg", "string_agg")
-# It prints these without a part that means something: an argument, a conversion, the parentheses.
-_AS_WRITTEN = {"to_char", "to_varchar", "parse_json", "current_catalog", "localtimestamp", "levenshtein"}
+# It prints these without a part that means something (an argument, a conversion, the parentheses), or as another function,
+# whose last digit differs.
+_AS_WRITTEN = {"to_char", "to_varchar", "parse_json", "current_catalog", "localtimestamp", "levenshtein"} | {
+    "log10",
+    "log2",
+}
 # Calls in Spark's grammar that are no functions of its registry.
 _SYNTAX = {"case", "try_cast", "timestampadd", "timestampdiff", "struct"}
 # Any other is whatever the session says, though another database may have a function of its name.
@@ -49,6 +53,14 @@ class DIALECT(Spark):
             **{name: made for name, made in Spark.Parser.FUNCTIONS.items() if name.lower() in _READ},
             **{name.upper(): _aggregate(name) for name in _CHANGED},
         }
+
+        def _parse_interval(
+            self, require_interval: bool = True, parse_function_unit: bool = True
+        ) -> exp.Expr | None:
+            """An interval; one of several parts becomes a sum, which stays together whatever stands before it."""
+            made = super()._parse_interval(require_interval, parse_function_unit)
+            is_sum = require_interval and isinstance(made, exp.Add)
+            return self.expression(exp.Paren(this=made)) if is_sum else made
 
         def _parse_value(self, values: bool = True) -> exp.Tuple | None:
             if self._match(TokenType.L_PAREN, advance=False):

@@ -57,17 +57,23 @@ def lower_bound(node: exp.Expr) -> tuple[exp.Column, exp.Expr, int, bool] | None
         return None
     clock = since.this.unnest()
     is_now = isinstance(clock, exp.CurrentTimestamp) or _called(clock) in ("now", "current_timestamp")
-    if not is_now or not isinstance(since.expression, exp.Interval):
-        return None
-    return time, clock, interval(since.expression), isinstance(node, exp.GTE | exp.LTE)
+    length = interval(since.expression) if is_now else None
+    return None if length is None else (time, clock, length, isinstance(node, exp.GTE | exp.LTE))
 
 
-def interval(node: exp.Interval) -> int:
-    """Microseconds of an INTERVAL.
+def interval(node: exp.Expr) -> int | None:
+    """Microseconds of an INTERVAL, or of one of several parts; None: it is none.
 
     Raises:
         QueryError: it has no fixed length.
     """
+    node = node.unnest()
+    if isinstance(node, exp.Add):
+        parts = [interval(node.this), interval(node.expression)]
+        known = [part for part in parts if part is not None]
+        return sum(known) if len(known) == len(parts) else None
+    if not isinstance(node, exp.Interval):
+        return None
     unit = node.args.get("unit")
     text = f"{node.this.name} {unit.name}" if unit is not None and node.this is not None else sql(node)
     return intervals.parse(text, f"'{sql(node)}':")

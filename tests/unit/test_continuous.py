@@ -58,6 +58,10 @@ def test_forgotten_groups_come_back_worse() -> None:
     ("condition", "lasts"),
     [
         ("a.ts between b.ts - interval '5' minute and b.ts + interval 1 hour", (HOUR + 1, 5 * MINUTE + 1)),
+        (
+            "a.ts between b.ts - interval 1 hour 5 minutes and b.ts + interval 1 hour",
+            (HOUR + 1, HOUR + 5 * MINUTE + 1),
+        ),
         ("a.ts >= b.ts and a.ts < b.ts + interval '10 minutes'", (10 * MINUTE + 1, 1)),
         ("b.ts <= a.ts + interval 2 minutes and b.ts > a.ts - interval 1 day", (DAY + 1, 2 * MINUTE + 1)),
         ("a.ts = b.ts", (1, 1)),

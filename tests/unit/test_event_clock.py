@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import event_clock, expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.dialect import parse
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.plan import KeptStage, Plan
 from dbt.adapters.spark_streaming.query.streams import Known
@@ -146,3 +147,10 @@ def test_elsewhere_it_is_the_clock_of_the_machine() -> None:
     assert groups(text).output.endswith("WHERE expires > CURRENT_TIMESTAMP() - INTERVAL '1' HOUR")
     dims = "(select * from dims where valid > current_date())"
     assert "CURRENT_DATE" in windows(f"as w join {dims} as d on w.item = d.item").stages[0].rows
+
+
+def test_an_interval_of_several_parts_is_their_sum() -> None:
+    where = parse("select * from t where ts > current_timestamp() - interval 1 hour 5 minutes").args["where"]
+    bound = event_clock.lower_bound(where.this)
+    assert bound is not None
+    assert bound[2] == 65 * 60 * 1_000_000

@@ -336,3 +336,19 @@ def test_what_is_printed_is_what_was_read(text: str) -> None:
 
 def test_values_without_parentheses() -> None:
     assert sql(parse("select x from values 'a', 'b' as t(x)")) == "SELECT x FROM VALUES ('a'), ('b') AS t(x)"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("ts - interval 1 day 2 hours", "ts - (INTERVAL '1' DAY + INTERVAL '2' HOURS)"),
+        ("-interval 1 day 2 hours", "-(INTERVAL '1' DAY + INTERVAL '2' HOURS)"),
+        ("b * interval '1' day '2' hours", "b * (INTERVAL '1' DAY + INTERVAL '2' HOURS)"),
+        ("ts - interval 1 day", "ts - INTERVAL '1' DAY"),
+        ("log10(x)", "LOG10(x)"),
+        ("log2(x)", "LOG2(x)"),
+        ("log(10, x)", "LOG(10, x)"),
+    ],
+)
+def test_what_means_something_else_written_another_way(text: str, written: str) -> None:
+    assert sql(parse(f"select {text} from t")) == f"SELECT {written} FROM t"

@@ -211,11 +211,10 @@ def _time(node: exp.Expr) -> tuple[str, int, exp.Column] | None:
     node = node.unnest()
     if isinstance(node, exp.Column):
         return (node.table.lower(), 0, node) if node.table else None
-    if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval):
-        inner = _time(node.this)
-        if inner is None:
+    if isinstance(node, exp.Add | exp.Sub):
+        inner, length = _time(node.this), interval(node.expression)
+        if inner is None or length is None:
             return None
-        length = interval(node.expression)
         return inner[0], inner[1] + (length if isinstance(node, exp.Add) else -length), inner[2]
     return None
 
