@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from ..dialect import sql
+from ..dialect import canonical, sql
 from ..errors import QueryError
 
 RANK = "__rank"
@@ -50,6 +50,8 @@ def as_rank(select: exp.Select) -> exp.Select:
         )
     for clause in ("limit", "offset", "fetch", "order"):
         select.set(clause, None)
+    if select.args.get("distinct"):
+        select, order = _over_distinct(select, order)
     by_name = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
     ordered = []
     for each in order.expressions:
@@ -72,6 +74,21 @@ def as_rank(select: exp.Select) -> exp.Select:
     )
     outer = outer.where(f"{RANK} <= {count + skipped}")
     return outer.where(f"{RANK} > {skipped}") if skipped else outer
+
+
+def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp.Expr]:
+    """A SELECT from one with DISTINCT, whose rows are ranked once duplicates are gone, and the order over its columns."""
+    by_text = {canonical(item.unalias()): item.output_name for item in select.expressions if not item.is_star}
+    copy = order.copy()
+    for each in copy.expressions:
+        if (name := by_text.get(canonical(each.this))) is not None:
+            each.set("this", exp.column(name, quoted=True))
+        for column in each.find_all(exp.Column):
+            column.set("table", None)
+    items = [exp.column(item.output_name, quoted=True) for item in select.expressions]
+    alias = exp.TableAlias(this=exp.to_identifier("different"))
+    made = exp.Select(expressions=[exp.Star()] if select.is_star else items)
+    return made.from_(exp.Subquery(this=select, alias=alias)), copy
 
 
 def _number(node: exp.Expr) -> int | None:
