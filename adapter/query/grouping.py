@@ -7,7 +7,8 @@ from itertools import combinations, product
 
 from sqlglot import exp
 
-from .dialect import canonical
+from .dialect import canonical, from_clause, sql
+from .errors import QueryError
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,9 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
 
     As in Spark a column goes before an alias: an alias that is made from a column of its own name, or
     that is an aggregate, is taken for the column.
+
+    Raises:
+        QueryError: an alias for a value that is the same in all rows may hide a column of its name.
     """
     if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.this) <= len(select.expressions):
         item: exp.Expr = select.expressions[int(node.this) - 1]
@@ -87,9 +91,29 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
             if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
                 made: exp.Expr = item.this
                 names = {column.name.lower() for column in made.find_all(exp.Column)}
+                if not names and not _aggregates(made):
+                    return node if _hides_column(item, select) else made
                 is_column = node.name.lower() in names and not isinstance(made, exp.Column)
                 return node if is_column or _aggregates(made) else made
     return node
+
+
+def _hides_column(item: exp.Alias, select: exp.Select) -> bool:
+    """Whether an alias is that of a column, too, which Spark would take before it."""
+    source = from_clause(select)
+    nodes = [source.this] if source else []
+    nodes += [join.this for join in select.args.get("joins") or ()]
+    for node in nodes:
+        inner = node.unnest()
+        if isinstance(inner, exp.Select) and item.alias.lower() in map(str.lower, inner.named_selects):
+            return True
+        if not isinstance(inner, exp.Select) or inner.is_star or select.args.get("laterals"):
+            raise QueryError(
+                f"'{item.alias}' in GROUP BY may be a column or the value {sql(item.this)}, which the select list "
+                "gives that name; write the column with its relation's name, or, for the value, its place in the select "
+                "list (GROUP BY 1)."
+            )
+    return False
 
 
 def _aggregates(item: exp.Expr) -> bool:
