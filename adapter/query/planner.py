@@ -559,8 +559,7 @@ class _Planner:
         """Checks rankings and the filters on them."""
         ranks.check(select)
         for name, rank in ranks.ranks(select).items():
-            over = select.find_ancestor(exp.Select)
-            if over is not None and name in ranks.bounds(over):
+            if name in ranks.ended(select):
                 # As it was at first sight: ties are broken in it later.
                 self.ranks.setdefault(rank.meta.setdefault("text", sql(rank)))
 

@@ -75,48 +75,90 @@ def check(select: exp.Select) -> None:
                 f"'{sql(rank)}' has no ORDER BY, so any row could come first; write "
                 f"{function_name(rank.this).upper()}() OVER (PARTITION BY … ORDER BY …)."
             )
-    of_rows = _ranks_below(select)
-    ended = bounds(select)
+    relation = _first_relation(select)
+    of_rows = _ranks_in(relation)
+    last = bounds(select)
     where: exp.Expr | None = select.args.get("where")
     for column in where.find_all(exp.Column) if where else ():
-        if column.name.lower() in of_rows and column.name.lower() not in ended:
+        if column.name.lower() in of_rows.keys() - last.keys() and _is_of(column, relation):
             raise QueryError(
                 f"'{sql(column.parent or column)}' sets no upper bound to the rank {column.name}; add {column.name} <= N."
             )
 
 
 def bounds(select: exp.Expr) -> dict[str, int]:
-    """The greatest rank that a SELECT's WHERE lets through, for each ranking right below it."""
-    found: dict[str, int] = {}
-    where = select.args.get("where")
-    if where is None:
-        return found
-    names = _ranks_below(select)
-    for test in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
-        bound = _bound(test.unnest())
-        if bound and bound[0] in names:
-            found[bound[0]] = min(bound[1], found.get(bound[0], bound[1]))
-    return found
+    """The greatest rank that a SELECT's WHERE lets through, for each ranking right below it, first in FROM."""
+    return _bounds(select, _first_relation(select))
 
 
-def fixed(select: exp.Expr) -> frozenset[str]:
-    """The ranks of which a SELECT's WHERE lets through a single one."""
-    where = select.args.get("where")
-    if where is None:
+def ended(ranking: exp.Select) -> dict[str, int]:
+    """The greatest rank that is asked for, for each ranking of a SELECT that stands in FROM or JOIN of another."""
+    relation = _relation_of(ranking)
+    return {} if relation is None else _bounds(relation.find_ancestor(exp.Select), relation)
+
+
+def fixed(ranking: exp.Select) -> frozenset[str]:
+    """The ranks of a SELECT of which the one around it lets through a single one."""
+    relation = _relation_of(ranking)
+    if relation is None:
         return frozenset()
-    tests = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
-    found = [(test.unnest(), _bound(test.unnest())) for test in tests]
+    found = [(test, _bound(test)) for test in _tests(relation.find_ancestor(exp.Select), relation)]
     return frozenset(
         bound[0] for test, bound in found if bound and (bound[1] == 1 or isinstance(test, exp.EQ))
     )
 
 
-def _ranks_below(select: exp.Expr) -> frozenset[str]:
+def _bounds(select: exp.Expr | None, relation: exp.Expr | None) -> dict[str, int]:
+    found: dict[str, int] = {}
+    names = _ranks_in(relation)
+    for test in _tests(select, relation):
+        bound = _bound(test)
+        if bound and bound[0] in names:
+            found[bound[0]] = min(bound[1], found.get(bound[0], bound[1]))
+    return found
+
+
+def _tests(select: exp.Expr | None, relation: exp.Expr | None) -> list[exp.Expr]:
+    """The parts of a SELECT's WHERE that test one relation alone."""
+    where = select.args.get("where") if select is not None else None
+    if where is None:
+        return []
+    tests = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
+    return [
+        test.unnest()
+        for test in tests
+        if all(_is_of(column, relation) for column in test.find_all(exp.Column))
+    ]
+
+
+def _is_of(column: exp.Column, relation: exp.Expr | None) -> bool:
+    """Whether a column that is called like one of a relation is that: another relation may have one, too."""
+    if relation is None:
+        return False
+    if column.table:
+        return column.table.lower() == relation.alias_or_name.lower()
+    # Without a qualifier it would be ambiguous, but for a join that hides its relation.
+    join = relation.parent
+    return not (isinstance(join, exp.Join) and join.kind in ("SEMI", "ANTI"))
+
+
+def _first_relation(select: exp.Expr) -> exp.Expr | None:
     source = from_clause(select) if isinstance(select, exp.Select) else None
-    node = source.this if source else None
-    while isinstance(node, exp.Subquery):
-        node = node.this
-    return frozenset(ranks(node)) if isinstance(node, exp.Select) else frozenset()
+    return source.this if source else None
+
+
+def _relation_of(select: exp.Select) -> exp.Expr | None:
+    """The relation in FROM or JOIN that a SELECT is."""
+    node: exp.Expr = select
+    while isinstance(node.parent, exp.Subquery):
+        node = node.parent
+    return node if isinstance(node.parent, exp.From | exp.Join) else None
+
+
+def _ranks_in(relation: exp.Expr | None) -> dict[str, exp.Window]:
+    while isinstance(relation, exp.Subquery):
+        relation = relation.this
+    return ranks(relation) if isinstance(relation, exp.Select) else {}
 
 
 def _bound(test: exp.Expr) -> tuple[str, int] | None:
@@ -157,14 +199,13 @@ def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:
 
     A row that isn't among the first of its slice isn't among the first of a window with that slice.
     """
-    over = select.find_ancestor(exp.Select)
-    if over is None or not isinstance(select.parent, exp.Subquery) or len(sources) != 1:
+    last = ended(select)
+    if len(sources) != 1:
         return None
-    ended = {name: bound for name, bound in bounds(over).items() if name in ranks(select)}
     others = [select.args.get(clause) for clause in ("where", "group", "distinct", "laterals", "having")]
-    if len(list(select.find_all(exp.Window))) != 1 or not ended or any(others):
+    if len(list(select.find_all(exp.Window))) != 1 or not last or any(others):
         return None
-    ((name, rows),) = ended.items()
+    ((name, rows),) = last.items()
     rank = ranks(select)[name]
     try:
         partition = [_of_row(key, sources) for key in rank.args.get("partition_by") or ()]

@@ -118,5 +118,75 @@ EXAMPLES = {
         "k dk n",
         state_ttl=LONG,
     ),
+    # A filter on a column that is called like another relation's rank.
+    "two rankings of windows of one name": _case(
+        f"""with r as (select window_start, window_end, k, v,
+          row_number() over (partition by window_start, window_end, k order by ts, u, v) as rn
+          from {TUMBLE.expand("clicks")})
+        select a.window_end, a.k, a.v, b.v as v2 from r a join r b on a.k = b.k
+        and a.window_start = b.window_start and a.window_end = b.window_end where a.rn = 1 and b.rn = 2""",
+        "window_end k v v2",
+    ),
+    "two rankings of one name": _case(
+        f"""select a.k, a.u, b.v, b.rn
+        from (select k, u, v, ts, row_number() over (partition by k order by ts, u, v) as rn from {stream("clicks")}) a
+        join (select k, u, v, ts, row_number() over (partition by k order by ts desc, u, v) as rn from {stream("clicks")}) b
+        on a.k = b.k where a.rn = 1 and b.rn <= 3""",
+        "k u v rn",
+        state_ttl=LONG,
+    ),
+    "a ranking beside a group's column of its name": _case(
+        f"""select a.k, a.u, a.rn, b.rn as least
+        from (select k, u, v, ts, row_number() over (partition by k order by ts, u, v) as rn from {stream("clicks")}) a
+        join (select k, min(u) as rn from {stream("clicks")} group by k) b on a.k = b.k where b.rn <= 2""",
+        "k u rn least",
+        state_ttl=LONG,
+    ),
+    "one ranking read twice": _case(
+        f"""with r as (select k, u, v, row_number() over (partition by k order by ts, u, v) as rn from {stream("clicks")})
+        select a.k, a.u, b.v, b.rn from r a join r b on a.k = b.k where a.rn = 1 and b.rn <= 3""",
+        "k u v rn",
+        state_ttl=LONG,
+    ),
+    "a ranking of groups in a join": _case(
+        f"""select a.k, a.u, a.n, b.u as v from
+        (select k, u, n, row_number() over (partition by k order by n desc, u) as rn
+          from (select k, u, count(*) as n from {stream("clicks")} group by k, u)) a
+        join (select k, u, n, row_number() over (partition by k order by n, u) as rn
+          from (select k, u, count(*) as n from {stream("clicks")} group by k, u)) b
+        on a.k = b.k where a.rn <= 3 and b.rn = 1""",
+        "k u n v",
+        state_ttl=LONG,
+    ),
+    "the first of distinct rows": _case(
+        f"select count(*) as n, sum(u) as s from (select distinct u from {stream('clicks')} order by u desc limit 3)",
+        "n s",
+        state_ttl=LONG,
+    ),
+    "the first distinct rows of groups": _case(
+        f"""select count(*) as n, sum(c) as s from (
+          select distinct count(*) as c from {stream("clicks")} group by u, g order by count(*) limit 3)""",
+        "n s",
+        state_ttl=LONG,
+    ),
+    "the first groups": _case(
+        f"""select count(*) as n, sum(c) as s from (
+          select u, count(*) as c from {stream("clicks")} group by u order by sum(v) desc, u limit 3)""",
+        "n s",
+        state_ttl=LONG,
+    ),
+    "a group key that a literal's name hides": _case(
+        f"select 'all' as k, count(*) as n from {stream('clicks')} t group by k", "k n", state_ttl=LONG
+    ),
+    "a group key that a literal's name hides in a subquery": _case(
+        f"select 'all' as k, count(*) as n from (select k, u from {stream('clicks')}) t group by k",
+        "k n",
+        state_ttl=LONG,
+    ),
+    "a literal as group key": _case(
+        f"select 'all' as which, count(*) as n from (select k, u from {stream('clicks')}) t group by which",
+        "which n",
+        state_ttl=LONG,
+    ),
 }
 """What was wrong → the query. Each is equal today, or refused with a reason."""

@@ -302,9 +302,7 @@ class _Planner:
         stage = self._same_stage(f"{canonical(select)} {stage.top.rows}", stage)
         outputs = {**output_columns(select, sources), stage.rank.lower(): f"{stage.name}.{stage.rank}"}
         by_text = {canonical(item.unalias()): item.alias_or_name.lower() for item in select.expressions}
-        over = select.find_ancestor(exp.Select)
-        only_one = over is not None and stage.rank.lower() in ranks.fixed(over)
-        within = set() if only_one else {f"{stage.name}.{stage.rank}"}
+        within = set() if stage.rank.lower() in ranks.fixed(select) else {f"{stage.name}.{stage.rank}"}
         for place, key in enumerate(stage.keys):
             carried = stage.carried(place)
             within.add(carried)
@@ -352,7 +350,7 @@ class _Planner:
         if len(infos) == 1 and not windows and not grouped and not select.args.get("distinct"):
             return Info(TABLE, outputs, infos[0].uniques, infos[0].stage)
         for name, rank in ranks.ranks(select).items():
-            if over is None or name not in ranks.bounds(over):
+            if name not in ranks.ended(select):
                 raise QueryError(
                     f"'{sql(rank)}' ranks without an end; say how many are asked for: WHERE {name} <= 10 in the query "
                     "around it."

@@ -26,7 +26,7 @@ def the_only(select: exp.Select, windows: Sequence[exp.Window]) -> tuple[str, ex
     ranks.check(select)
     found = ranks.ranks(select)
     over = select.find_ancestor(exp.Select)
-    ended = ranks.bounds(over) if over is not None and isinstance(select.parent, exp.Subquery) else {}
+    ended = ranks.ended(select)
     if over is not None and isinstance(select.parent, exp.Subquery):
         ranks.check(over)
     others = [window for window in windows if window not in found.values()]

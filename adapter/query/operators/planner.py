@@ -154,6 +154,8 @@ class _Planner:
         if not isinstance(node, exp.Query) or not _reads_stream(node):
             return None
         text = canonical(node)
+        if isinstance(node, exp.Select) and (ended := ranks.ended(node)):
+            text += f" {ended}"  # one ranking may be read twice, and end elsewhere
         if text not in self.by_text:
             self.by_text[text] = self._query(node)
         return self.by_text[text]
@@ -613,8 +615,7 @@ class _Planner:
         ):
             made = Relation(together=outputs.carry(relation.together), keys=self._rank_keys(select, common))
             return self._local("OVER", inputs, sql(template), made)
-        outer = select.find_ancestor(exp.Select)
-        bounds = ranks.bounds(outer) if outer is not None else {}
+        bounds = ranks.ended(select)
         ranked = ranks.ranks(select)
         for name, rank in ranked.items():
             if name not in bounds:
@@ -766,7 +767,8 @@ class _Planner:
             raise QueryError(f"'{sql(select)[:80]}' stands over values that are other ones each time.")
         if growth is None and top is None and not all(each.relation.bounded for each in inputs):
             growth = Growth("every row", None)
-        name = f"recompute_{digest(canonical(template), *(each.name for each in inputs))}"
+        first = () if top is None else (top.rows,)
+        name = f"recompute_{digest(canonical(template), *first, *(each.name for each in inputs))}"
         return self._add(Recompute(name, inputs, sql(template), keys, aliases, relation, label, top, growth))
 
 

@@ -180,14 +180,7 @@ class _Rewrite:
 
     def _bounds(self) -> dict[str, int]:
         """The greatest place that the filter lets through."""
-        source = from_clause(self.select)
-        name = source.this.alias.lower() if source else ""
-        elsewhere = {
-            column.name.lower()
-            for column in self.select.args["where"].find_all(exp.Column)
-            if column.table and column.table.lower() != name
-        }
-        return {rank: most for rank, most in ranks.bounds(self.select).items() if rank not in elsewhere}
+        return ranks.bounds(self.select)
 
     def _check(self) -> None:
         if self.below.args.get("windows"):
