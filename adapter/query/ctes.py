@@ -9,14 +9,14 @@ A query that stands at two places is planned at both; equal stages are found aga
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from .dialect import remove_with, with_clause
+from .dialect import remove_with, sql, with_clause
 from .errors import QueryError
 
-Environment = Mapping[str, tuple[exp.Query, list[exp.Expr]]]
+Environment = Mapping[str, exp.Query]
 
 
 def inline(query: exp.Query, outer: Environment | None = None) -> exp.Query:
@@ -33,7 +33,7 @@ def inline(query: exp.Query, outer: Environment | None = None) -> exp.Query:
             )
         for cte in clause.expressions:
             columns = cte.args["alias"].args.get("columns") or []
-            names[cte.alias.lower()] = (inline(cte.this, names), columns)
+            names[cte.alias.lower()] = _named(inline(cte.this, names), columns, cte.alias)
         remove_with(query)
     _replace(query, names)
     return query
@@ -44,11 +44,52 @@ def _replace(node: exp.Expr, names: Environment) -> None:
         if isinstance(child, exp.Query) and with_clause(child):
             inline(child, names)
         elif isinstance(child, exp.Table) and not child.db and child.name.lower() in names:
-            body, columns = names[child.name.lower()]
-            alias = child.args.get("alias") or exp.TableAlias(
-                this=exp.to_identifier(child.name), columns=[column.copy() for column in columns]
+            alias = child.args.get("alias") or exp.TableAlias(this=exp.to_identifier(child.name))
+            made = exp.Subquery(
+                this=names[child.name.lower()].copy(), alias=alias.copy(), joins=child.args.get("joins")
             )
-            joins = child.args.get("joins")
-            child.replace(exp.Subquery(this=body.copy(), alias=alias.copy(), joins=joins))
+            child.replace(made)
+            _name_columns(made)
         else:
             _replace(child, names)
+            if isinstance(child, exp.Subquery):
+                _name_columns(child)
+
+
+def _name_columns(query: exp.Subquery) -> None:
+    """Writes the column names of an alias, as in `(…) as t(a, b)`, into the query."""
+    alias = query.args.get("alias")
+    if isinstance(alias, exp.TableAlias) and alias.columns and isinstance(query.this, exp.Query):
+        query.set("this", _named(query.this, alias.columns, alias.name))
+        alias.set("columns", None)
+
+
+def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Query:
+    """A query with other names for its columns."""
+    if not columns:
+        return query
+    items = query.selects
+    if len(items) != len(columns) or any(item.is_star for item in items):
+        raise QueryError(
+            f"'{name}({', '.join(map(sql, columns))})' names the columns of a query that has '*' or another number of "
+            "them; name them in its select list."
+        )
+    first = query
+    while not isinstance(first, exp.Select):
+        first = first.this
+    for place, item in enumerate(items):
+        if not item.alias_or_name:
+            first.expressions[place].replace(exp.alias_(item.copy(), f"column_{place}"))
+    had = [item.alias_or_name for item in query.selects]
+    if len({*map(str.lower, had)}) < len(had):
+        raise QueryError(
+            f"'{name}({', '.join(map(sql, columns))})' names the columns of a query of which two have one name; name them "
+            "in its select list."
+        )
+    renamed = [
+        exp.alias_(exp.column(old, quoted=True), new.name, quoted=True)
+        for old, new in zip(had, columns, strict=True)
+    ]
+    return exp.select(*renamed).from_(
+        exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("named")))
+    )

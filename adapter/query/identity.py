@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from .dialect import canonical, unqualified
+from .dialect import arguments, canonical, unqualified
 from .errors import QueryError
 from .functions import makes_rows
 from .grouping import grouping
@@ -64,14 +64,49 @@ def _tells_groups(select: exp.Select) -> bool:
     if groups.sets is None or len(groups.sets) == 1:
         return True
     # NULL as a value and in the place of a key that isn't in the set look alike.
-    return any(map(_is_set, select.expressions)) and len(
-        {frozenset(members) for members in groups.sets}
-    ) == len(groups.sets)
+    told = [item.unalias() for item in select.expressions if _is_set(item)]
+    if not any(len(arguments(each)) in (0, len(groups.keys)) for each in told):
+        return False
+    return len({frozenset(members) for members in groups.sets}) == len(groups.sets)
 
 
 def is_kept(query: exp.Query) -> bool:
     """Whether no row of what a query reads is in it several times, so that what identifies those identifies its own."""
-    return not any(isinstance(node, exp.Join | exp.Lateral) or makes_rows(node) for node in query.walk())
+    return query.find(exp.Join) is None and not makes_several(query)
+
+
+def makes_several(query: exp.Query) -> bool:
+    """Whether it makes rows of a row."""
+    return any(isinstance(node, exp.Lateral | exp.Pivot) or makes_rows(node) for node in query.walk())
+
+
+def shown_as(select: exp.Select, column: exp.Column) -> str | None:
+    """The column of a SELECT that is one of those it reads, unchanged; None: there is none. In lower case."""
+    name = column.name.lower()
+    star = None
+    for item in select.expressions:
+        inner = item.unalias()
+        if isinstance(inner, exp.Star):
+            star = inner
+        elif isinstance(inner, exp.Column) and inner.name.lower() == name and not inner.is_star:
+            if not (inner.table and column.table) or inner.table.lower() == column.table.lower():
+                return item.alias_or_name.lower()
+    if star is None or any(item.alias_or_name.lower() == name for item in select.expressions):
+        return None
+    changed = [
+        *(star.args.get("except_") or ()),
+        *(star.args.get("replace") or ()),
+        *(star.args.get("rename") or ()),
+    ]
+    return (
+        None
+        if any(each.find(exp.Column, exp.Identifier) and name in _names(each) for each in changed)
+        else name
+    )
+
+
+def _names(node: exp.Expr) -> set[str]:
+    return {each.name.lower() for each in node.find_all(exp.Identifier)} | {node.alias_or_name.lower()}
 
 
 def _is_set(item: exp.Expr) -> bool:
@@ -90,9 +125,10 @@ def of_rank(select: exp.Select, outputs: dict[str, str], within: frozenset[str] 
             outputs.setdefault(item.alias_or_name.lower(), f"rank.{item.alias_or_name.lower()}"),
         }
         for key in rank.args.get("partition_by") or ():
-            if not isinstance(key, exp.Column):
+            shown = shown_as(select, key) if isinstance(key, exp.Column) else None
+            if shown is None:
                 return None
-            found.add(outputs.setdefault(key.name.lower(), f"column.{key.name.lower()}"))
+            found.add(outputs.setdefault(shown, f"column.{shown}"))
         return frozenset(found)
     return None
 

@@ -43,19 +43,50 @@ def window_column(node: exp.Expr, sources: Sequence[Source]) -> str | None:
     return None
 
 
+def in_each_row(joins: Sequence[exp.Join | None]) -> list[bool]:
+    """Of each relation whether the rows of a join all have a row of it: an outer join has NULL in the place of some.
+
+    Args:
+        joins: how each relation is joined; None: it stands in FROM.
+    """
+    sides = ["" if join is None or is_test(join) else (join.side or "").upper() for join in joins]
+    return [
+        side not in ("LEFT", "FULL") and not {"RIGHT", "FULL"} & {*sides[place + 1 :]}
+        for place, side in enumerate(sides)
+    ]
+
+
+def _in_each_row(sources: Sequence[Source]) -> list[Source]:
+    there = in_each_row([source.join for source in sources])
+    return [source for source, is_there in zip(sources, there, strict=True) if is_there]
+
+
+def is_test(join: exp.Join) -> bool:
+    """Whether a join only asks whether there is a match."""
+    return (join.kind or "").upper() in ("SEMI", "ANTI")
+
+
+def window_key(node: exp.Expr, sources: Sequence[Source]) -> str | None:
+    """Which window column an expression is in each row, if it is one: NULL is no window."""
+    if isinstance(node, exp.Column) and not node.table:
+        return window_column(node, sources)  # of all that are joined by USING
+    return window_column(node, _in_each_row(sources)) or _coalesced(node, sources)
+
+
 def output_columns(select: exp.Select, sources: Sequence[Source]) -> dict[str, str]:
     """The window columns a SELECT hands on."""
     found: dict[str, str] = {}
+    there = _in_each_row(sources)
     for item in select.expressions:
         column = item.unalias()
         if isinstance(column, exp.Star):
-            for source in sources:
+            for source in there:
                 found.update(source.window_columns)
         elif isinstance(column, exp.Column) and isinstance(column.this, exp.Star):
-            for source in sources:
+            for source in there:
                 if source.alias.lower() == column.table.lower():
                     found.update(source.window_columns)
-        elif kind := window_column(column, sources) or _coalesced(column, sources):
+        elif kind := window_key(column, sources):
             found[item.alias_or_name.lower()] = kind
     return found
 
@@ -84,7 +115,7 @@ def check(select: exp.Select, sources: Sequence[Source], outputs: Columns) -> No
     if group and not group.args.get("all"):
         keys = [key for item in group.expressions for key in (item, *item.find_all(exp.Column))]
         named = [resolve(key, select) for key in keys]
-        if not any(window_column(key, sources) == "window_end" for key in named):
+        if not any(window_key(key, sources) == "window_end" for key in named):
             raise QueryError(
                 f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it."
             )
@@ -106,7 +137,7 @@ def check_ranks(select: exp.Select, sources: Sequence[Source]) -> None:
     for item in [*select.expressions, select.args.get("qualify")]:
         for window in item.find_all(exp.Window) if item else ():
             if not any(
-                window_column(key, sources) == "window_end" for key in window.args.get("partition_by") or ()
+                window_key(key, sources) == "window_end" for key in window.args.get("partition_by") or ()
             ):
                 raise QueryError(
                     f"'{sql(window)}' ranks rows of different windows together; write PARTITION BY "

@@ -21,6 +21,12 @@ def _case(text: str, names: str, cuts: int = 3, **config: object) -> Case:
     return Case(Model(Written(text, columns), tuple(config.items())), cuts=cuts)
 
 
+def of_windows(name: str) -> str:
+    """Groups of a stream's windows."""
+    return f"""(select window_start, window_end, k, count(*) as n, max(u) as u from {TUMBLE.expand(name)}
+      group by window_start, window_end, k)"""
+
+
 FIRST = f"""(select * from (
     select *, row_number() over (partition by v order by ts) as rn from {stream("clicks")}) where rn = 1)"""
 BY_K = f"(select k, u, count(*) as n, sum(w) as total from {FIRST} group by k, u)"
@@ -66,6 +72,35 @@ EXAMPLES = {
     "distinct rows of groups": _case(
         f"select distinct v % 2 as h, median(u) as n from {stream('clicks')} as t group by v",
         "h n",
+        state_ttl=LONG,
+    ),
+    "by the window of a relation that has no row": _case(
+        f"""select y.window_end, count(*) as n from {of_windows("clicks")} as x left join {of_windows("orders")} as y
+          on x.window_start = y.window_start and x.window_end = y.window_end and x.k = y.k group by y.window_end""",
+        "window_end n",
+    ),
+    "a ranking of groups beside a table": _case(
+        f"""select * from (select *, row_number() over (partition by name order by n desc, k) as rn from (
+          select g.k, g.n, d.name from (select k, count(*) as n from {stream("clicks")} as t group by k) as g
+          join dims as d on g.k = d.k)) where rn <= 1""",
+        "k n name rn",
+        state_ttl=LONG,
+    ),
+    "columns in the place of rows": _case(
+        f"""select * from (select k, count(*) as n, count(v) as m from {stream("clicks")} as t group by k)
+          unpivot (val for name in (n, m))""",
+        "k name val",
+        state_ttl=LONG,
+    ),
+    "a ranking by a column that isn't the one of its name": _case(
+        f"""select * from (select * except (u), u % 2 as u, row_number() over (partition by u order by v, ts) as rn
+          from (select v, u, ts from {stream("clicks")} as t)) where rn <= 2""",
+        "v ts u rn",
+        state_ttl=LONG,
+    ),
+    "columns that WITH names": _case(
+        f"""with g(n, k) as (select k, count(*) as n from {stream("clicks")} as t group by k) select n, k from g""",
+        "n k",
         state_ttl=LONG,
     ),
     "values of groups that change, with state_ttl": _case(

@@ -52,6 +52,8 @@ class Info:
     """What identifies its rows, in one way or another."""
     stage: str | None = None
     """The only stage it works row by row on."""
+    each_once: bool = True
+    """Whether no row of that stage is in it several times."""
 
 
 @dataclass(frozen=True)
@@ -308,8 +310,10 @@ class _Planner:
             within.add(carried)
             if (column := by_text.get(canonical(_parsed(key.sql)))) is not None:
                 outputs[column] = carried
-            elif select.is_star and isinstance(parsed := _parsed(key.sql), exp.Column):
-                outputs[parsed.name.lower()] = carried
+            elif isinstance(parsed := _parsed(key.sql), exp.Column) and (
+                shown := identity.shown_as(select, parsed)
+            ):
+                outputs[shown] = carried
         uniques = [frozenset(within)] if stage.top.function == "row_number" else []
         if stage.over is not None:
             # Where it carries them still, groups are told apart by their own keys.
@@ -348,7 +352,10 @@ class _Planner:
         if order := select.args.get("order"):
             order.pop()
         if len(infos) == 1 and not windows and not grouped and not select.args.get("distinct"):
-            return Info(TABLE, outputs, infos[0].uniques, infos[0].stage)
+            if identity.makes_several(select):
+                return Info(TABLE, outputs)
+            once = infos[0].each_once and identity.is_kept(select)
+            return Info(TABLE, outputs, infos[0].uniques, infos[0].stage, once)
         for name, rank in ranks.ranks(select).items():
             if name not in ranks.ended(select):
                 raise QueryError(
@@ -371,6 +378,8 @@ class _Planner:
             return None  # its values are counted when it is read, which is after the commit
         if len(sources) != 1 or group.name in self.fused or lookups.are_under(select):
             return None
+        if not (info.each_once and identity.is_kept(select)):
+            return None  # its rows aren't the groups
         outputs = output_columns(select, sources)
         carried = {what: column for column, what in reversed(list(outputs.items()))}
         ids = [f"{group.name}.{column}" for column in identity_columns(group)]
@@ -645,6 +654,8 @@ def _uniques(
         unique = identity.of_groups(select, outputs)
         return () if unique is None else (unique,)
     by_rank = identity.of_rank(select, outputs)
+    if by_rank is not None and not all(info.each_once for info in infos):
+        return (by_rank,)
     if all(info.uniques for info in infos):
         every = frozenset(name for info in infos for name in info.uniques[0])
         return (every,) if by_rank is None else (every, by_rank)

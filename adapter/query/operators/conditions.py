@@ -12,6 +12,7 @@ from .. import marks
 from ..aggregates import TYPED
 from ..dialect import DIALECT, canonical, from_clause, function_name, sql, walk_same_query
 from ..functions import builtin, makes_rows
+from ..locality import in_each_row
 from ..rewrites.refusals import is_random
 from ..types import types_of
 from .relation import Relation
@@ -270,13 +271,16 @@ def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) 
     known of the inputs."""
     of: dict[tuple[str, str], str] = {}
     together: dict[str, str] = {}
-    for alias, relation in inputs:
+    joins = {join.this.alias_or_name.lower(): join for join in select.args.get("joins") or ()}
+    there = in_each_row([joins.get(alias.lower()) for alias, _ in inputs])
+    for (alias, relation), is_there in zip(inputs, there, strict=True):
         known = {*relation.together, *(name for key in relation.keys for name in key)}
         found = outputs(select, alias)
         for name in known:
             if name in found:
                 of[(alias.lower(), name)] = found[name]
-        together |= found.carry(relation.together)
+        if is_there:
+            together |= found.carry(relation.together)
     return Outputs(of=of, together=together)
 
 
