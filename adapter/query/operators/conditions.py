@@ -3,7 +3,7 @@ expressions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -306,11 +306,7 @@ def equal_columns(select: exp.Select, aliases: Sequence[str]) -> list[dict[str, 
                         exp.column(column.name, table=aliases[place], quoted=True),
                     )
                 )
-    for test in _tests(select):
-        if isinstance(test, exp.EQ | exp.NullSafeEQ):
-            left, right = _side(test.this, names), _side(test.expression, names)
-            if left is not None and right is not None and left != right:
-                pairs.append((left, test.this, right, test.expression))
+    pairs += _equalities(select, names)
     for left, one, right, other in pairs:
         texts = {left: canonical(one), right: canonical(other)}
         joined = next(
@@ -330,16 +326,49 @@ def equal_columns(select: exp.Select, aliases: Sequence[str]) -> list[dict[str, 
     return [{by_alias[name]: node for name, node in each.items()} for each in classes]
 
 
-def _tests(select: exp.Select) -> list[exp.Expr]:
-    found: list[exp.Expr] = []
-    tests = [join.args.get("on") for join in select.args.get("joins") or ()]
-    if where := select.args.get("where"):
-        tests.append(where.this)
-    for test in tests:
-        if test is not None:
-            test = test.unnest()
-            found += [each.unnest() for each in (test.flatten() if isinstance(test, exp.And) else [test])]
-    return found
+def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str, exp.Expr, str, exp.Expr]]:
+    """The equalities of ON and WHERE that all rows which meet pass: of which alias each side is, and what it says.
+
+    Beside outer joins these are fewer. What a WHERE or a later ON says of a relation, it says of NULLs where that had no
+    match, too; only an equality of plain columns is never true of these. And what an ON says of earlier relations,
+    their rows needn't pass.
+    """
+    joins = select.args.get("joins") or ()
+    inner = all(map(is_inner, joins))
+    outer = has_outer(select)
+    where = select.args.get("where")
+    places = [(join.args.get("on"), join, number > 0) for number, join in enumerate(joins)]
+    for tests, join, later in [*places, (where.this if where else None, None, True)]:
+        own = None if join is None else join.this.alias_or_name.lower()
+        for test in _conjuncts(tests):
+            if not isinstance(test, exp.EQ | exp.NullSafeEQ):
+                continue
+            sides = [(_side(node, names), node.unnest()) for node in (test.this, test.expression)]
+            (left, one), (right, other) = sides
+            if left is None or right is None or left == right:
+                continue
+            if not inner and own is not None and own not in (left, right):
+                continue
+            others = [node for alias, node in sides if alias != own]
+            if outer and later and not (isinstance(test, exp.EQ) and all(map(_is_column, others))):
+                continue
+            yield left, one, right, other
+
+
+def has_outer(select: exp.Select) -> bool:
+    """Whether rows of a join may have NULLs for those of a relation."""
+    return any(not is_inner(join) and not only_tests(join) for join in select.args.get("joins") or ())
+
+
+def _is_column(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column)
+
+
+def _conjuncts(test: exp.Expr | None) -> list[exp.Expr]:
+    if test is None:
+        return []
+    test = test.unnest()
+    return [each.unnest() for each in (test.flatten() if isinstance(test, exp.And) else [test])]
 
 
 def _side(node: exp.Expr, names: Sequence[str]) -> str | None:
@@ -380,7 +409,8 @@ def partitions(
         return (outer, *(tuple((each or {})[text] for text in shared) for each in inner))
     keys: list[list[str]] = [[] for _ in range(inputs)]
     for each in classes:
-        texts = {canonical(node) for node in each.values()}
+        nodes = [node for node in each.values() if _is_column(node) or not has_outer(template)]
+        texts = {canonical(node) for node in nodes}
         of_inner = []
         for correlated in inner:
             found = next((k for text, k in (correlated or {}).items() if _canonical(text) in texts), None)
@@ -408,10 +438,12 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
     while isinstance(over, exp.Subquery | exp.Paren):
         over = over.parent
     nodes = relations(query)
+    names = [each.lower() for each in aliases]
     if len(nodes) != 1 or not isinstance(nodes[0], exp.Table) or not nodes[0].name.startswith(INPUT):
         return None
     alias = nodes[0].alias_or_name
-    names = [each.lower() for each in aliases]
+    if alias.lower() in names:
+        return None  # which it hides
     found: dict[str, str] = {}
     where = query.args.get("where")
     tests = []
@@ -423,9 +455,9 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
         test = test.unnest()
         if isinstance(test, exp.EQ):
             for mine, others in ((test.this, test.expression), (test.expression, test.this)):
-                outer = _outer_side(others, names)
-                if _side(mine, [alias.lower()]) and outer is not None:
-                    found[outer] = sql(mine)
+                # A name without an alias is one of the inner query's own columns, if it has such a column.
+                if _side(mine, [alias.lower()]) and _side(others, names):
+                    found[sql(others)] = sql(mine)
     if isinstance(over, exp.In) and over.find_ancestor(exp.Not, exp.Or, exp.Case) is None:
         if over.find_ancestor(exp.Where) is None:
             return found or None
@@ -444,6 +476,7 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
 
 
 def _outer_side(node: exp.Expr, names: Sequence[str]) -> str | None:
+    """The left side of IN, if it is made of columns of one relation around it."""
     if node.find(exp.Query):
         return None
     columns = [node] if isinstance(node, exp.Column) else list(node.find_all(exp.Column))
