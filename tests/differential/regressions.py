@@ -120,6 +120,88 @@ EXAMPLES = {
         6,
         state_ttl=LONG,
     ),
+    "one ranking read with two bounds": _case(
+        f"""with r as (select k, u, v, ts, row_number() over (partition by k order by v, ts, u) as rn
+          from {stream("clicks")})
+        select k, count(*) as n, sum(v) as s
+        from (select k, v from r where rn = 1 union all select k, v from r where rn <= 3) group by k""",
+        "k n s",
+        state_ttl=LONG,
+    ),
+    "rankings with two bounds, joined": _case(
+        f"""select a.k, a.v, b.v as m from (
+          select k, v from (select k, v, row_number() over (partition by k order by v, ts, u) as rn
+            from {stream("clicks")}) where rn = 1) as a
+        join (
+          select k, v from (select k, v, row_number() over (partition by k order by v, ts, u) as rn
+            from {stream("clicks")}) where rn <= 3) as b on a.k = b.k""",
+        "k v m",
+        state_ttl=LONG,
+    ),
+    "IN whose query names its own columns without alias": _case(
+        f"""select a.k, a.v from {stream("clicks")} as a
+        where a.k in (select k from {stream("orders")} as o where o.u = v)""",
+        "k v",
+        6,
+        state_ttl=LONG,
+    ),
+    "EXISTS whose query names its own columns without alias": _case(
+        f"""select a.k, a.v from {stream("clicks")} as a
+        where exists (select 1 from {stream("orders")} as b where b.k = a.k and b.u = v)""",
+        "k v",
+        6,
+        state_ttl=LONG,
+    ),
+    "LEFT JOIN and an equality in WHERE": _case(
+        f"""select a.k, a.u, b.u as u2, b.v from {stream("clicks")} as a
+        left join {stream("orders")} as b on a.k = b.k where coalesce(b.u, 1) = a.u""",
+        "k u u2 v",
+        6,
+        state_ttl=LONG,
+    ),
+    "LEFT JOIN and an equality of NULLs in WHERE": _case(
+        f"""select a.k, a.u, b.u as u2, b.v from {stream("clicks")} as a
+        left join {stream("orders")} as b on a.k = b.k where a.u <=> b.u""",
+        "k u u2 v",
+        6,
+        state_ttl=LONG,
+    ),
+    "LEFT JOINs, the second on columns of the first": _case(
+        f"""select a.k, a.u, b.d, c.v from {stream("clicks")} as a
+        left join {stream("orders")} as b on a.k = b.k and a.u = coalesce(b.u, 1) and b.v = 7
+        left join {stream("clicks")} as c on a.k = c.k and coalesce(b.u, 1) = c.u and c.v = 7""",
+        "k u d v",
+        6,
+        state_ttl=LONG,
+    ),
+    "a window's key beside a table that repeats its rows": _case(
+        f"""select w.window_end, w.k, w.name, w.factor from (
+          select x.window_end, x.k, x.u, d.name, d.factor from (
+            select window_start, window_end, k, count(*) as n, max(u) as u from {TUMBLE.expand("clicks")}
+            group by window_start, window_end, k) as x join dims as d on x.k = d.k
+          where x.window_end <= timestamp '2024-03-04 08:40:00') as w
+        left semi join (select u, count(*) as total from {stream("clicks")} group by u having count(*) > 20) as g
+        on w.factor = g.u""",
+        "window_end k name factor",
+        6,
+        state_ttl=LONG,
+    ),
+    "a key beside LATERAL VIEW under OVER": _case(
+        f"""select k, total, e, count(*) over (partition by total) as n
+        from (select k, sum(v) as total from {stream("clicks")} group by k) as t
+        lateral view explode(array(1, 1, 2)) as e""",
+        "k total e n",
+        6,
+        state_ttl=LONG,
+    ),
+    "DISTINCT over a key and rows made of it": _case(
+        f"""select distinct a.v, b.u, explode(array(1, 1)) as e
+        from (select v, count(*) as total from {stream("clicks")} group by v) as a
+        join (select u, count(*) as n from {stream("clicks")} group by u) as b on a.v = b.u""",
+        "v u e",
+        6,
+        state_ttl=LONG,
+    ),
     "a window over two streams: the watermark is the slower one's": _case(
         f"""with both as (
           select ts, k from {stream("clicks")} union all select ts, k from {stream("loose")}

@@ -7,7 +7,13 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.aggregates import TYPED
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
-from dbt.adapters.spark_streaming.query.operators.base import Dataflow, GroupAggregate, Operator, Recompute
+from dbt.adapters.spark_streaming.query.operators.base import (
+    Dataflow,
+    GroupAggregate,
+    Operator,
+    Recompute,
+    UnionAll,
+)
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.differences import differences
 
@@ -249,3 +255,95 @@ def test_groups_of_groups_know_the_types_of_their_sums() -> None:
     assert differences(generate.signature(without), generate.signature(found)) == [
         "how its aggregates are kept, by an earlier version of this package or of values of another type"
     ]
+
+
+def _names(text: str) -> set[str]:
+    return {each.name for each in flow(text).operators if isinstance(each, UnionAll)}
+
+
+def test_union_all_in_another_order_is_the_same_operator_where_its_columns_are() -> None:
+    one, other = f"select k, v from {STREAM}", f"select k, v from {OTHER}"
+    assert _names(f"{one} union all {other}") == _names(f"{other} union all {one}")
+    turned = f"select v, k from {OTHER}"
+    renamed = f"select k as a, v as b from {OTHER}"
+    for each in (turned, renamed):
+        assert _names(f"{one} union all {each}") != _names(f"{each} union all {one}")
+
+
+def test_two_unions_of_sides_with_other_columns_in_one_query() -> None:
+    one, other = f"select k as a, v as b from {STREAM}", f"select v as c, k as d from {OTHER}"
+    found = flow(
+        f"with x as ({one} union all {other}), y as ({other} union all {one}) "
+        "select x.a, x.b from x left semi join y on x.a = y.d"
+    )
+    assert kinds(found).count("UnionAll") == 2
+
+
+@pytest.mark.parametrize(
+    "items, key",
+    [
+        ("*", ("k", "rn")),
+        ("k, v", ("k", "rn")),
+        ("* except (k), v as k", None),
+        ("* except (k)", None),
+        ("v as k, u", None),
+        ("k as v, u", ("rn", "v")),
+        ("k, explode(array(1, 1)) as e", None),
+    ],
+)
+def test_a_rank_identifies_rows_with_what_it_counts_within(items: str, key: tuple[str, ...] | None) -> None:
+    ranked = f"select {items}, row_number() over (partition by k order by v, ts) as rn from {STREAM} as t"
+    assert flow(f"select * from ({ranked}) where rn <= 3").key == key
+
+
+def test_a_key_is_none_where_rows_are_multiplied() -> None:
+    exploded = f"({GROUPS}) as g lateral view explode(array(1, 1)) as e"
+    assert flow(f"select g.k, g.n, sum(g.n) over (partition by g.n) as s from {exploded}").key is None
+    joined = f"from ({GROUPS}) as a join ({GROUPS.replace('db.s', 'db.t')}) as b on a.k = b.k"
+    assert flow(f"select a.k, b.k as k2, a.n {joined}").key == ("k", "k2")
+    assert flow(f"select a.k, b.k as k2, explode(array(1, 1)) as e {joined}").key is None
+
+
+def ranking(rows: str) -> str:
+    return f"(select k, v, row_number() over (partition by k order by v, ts) as rn from {rows})"
+
+
+def test_a_filter_ends_the_ranking_it_names() -> None:
+    found = flow(
+        f"select x.k, y.v from {ranking(STREAM)} as x join {ranking(OTHER)} as y on x.k = y.k "
+        "where x.rn <= 3 and y.rn = 1"
+    )
+    assert sorted(each.top.rows for each in found.operators if isinstance(each, Recompute) and each.top) == [
+        1,
+        3,
+    ]
+    with pytest.raises(QueryError, match="ranks without an end"):
+        flow(
+            f"select x.k, y.v from {ranking(STREAM)} as x join {ranking(OTHER)} as y on x.k = y.k where x.rn <= 3"
+        )
+
+
+@pytest.mark.parametrize(
+    "text, partitions",
+    [
+        ("left join {0} as b on a.k = b.k where a.v = b.v", ("`a`.`k`", "`a`.`v`")),
+        ("left join {0} as b on a.k = b.k where a.v <=> b.v", ("`a`.`k`",)),
+        ("left join {0} as b on a.k <=> b.k where a.v = coalesce(b.v, 1)", ("`a`.`k`",)),
+        ("left semi join {0} as b on a.k = b.k", ("`a`.`k`",)),
+        ("left join {0} as b on a.k = b.k left join {0} as c on c.k = b.k", ("`a`.`k`",)),
+        ("left join {0} as b on a.k = b.k left join {0} as c on c.k <=> b.k", ()),
+        (
+            "left join {0} as b on a.k = b.k left join {0} as c on a.v = b.v and c.v = b.v and a.k = c.k",
+            ("`a`.`k`",),
+        ),
+    ],
+)
+def test_outer_joins_are_partitioned_by_what_their_rows_have_in_common(
+    text: str, partitions: tuple[str, ...]
+) -> None:
+    found = only(flow(f"select a.k, a.v from {STREAM} as a {text.format(OTHER)}"), Recompute)
+    assert isinstance(found, Recompute)
+    assert tuple(key.replace('"', "`").lower() for key in found.keys[0]) in (
+        partitions,
+        tuple(each.replace("`", "") for each in partitions),
+    )

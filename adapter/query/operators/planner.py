@@ -153,6 +153,7 @@ class _Planner:
             return self._source(node) if marks.is_stream(node) else None
         if not isinstance(node, exp.Query) or not _reads_stream(node):
             return None
+        # Of a ranking only the rows are kept that the filter around it lets through.
         text = canonical(node)
         if isinstance(node, exp.Select) and (ended := ranks.ended(node)):
             text += f" {ended}"  # one ranking may be read twice, and end elsewhere
@@ -237,7 +238,7 @@ class _Planner:
         }
         carried = {kind: column for column, kind in reversed(list(found.carried.items()))}
         keys: tuple[frozenset[str], ...] = ()
-        if found.unique is not None and found.unique <= carried.keys():
+        if found.certain and found.unique is not None and found.unique <= carried.keys():
             keys = (frozenset(carried[kind].lower() for kind in found.unique),)
         return self._add(
             WindowResults(
@@ -276,15 +277,24 @@ class _Planner:
                 for name, what in left.relation.together.items()
                 if self._same_place(node, name, right.relation.together) == what
             }
+            names = [left.name, right.name]
+            if self._has_same_columns(node):
+                names.sort()  # in either order it is the same relation
             return self._add(
                 UnionAll(
-                    f"union_{digest(*sorted((left.name, right.name)))}",
+                    f"union_{digest(*names)}",
                     (left, right),
                     Relation(changes, together, bounded=bounded),
                 )
             )
         words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
         return self._multiset(words, (left, right), bounded)
+
+    @staticmethod
+    def _has_same_columns(node: exp.SetOperation) -> bool:
+        """Whether both sides have columns of the same names in the same order, so that it doesn't matter which is first."""
+        left, right = ([name.lower() for name in side.named_selects] for side in (node.this, node.expression))
+        return left == right and "*" not in left
 
     @staticmethod
     def _same_place(node: exp.SetOperation, name: str, others: Mapping[str, str]) -> str | None:
@@ -484,13 +494,14 @@ class _Planner:
             for index, key in enumerate(found.keys)
             if found.sets is None or all(index in members for members in found.sets)
         ]
+        one_each = found.sets is None and not conditions.explodes(select)
+        key_columns = self._key_columns(select, found.keys) if one_each else None
         outputs = conditions.outputs(select, source.alias)
         together = {name: what for name, what in outputs.carry(relation.together).items()}
         if not relation.changes and any(
             conditions.carried(key, source.alias, relation.together) for key in in_all
         ):
             break_ties(template)
-            key_columns = self._key_columns(select, found.keys) if found.sets is None else None
             made = Relation(together=together, keys=(key_columns,) if key_columns else ())
             return self._local("GROUP BY", inputs, sql(template), made)
         fixed = self._fixed_keys(in_all, select)
@@ -498,7 +509,6 @@ class _Planner:
             return self._aggregate(select, template, source, below)
         except NotMergeable as problem:
             reason = str(problem)
-        key_columns = self._key_columns(select, found.keys) if found.sets is None else None
         is_result = select.parent is None and key_columns is not None
         if chance := conditions.why_not_again(select, to_the_digit=not is_result):
             raise QueryError(f"'{sql(select)[:80]}': {reason}, and {chance}.")
@@ -630,7 +640,7 @@ class _Planner:
         kept = tuple(
             frozenset(passed.get(name, name) for name in key)
             for key in relation.keys
-            if all(name in outputs for name in key)
+            if all(name in outputs for name in key) and not _multiplies(select)
         )
         made = Relation(
             True,
@@ -656,15 +666,13 @@ class _Planner:
     @staticmethod
     def _rank_keys(select: exp.Select, common: Sequence[exp.Expr]) -> tuple[frozenset[str], ...]:
         """A row number, with what it counts within, identifies a row."""
-        outputs = {canonical(item.unalias()): item.alias_or_name.lower() for item in select.expressions}
+        if conditions.explodes(select):
+            return ()
         for name, rank in ranks.ranks(select).items():
-            within = [canonical(key) for key in rank.args.get("partition_by") or ()]
             if isinstance(rank.this, exp.RowNumber):
-                if all(text in outputs for text in within):
-                    return (frozenset({name, *(outputs[text] for text in within)}),)
-                columns = rank.args.get("partition_by") or ()
-                if select.is_star and all(isinstance(key, exp.Column) for key in columns):
-                    return (frozenset({name, *(key.name.lower() for key in columns)}),)
+                within = [_column_of(key, select) for key in rank.args.get("partition_by") or ()]
+                if None not in within:
+                    return (frozenset({name, *filter(None, within)}),)
         return ()
 
     # -- joins, subqueries -------------------------------------------------------------------------
@@ -705,12 +713,12 @@ class _Planner:
                     if part is not None
                 }
                 if len(group) == len(aliases) and len(kinds) == 1 and None not in kinds:
-                    keys = self._join_keys(streams, outputs)
+                    keys = self._join_keys(select, streams, outputs)
                     return self._local(
                         "JOIN", inputs, sql(template), Relation(together=outputs.together, keys=keys)
                     )
         growth = None if bounded else Growth("every row of both sides", None)
-        keys = self._join_keys(streams, outputs)
+        keys = self._join_keys(select, streams, outputs)
         changes = any(relation.changes for relation in relations)
         if plain:
             weighed = [(each.alias, weight_of(number)) for number, each in enumerate(streams)]
@@ -736,7 +744,11 @@ class _Planner:
         )
 
     @staticmethod
-    def _join_keys(streams: Sequence[_From], outputs: conditions.Outputs) -> tuple[frozenset[str], ...]:
+    def _join_keys(
+        select: exp.Select, streams: Sequence[_From], outputs: conditions.Outputs
+    ) -> tuple[frozenset[str], ...]:
+        if _multiplies(select):
+            return ()
         found: set[str] = set()
         for each in streams:
             assert each.operator is not None
@@ -813,6 +825,46 @@ def _reads_stream(node: exp.Expr) -> bool:
     return any(
         marks.is_stream(table) or conditions.OPERATOR in table.meta for table in node.find_all(exp.Table)
     )
+
+
+def _ends(query: exp.Query) -> dict[str, int]:
+    """The greatest rank of each ranking in a query in FROM or JOIN that the WHERE around it lets through."""
+    node: exp.Expr = query
+    while isinstance(node.parent, exp.Subquery):
+        node = node.parent
+    outer = node.find_ancestor(exp.Select)
+    where = outer.args.get("where") if outer is not None else None
+    if not ranks.ranks(query) or where is None or not isinstance(node.parent, exp.From | exp.Join):
+        return {}
+    tests = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
+    names = {"", node.alias_or_name.lower()}
+    own = [test for test in tests if {column.table.lower() for column in test.find_all(exp.Column)} <= names]
+    return ranks.bounds(exp.Select().from_(node.copy()).where(*own))
+
+
+def _multiplies(select: exp.Select) -> bool:
+    """Whether one row of what a SELECT reads may become several."""
+    return bool(select.args.get("laterals")) or conditions.explodes(select)
+
+
+def _column_of(key: exp.Expr, select: exp.Select) -> str | None:
+    """The output column that is what rows are partitioned by; None: there is none."""
+    for item in select.expressions:
+        if canonical(item.unalias()) == canonical(key):
+            return str(item.alias_or_name.lower())
+    name = key.name.lower()
+    if not isinstance(key, exp.Column) or any(item.alias.lower() == name for item in select.expressions):
+        return None
+    stars = (
+        item.this if isinstance(item, exp.Column) else item for item in select.expressions if item.is_star
+    )
+    return name if any(_hands_on(star, name) for star in stars) else None
+
+
+def _hands_on(star: exp.Expr, name: str) -> bool:
+    """Whether a column is among those of a star as it is."""
+    others = (each for arg in ("except_", "replace", "rename") for each in star.args.get(arg) or ())
+    return all(name not in (each.name.lower(), each.alias_or_name.lower()) for each in others)
 
 
 def _names(node: exp.Expr) -> set[str]:
