@@ -40,9 +40,23 @@ def find_types(tree: exp.Query, ask: Ask) -> None:
 def _calls(select: exp.Select) -> Iterator[exp.Expr]:
     for clause in (*select.expressions, select.args.get("having"), select.args.get("order")):
         for node in walk_same_query(clause) if clause is not None else ():
-            if isinstance(node, exp.AggFunc) and function_name(node) in TYPED and not is_over(node):
-                if len(arguments(node)) == 1:
+            if isinstance(node, exp.AggFunc) and function_name(node) in TYPED and len(arguments(node)) == 1:
+                if not is_over(node) or _is_of_rows(node, select):
                     yield node
+
+
+def _is_of_rows(call: exp.Expr, select: exp.Select) -> bool:
+    """Whether the function of an OVER is one of what FROM reads, not of other values of the select list; and written by
+    the query's author, not for a window function."""
+    around: exp.Expr | None = select
+    while around is not None:
+        if marks.window_of(around):
+            return False
+        around = around.find_ancestor(exp.Select)
+    aliases = {item.alias.lower() for item in select.expressions if item.alias}
+    (argument,) = arguments(call)
+    names = {column.name.lower() for column in argument.find_all(exp.Column) if not column.table}
+    return not names & aliases and argument.find(exp.AggFunc) is None
 
 
 def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:

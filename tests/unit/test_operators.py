@@ -347,3 +347,43 @@ def test_outer_joins_are_partitioned_by_what_their_rows_have_in_common(
         partitions,
         tuple(each.replace("`", "") for each in partitions),
     )
+
+
+def _of_doubles(query: str) -> tuple[str, ...]:
+    return ("double",) * query.lower().count("typeof(")
+
+
+def planned_over_doubles(text: str) -> Dataflow:
+    found = planner.plan_operators(text, KNOWN, DAY, ("k",), _of_doubles).dataflow
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "over", ["sum(v) over (partition by k)", "first_value(v) over (partition by k)", "avg(v) over ()"]
+)
+def test_a_value_that_depends_on_the_order_of_rows_is_taken_in_one_order(over: str) -> None:
+    found = only(planned_over_doubles(f"select k, {over} as m from {STREAM} as t"), Recompute)
+    assert isinstance(found, Recompute)
+    assert "STRUCT(`t`.*)" in found.sql
+    assert "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING" in found.sql
+
+
+def test_a_sum_over_rows_that_stand_in_one_place_is_refused_where_its_last_digit_differs() -> None:
+    text = f"select k, sum(v) over (partition by k order by day{{}}) as m from {STREAM} as t"
+    with pytest.raises(QueryError, match=r"other last digits.*ROWS BETWEEN"):
+        planned_over_doubles(text.format(""))
+    assert planned_over_doubles(text.format(" rows between 3 preceding and current row"))
+    assert flow(text.format(""))
+    with pytest.raises(QueryError, match="order of rows"):
+        flow(f"select k, last_value(v) over (partition by k order by day) as m from {STREAM} as t")
+    assert flow(f"select k, last_value(n) over (order by m, k) as l from ({GROUPS}) as t")
+
+
+def test_a_subquery_whose_last_digit_differs_is_refused() -> None:
+    text = f"select k, (select {{}} from {OTHER} as o where o.k = a.k) as m from {STREAM} as a"
+    for call in ("avg(o.v)", "collect_list(o.v)"):
+        with pytest.raises(QueryError, match=r"other last digits|order of rows"):
+            planned_over_doubles(text.format(call))
+    assert planned_over_doubles(text.format("max(o.v)"))
+    assert flow(text.format("avg(o.v)"))

@@ -101,34 +101,70 @@ def is_repeatable(select: exp.Expr) -> bool:
     )
 
 
-def why_not_again(select: exp.Select, to_the_digit: bool) -> str | None:
-    """Why a GROUP BY over the same rows may give another value than before, so that what it gave can't be taken back;
-    None: it gives the same.
+def why_not_again(select: exp.Query, to_the_digit: bool) -> str | None:
+    """Why a query that aggregates the same rows may give another value than before, so that what it gave can't be taken
+    back; None: it gives the same.
 
     Args:
-        select: the GROUP BY.
+        select: the query.
         to_the_digit: whether another last digit is another value, or what it gave is found by its key.
     """
-    for node in select.find_all(exp.AggFunc):
-        name = function_name(node)
-        if name in _BY_ORDER and not _is_sorted(node):
-            return "its value depends on the order of rows, which is another each time; sort it: array_sort(collect_list(…))"
-        if name in _BY_CHANCE:
-            return f"{name}() takes other values of the same rows each time; compute it in a model of its own"
-        if isinstance(node, exp.AnonymousAggFunc) and builtin(name) is None:
-            return (
-                f"whether {name}(), which isn't Spark's own, gives the same value for the same rows can't be told; "
-                "compute it in a model of its own"
-            )
-        if to_the_digit and _is_rounded(node):
-            return (
-                f"{name}() of floating-point numbers has other last digits when they are added up in another order; compute "
-                "it in a GROUP BY of its own, or of decimals"
-            )
+    reasons = (_why_not_again(node, to_the_digit) for node in select.find_all(exp.AggFunc))
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def why_not_over_again(select: exp.Select, keys: Sequence[frozenset[str]], to_the_digit: bool) -> str | None:
+    """The same of the OVER clauses of a SELECT for which `order_all` was called.
+
+    Args:
+        select: whose OVER clauses.
+        keys: columns that identify a row of its input.
+        to_the_digit: as of `why_not_again`.
+    """
+    for window in windows_of(select):
+        order = window.args.get("order")
+        node = _function_of(window)
+        if not isinstance(node, exp.AggFunc) or (order is not None and order.meta.get("by_row")):
+            continue
+        by = [
+            *(window.args.get("partition_by") or ()),
+            *(each.this for each in (order.expressions if order else ())),
+        ]
+        columns = {each.name.lower() for each in by if isinstance(each, exp.Column)}
+        if any(key <= columns for key in keys):
+            continue  # no two rows stand in one place
+        if (reason := _why_not_again(node, to_the_digit)) is not None:
+            return f"{reason}, or give the window ROWS BETWEEN …, in which equal rows stand in one order"
     return None
 
 
-def _is_rounded(node: exp.AggFunc) -> bool:
+def _why_not_again(node: exp.Expr, to_the_digit: bool) -> str | None:
+    name = function_name(node)
+    if name in _BY_ORDER and not _is_sorted(node):
+        return "its value depends on the order of rows, which is another each time; sort it: array_sort(collect_list(…))"
+    if name in _BY_CHANCE:
+        return f"{name}() takes other values of the same rows each time; compute it in a model of its own"
+    if isinstance(node, exp.AnonymousAggFunc) and builtin(name) is None:
+        return (
+            f"whether {name}(), which isn't Spark's own, gives the same value for the same rows can't be told; "
+            "compute it in a model of its own"
+        )
+    if to_the_digit and _is_rounded(node):
+        return (
+            f"{name}() of floating-point numbers has other last digits when they are added up in another order; compute "
+            "it in a GROUP BY of its own, or of decimals"
+        )
+    return None
+
+
+def _function_of(window: exp.Window) -> exp.Expr:
+    node: exp.Expr = window.this
+    while isinstance(node, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        node = node.this
+    return node
+
+
+def _is_rounded(node: exp.Expr) -> bool:
     """Whether an aggregate rounds at each value it takes in."""
     name = function_name(node)
     if name not in TYPED:
@@ -140,7 +176,7 @@ def _is_rounded(node: exp.AggFunc) -> bool:
 def _is_sorted(node: exp.Expr) -> bool:
     """Whether an aggregate is sorted right away."""
     over = node.parent
-    while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+    while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.Window):
         over = over.parent
     return isinstance(over, exp.Func) and function_name(over) in _ORDER_LOST
 
@@ -156,6 +192,10 @@ def order_all(select: exp.Select, alias: str) -> None:
     """Adds the whole row to the ORDER BY of functions that depend on the order of equal rows, such as LAG, so that they
     give the same each time. Changes the tree."""
     for window in windows_of(select):
+        if not window.args.get("order") and _why_not_again(_function_of(window), to_the_digit=True):
+            whole = {"kind": "ROWS", "start": "UNBOUNDED", "start_side": "PRECEDING"}
+            window.set("order", exp.Order(expressions=[]))
+            window.set("spec", exp.WindowSpec(**whole, end="UNBOUNDED", end_side="FOLLOWING"))
         order = window.args.get("order")
         spec = window.args.get("spec")
         by_row = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"

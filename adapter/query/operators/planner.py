@@ -659,6 +659,9 @@ class _Planner:
                 f"rows for every value of {', '.join(keys[0])}" if top and keys[0] else "every row",
                 frozenset(_names_in(common)) if top else None,
             )
+        is_result = select.parent is None and made.key is not None
+        if chance := conditions.why_not_over_again(template, relation.keys, to_the_digit=not is_result):
+            raise QueryError(f"'{sql(select)[:80]}': {chance}.")
         return self._recompute(
             select, template, inputs, keys, (source.alias,), made, "OVER", top=top, growth=growth
         )
@@ -739,6 +742,10 @@ class _Planner:
         ):
             keys = ()
         relation = Relation(True, keys=keys, bounded=bounded)
+        is_result = select.parent is None and relation.key is not None
+        for query in conditions.inner_queries(template):
+            if chance := conditions.why_not_again(query, to_the_digit=not is_result):
+                raise QueryError(f"'{sql(select)[:80]}': {chance}, and join that.")
         return self._recompute(
             select, template, inputs, partitions, all_aliases, relation, _short(select), growth=growth
         )
