@@ -834,21 +834,6 @@ def _reads_stream(node: exp.Expr) -> bool:
     )
 
 
-def _ends(query: exp.Query) -> dict[str, int]:
-    """The greatest rank of each ranking in a query in FROM or JOIN that the WHERE around it lets through."""
-    node: exp.Expr = query
-    while isinstance(node.parent, exp.Subquery):
-        node = node.parent
-    outer = node.find_ancestor(exp.Select)
-    where = outer.args.get("where") if outer is not None else None
-    if not ranks.ranks(query) or where is None or not isinstance(node.parent, exp.From | exp.Join):
-        return {}
-    tests = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
-    names = {"", node.alias_or_name.lower()}
-    own = [test for test in tests if {column.table.lower() for column in test.find_all(exp.Column)} <= names]
-    return ranks.bounds(exp.Select().from_(node.copy()).where(*own))
-
-
 def _multiplies(select: exp.Select) -> bool:
     """Whether one row of what a SELECT reads may become several."""
     return bool(select.args.get("laterals")) or conditions.explodes(select)
