@@ -59,6 +59,7 @@ class Laboratory:
         self.numbers = itertools.count()
         self.tables: Tables | None = None
         self.rows_of: dict[str, Any] = {}
+        self._views: dict[str, Any] = {}
         self._folder = root / "pieces"
         spark.sql(f"create namespace if not exists {SCHEMA}")
         for name, rows in ROWS_OF_STATIC.items():
@@ -68,7 +69,14 @@ class Laboratory:
         schema = ", ".join(f"{column.name} {column.kind}" for column in columns)
         made = self.spark.createDataFrame(list(rows), schema).coalesce(1).cache()
         made.createOrReplaceTempView(name)
+        self._views[name] = made
         return made
+
+    def forget(self) -> None:
+        """Gives back what is kept in the session."""
+        for name, made in self._views.items():
+            made.unpersist()
+            self.spark.catalog.dropTempView(name)
 
     def show(self, tables: Tables) -> None:
         """Makes these the rows of the streams."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,10 @@ def on_duckdb() -> duck.Laboratory:
 
 
 @pytest.fixture(scope="module")
-def on_spark(spark: Any, storage_root: Path) -> Any:
-    return _spark_laboratory(spark, storage_root)
+def on_spark(spark: Any, storage_root: Path) -> Iterator[Any]:
+    laboratory = _spark_laboratory(spark, storage_root)
+    yield laboratory
+    laboratory.forget()
 
 
 def _spark_laboratory(session: Any, root: Path) -> spark.Laboratory:
