@@ -57,7 +57,7 @@ def builtin(name: str) -> Kind | None:
 def makes_rows(node: exp.Expr) -> bool:
     """Whether a part of a query makes rows of a row, as EXPLODE and STACK do."""
     if isinstance(node, exp.UDTF):
-        return True
+        return not isinstance(node, exp.Values)  # rows of their own
     return isinstance(node, exp.Func) and builtin(function_name(node)) is Kind.GENERATOR
 
 
