@@ -214,6 +214,8 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
         if any(kept_in.values()):
             found["kept"] = {name: columns for name, columns in kept_in.items() if columns}
         found["state_ttl"] = ttl is not None
+        if ttl is not None:
+            found["lives"] = True
     return found
 
 

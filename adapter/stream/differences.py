@@ -10,6 +10,7 @@ _SAID = {
     "streams": "the streams it reads",
     "grouping_sets": "the grouping sets",
     "state_ttl": "whether there is a state_ttl",
+    "lives": "how it is known what has expired, by an earlier version of this package",
     "top": "the ranking",
     "enumerated": "enum_distinct",
     "kept": "how its aggregates are kept, by an earlier version of this package or of values of another type",

@@ -319,6 +319,15 @@ class Laboratory:
             DIFFERENT if difference else EQUAL, difference, above.steps + (below.steps if below else 0)
         )
 
+    def streamed(self, case: Case, tables: Tables, fold: bool) -> Rows:
+        """The rows that a model has in the end, whatever its text gives in batch."""
+        self.show(tables)
+        made = Streamed(case.model, planning.planned(case.model), self.base.cursor(), fold)
+        for cut in cuts(case.cuts):
+            made.take(cut)
+        made.flush()
+        return made.rows()
+
     def _downstream(self, case: Case, above: Streamed, fold: bool) -> Streamed:
         stream = next(n for n in nodes(case.model.root) if isinstance(n, Stream) and n.name == UPSTREAM)
         time_column = next((column.name for column in stream.of if column.event_time), None)

@@ -307,3 +307,59 @@ EXAMPLES = {
     ),
 }
 """What was wrong → the query. Each is equal today, or refused with a reason."""
+
+
+def _short_lived(text: str, names: str) -> Case:
+    return _case(text, names, 6, state_ttl="12 minutes")
+
+
+COUNTED = f"(select k, v % 3 as h, count(*) as n from {stream('clicks')} group by k, v % 3)"
+SHORT_LIVED = {
+    "OVER": _short_lived(
+        f"select ts, k, u, v, count(*) over (partition by k, u) as c from {stream('clicks')}", "ts k u v c"
+    ),
+    "OVER groups": _short_lived(
+        f"select k, h, n, sum(n) over (partition by k) as s from {COUNTED}", "k h n s"
+    ),
+    "the first of each partition": _short_lived(
+        f"""select k, u, v from (select *, row_number() over (partition by k, u order by v, ts) as rn
+        from (select k, u, v, ts from {stream("clicks")} union all
+        select k, u, v, ts from {stream("clicks")})) where rn <= 2""",
+        "k u v",
+    ),
+    "EXISTS": _short_lived(
+        f"""select a.k, a.v from {stream("clicks")} as a
+        where exists (select 1 from {stream("orders")} as b where b.k = a.k and b.u = a.u)""",
+        "k v",
+    ),
+    "LEFT JOIN": _short_lived(
+        f"""select a.k, a.u, b.u as u2, b.v from {stream("clicks")} as a
+        left join {stream("orders")} as b on a.k = b.k and a.u = b.u""",
+        "k u u2 v",
+    ),
+    "a join of groups": _short_lived(
+        f"select l.k, l.n, r.ts, r.v from {COUNTED} as l join {stream('orders')} as r on l.k = r.k",
+        "k n ts v",
+    ),
+    "groups of a join of groups": _short_lived(
+        f"""select k, count(distinct n) as c, max(v) as m from (
+        select l.k, l.n, r.v from {COUNTED} as l join {stream("orders")} as r on l.k = r.k) group by k""",
+        "k c m",
+    ),
+    "medians of groups": _short_lived(f"select h, median(n) as m from {COUNTED} group by h", "h m"),
+    "EXCEPT ALL": _short_lived(
+        f"select k, u from {stream('clicks')} except all select k, u from {stream('orders')}", "k u"
+    ),
+    "INTERSECT of groups": _short_lived(
+        f"select k, n from {COUNTED} intersect select k, v as n from {stream('orders')}", "k n"
+    ),
+}
+"""Queries whose state expires while rows come."""
+
+GROUPS_OF_TWO_STREAMS = _case(
+    f"""select k, count(*) as c, sum(n) as m from (select k, u, count(*) as n from (
+    select k, u, ts from {stream("clicks")} union all select k, u, ts from {stream("orders")}) group by k, u) group by k""",
+    "k c m",
+    6,
+    state_ttl=LONG,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from tests.differential import duck, planning, spark, tables
 from tests.differential.generate import Generator
 from tests.differential.outcome import EQUAL, NO_BATCH, REFUSED
-from tests.differential.regressions import EXAMPLES
+from tests.differential.regressions import EXAMPLES, GROUPS_OF_TWO_STREAMS, LONG, SHORT_LIVED
 from tests.thorough import mostly_thorough
 
 ON_DUCKDB = range(40)
@@ -51,6 +52,25 @@ def _run(laboratory: duck.Laboratory | spark.Laboratory, numbers: range) -> Coun
 def test_random_programs_on_duckdb(on_duckdb: duck.Laboratory) -> None:
     found = _run(on_duckdb, ON_DUCKDB)
     assert found[EQUAL] > len(ON_DUCKDB) // 2
+
+
+@pytest.mark.parametrize("name", SHORT_LIVED)
+def test_when_state_is_folded_changes_nothing(on_duckdb: duck.Laboratory, name: str) -> None:
+    case, rows = SHORT_LIVED[name], tables.make(1)
+    folded, as_it_came = (on_duckdb.streamed(case, rows, fold) for fold in (True, False))
+    assert folded == as_it_came
+    lasting = replace(case, model=replace(case.model, config=(("state_ttl", LONG),)))
+    assert folded != on_duckdb.streamed(lasting, rows, True), "nothing expired"
+
+
+def test_a_stream_that_is_silent_at_first_ends_no_life(on_duckdb: duck.Laboratory) -> None:
+    rows = tables.make(1)
+    orders = rows.streams["orders"]
+    every, half = tuple(row for piece in orders for row in piece), len(orders) // 2
+    silent = [()] * (len(orders) - half - 1)
+    late = replace(rows, streams={**rows.streams, "orders": (*silent, every, *[()] * half)})
+    outcome = on_duckdb.run(GROUPS_OF_TWO_STREAMS, late)
+    assert outcome.kind == EQUAL, outcome.detail
 
 
 def test_random_queries_on_spark(on_spark: spark.Laboratory) -> None:

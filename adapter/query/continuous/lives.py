@@ -15,7 +15,13 @@ SINCE, TIME = "since", "row_time"
 NO_STEP = f"cast(null as bigint) as {STEP}"
 """What folded rows have: they came in no step that may be put out again."""
 
-ALIVE = f"clock.watermark_after is null or {EXPIRES_AT} > clock.watermark_after"
+
+def lasts(until: str, watermark: str = "watermark_after") -> str:
+    """Whether what lasts until a time still counts at a watermark; it does while either isn't known yet."""
+    return f"coalesce({until} > clock.{watermark}, true)"
+
+
+ALIVE = lasts(EXPIRES_AT)
 """Whether a row of state still counts after the step."""
 
 
@@ -64,6 +70,26 @@ def same(one: str, other: str, keys: Sequence[str]) -> str:
     return " and ".join(f"{one}.{key} <=> {other}.{key}" for key in keys) or "true"
 
 
+def lives_of(touched: str, known: str, keys: Sequence[str]) -> str:
+    """The keys that a step touches, and in which life each is: one that goes on, or one that begins with the step.
+
+    Args:
+        touched: the keys, each once.
+        known: rows of state, with the keys, `SINCE` and `EXPIRES_AT`; may be of other keys as well.
+        keys: the columns; none: there is one key.
+    """
+    columns = [f"touched.{key}" for key in keys]
+    of_life = ", ".join([*keys, SINCE])
+    alive = f"case when {lasts(f'known.{EXPIRES_AT}', 'watermark_before')} then known.{SINCE} end"
+    return (
+        f"with touched as (\n{touched}\n),\nknown as (\n"
+        f"select {of_life}, max({EXPIRES_AT}) as {EXPIRES_AT}\nfrom (\n{known}\n)\ngroup by {of_life}\n)\n"
+        f"select {', '.join([*columns, f'coalesce(max({alive}), max(clock.{STEP})) as {SINCE}'])}\n"
+        f"from touched cross join clock left join known on {same('touched', 'known', keys)}\n"
+        f"group by {', '.join(columns) or 'true'}"
+    )
+
+
 class Lives:
     """The lives of a stage's keys, as the rows of one part of its state tell them."""
 
@@ -94,21 +120,10 @@ class Lives:
         if self.ttl is None:
             return []
         batch = f"select distinct * from (\n{keys_of_batch}\n)"
-        known = (
-            f"select {', '.join([*self._keys, SINCE])}, max({EXPIRES_AT}) as {EXPIRES_AT}\n"
-            f"from ({matching(self._part, self._keys, 'batch')})\n"
-            f"group by {', '.join([*self._keys, SINCE])}"
-        )
-        alive = f"known.{EXPIRES_AT} > clock.watermark_before or clock.watermark_before is null"
-        columns = [f"batch.{key}" for key in self._keys]
-        since = f"coalesce(max(case when {alive} then known.{SINCE} end), max(clock.{STEP})) as {SINCE}"
         return [
             Step(
                 self._step,
-                f"with batch as (\n{batch}\n),\nknown as (\n{known}\n)\n"
-                f"select {', '.join([*columns, since])}\n"
-                f"from batch cross join clock left join known on {same('batch', 'known', self._keys)}\n"
-                f"group by {', '.join(columns) or 'true'}",
+                lives_of(batch, matching(self._part, self._keys, "touched"), self._keys),
                 persist=True,
                 initial=f"select batch.*, clock.step as {SINCE} from (\n{batch}\n) as batch cross join clock",
             )
@@ -120,6 +135,10 @@ class Lives:
             return rows
         on = same("own", "lives", self._keys)
         return f"select own.*, {SINCE} from (\n{rows}\n) as own join {self._step} as lives on {on}"
+
+    def going_on(self, rows: str) -> str:
+        """Rows of state of the lives that the keys of the batch are in."""
+        return rows if self.ttl is None else of_keys(f"(\n{rows}\n)", [*self._keys, SINCE], self._step)
 
     def latest(self, rows: str) -> str:
         """Rows of the last life of their keys."""
@@ -133,7 +152,7 @@ class Lives:
             return rows
         return (
             f"select * from (select *, max({EXPIRES_AT}) {self._by} as __until from (\n{self.latest(rows)}\n))\n"
-            f"cross join clock where clock.watermark_after is null or __until > clock.watermark_after"
+            f"cross join clock where {lasts('__until')}"
         )
 
     def of_living(self, part: str) -> str:

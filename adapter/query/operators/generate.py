@@ -24,9 +24,10 @@ from .base import (
     input_name,
 )
 from .groups import GroupChanges
-from .kept import ROW, TIMES, KeptRows, added_up, packed, spread, touching
+from .kept import ROW, TIMES, KeptRows, Partitions, added_up, packed, spread
 from .plan_size import bounded
 from .relation import WEIGHT, weight_of
+from .row_counts import RowCounts
 
 RESULT = "result_change"
 """The step with what changes in the result."""
@@ -159,8 +160,8 @@ class _Generator:
 
     # -- kept --------------------------------------------------------------------------------------
 
-    def _keep(self, kept: KeptRows) -> None:
-        self.parts.setdefault(kept.part, kept.state())
+    def _keep(self, kept: KeptRows, beside: Sequence[KeptRows] = ()) -> None:
+        self.parts.setdefault(kept.part, kept.state(beside))
 
     def _group(self, operator: GroupAggregate) -> None:
         (below,) = operator.inputs
@@ -181,72 +182,26 @@ class _Generator:
             self.parts[part.name] = part
 
     def _set_operation(self, operator: SetOperation) -> None:
-        part = operator.name
-        row, left, right = (quote(f"{part}_{what}") for what in ("row", "left", "right"))
-        sides = []
-        for number, each in enumerate(operator.inputs):
-            weight = f"own.{WEIGHT}" if each.relation.changes else "1L"
-            hidden = f" except ({WEIGHT})" if each.relation.changes else ""
-            counts = [f"{weight if place == number else '0L'} as __side_{place}" for place in range(2)]
-            sides.append(f"select own.*{hidden}, {', '.join(counts)} from {each.name} as own")
-        changed, united = f"{part}_changed", "\nunion all\n".join(sides)
-        self.steps.append(
-            Step(
-                changed,
-                f"select {row}, sum(__side_0) as {left}, sum(__side_1) as {right} from (\n"
-                f"select struct(* except (__side_0, __side_1)) as {row}, __side_0, __side_1 from (\n{united}\n)\n"
-                f") group by {row} having sum(__side_0) <> 0 or sum(__side_1) <> 0",
-                persist=True,
-            )
-        )
-        alive = "" if self.ttl is None else (" cross join clock")
-        test = (
-            ""
-            if self.ttl is None
-            else (
-                " and (clock.watermark_before is null or expires_at is null or expires_at > clock.watermark_before)"
-            )
-        )
-        known = (
-            f"select own.{row}, sum(own.{left}) as l, sum(own.{right}) as r\n"
-            f"from (select {row}, {left}, {right} from state{alive} where part = '{part}'{test}) as own\n"
-            f"left semi join {changed} as changed on own.{row} <=> changed.{row}\ngroup by own.{row}"
-        )
+        counts = RowCounts(operator, self.ttl)
+        self.steps += counts.steps()
+        self._step(operator, *counts.change())
+        self.parts[operator.name] = counts.state()
 
-        def text(known: str) -> str:
-            counted = (
-                f"select {row}, l as l_before, r as r_before, l + {left} as l_after, r + {right} as r_after from (\n"
-                f"select changed.*, coalesce(known.l, 0L) as l, coalesce(known.r, 0L) as r\n"
-                f"from {changed} as changed left join (\n{known}\n) as known on changed.{row} <=> known.{row}\n)"
+    def _joined(self, each: Operator) -> KeptRows:
+        """The rows of a side of a join; with a TTL each row expires by itself, all that are equal together where it may
+        be retracted."""
+        if self.ttl is None or not each.relation.changes:
+            return KeptRows(each, self.ttl)
+        rows = Partitions(f"rows_{each.name}", 1, self.ttl)
+        kept = KeptRows(each, self.ttl, rows, (ROW,))
+        if kept.part not in self.parts:
+            self.steps += rows.steps(
+                f"select distinct {ROW} as {rows.names[0]} from (\n{kept.change()}\n)", [kept]
             )
-            before = f"(select {row}, l_before as l, r_before as r, -1 as way from counted)"
-            after = f"(select {row}, l_after as l, r_after as r, 1 as way from counted)"
-            summed = (
-                f"select {row}, cast(sum(way * ({operator.times})) as bigint) as {WEIGHT} from (\n"
-                f"select * from {before} union all select * from {after}\n) group by {row}"
-            )
-            weight = f", {WEIGHT}" if operator.relation.changes else ""
-            return f"with counted as (\n{counted}\n)\nselect {row}.*{weight} from (\n{summed}\n) where {WEIGHT} <> 0"
-
-        none = f"select {row}, 0L as l, 0L as r from {changed} where false"
-        self._step(operator, text(known), text(none))
-        expires = (
-            ""
-            if self.ttl is None
-            else f", timestamp_micros(unix_micros(clock.watermark_after) + {self.ttl}) as expires_at"
-        )
-        lasting = "" if self.ttl is None else ", max(expires_at) as expires_at"
-        self.parts[part] = StatePart(
-            part,
-            f"select clock.{STEP}, own.*{expires} from {changed} as own cross join clock",
-            f"select cast(null as bigint) as {STEP}, {row}, sum({left}) as {left}, sum({right}) as {right}{lasting}\n"
-            f"from state where part = '{part}' group by {row} having sum({left}) <> 0 or sum({right}) <> 0",
-            closes=None,
-            forgets=self.ttl,
-        )
+        return kept
 
     def _join(self, operator: Join) -> None:
-        kept = [KeptRows(each, None, "", self.ttl) for each in operator.inputs]
+        kept = [self._joined(each) for each in operator.inputs]
         weighted = operator.relation.changes
 
         def rows(text: str, number: int) -> str:
@@ -260,9 +215,9 @@ class _Generator:
             for other, its in enumerate(kept):
                 text = its.change()
                 if other > place:
-                    text = its.before()
+                    text = its.all_before()
                 elif other < place:
-                    text = f"{its.before()}\nunion all\n{text}"
+                    text = f"{its.all_before()}\nunion all\n{text}"
                 inputs.append(rows(text, other))
             terms.append(f"select * from (\n{over(operator.sql, inputs)}\n)")
             self._keep(each)
@@ -270,31 +225,22 @@ class _Generator:
         self._step(operator, "\nunion all\n".join(terms), of_batch)
 
     def _recompute(self, operator: Recompute) -> None:
-        keyed = not operator.is_whole
-        touched = f"{operator.name}_touched"
-        if keyed:
-            each_side = [
-                f"select {', '.join(f'{key} as __key_{n}' for n, key in enumerate(keys))} from {each.name} as {quote(alias)}"
-                for each, keys, alias in zip(operator.inputs, operator.keys, operator.aliases, strict=True)
-            ]
-            self.steps.append(
-                Step(
-                    touched,
-                    "\nunion\n".join(each_side)
-                    if len(each_side) > 1
-                    else f"select distinct * from (\n{each_side[0]}\n)",
-                    persist=True,
-                )
-            )
-        before, after, first = [], [], []
-        for each, keys, alias in zip(operator.inputs, operator.keys, operator.aliases, strict=True):
-            kept = KeptRows(each, keys if keyed else None, alias, self.ttl, operator.top)
-            changes, new = each.relation.changes, kept.change()
-            old = touching(kept.before(), keys, alias, touched) if keyed else kept.before()
-            before.append(spread(added_up(old, changes), changes))
-            after.append(spread(added_up(f"{old}\nunion all\n{new}", changes), changes))
-            first.append(spread(added_up(new, changes), changes))
-            self._keep(kept)
+        size = max(map(len, operator.keys))
+        partitions = Partitions(operator.name, size, self.ttl) if size or self.ttl is not None else None
+        kept = [
+            KeptRows(each, self.ttl, partitions, keys, alias, operator.top)
+            for each, keys, alias in zip(operator.inputs, operator.keys, operator.aliases, strict=True)
+        ]
+        if partitions is not None:
+            self.steps += partitions.steps(_touched(operator, partitions), kept)
+        before: list[str] = []
+        after: list[str] = []
+        first: list[str] = []
+        for each in kept:
+            changes = each.operator.relation.changes
+            for rows, found in ((each.before(), before), (each.after(), after), (each.change(), first)):
+                found.append(spread(added_up(rows, changes), changes))
+            self._keep(each, kept)
         text = (
             f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n"
             f"select struct(*) as {ROW}, 1L as {TIMES} from (\n{over(operator.sql, after)}\n)\nunion all\n"
@@ -302,6 +248,18 @@ class _Generator:
             f") group by {ROW} having sum({TIMES}) <> 0"
         )
         self._step(operator, text, f"select *, 1L as {WEIGHT} from (\n{over(operator.sql, first)}\n)")
+
+
+def _touched(operator: Recompute, partitions: Partitions) -> str:
+    """The keys of the partitions that the inputs' changes touch, each once."""
+    if operator.is_whole:
+        return "select true as anything"
+    sides = [
+        f"select {', '.join(f'{key} as {name}' for key, name in zip(keys, partitions.names, strict=True))} "
+        f"from {each.name} as {quote(alias)}"
+        for each, keys, alias in zip(operator.inputs, operator.keys, operator.aliases, strict=True)
+    ]
+    return "\nunion\n".join(sides) if len(sides) > 1 else f"select distinct * from (\n{sides[0]}\n)"
 
 
 def over(text: str, relations: Sequence[str]) -> str:

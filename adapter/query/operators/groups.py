@@ -39,7 +39,7 @@ class GroupChanges(Groups):
         columns = ", ".join(self._columns())
         known = f"select {columns} from (\n{matching(self.part, self.keys, self.changed)}\n)"
         both = f"{known}\nunion all\nselect {columns} from {self.changed}"
-        before = self._finished(self.lives.latest(known), self.changed)
+        before = self._finished(self.lives.going_on(known), self.changed)
         self._of_batch_too = True
         after = self._finished(self.lives.latest(both), self.changed)
         self._of_batch_too = False
@@ -61,24 +61,27 @@ class GroupChanges(Groups):
         """The row that each touched key gave last."""
         by = f" group by {', '.join(self.keys)}" if self.keys else ""
         last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
-        rows = f"select {last} from (\n{matching(self.given_part, self.keys, self.changed)}\n){by}"
+        given = self.lives.going_on(matching(self.given_part, self.keys, self.changed))
+        rows = f"select {last} from (\n{given}\n){by}"
         return f"select {self.given}.* from (\n{rows}\n) where {self.given} is not null"
 
     def _given(self) -> StatePart:
         """The rows that touched keys give, or NULL where they give none any more."""
-        keys = [f"touched.{key}" for key in self.keys]
+        own = [*self.keys, *self.lives.since]
+        keys = [f"touched.{key}" for key in own]
         on = same("touched", "own", self.keys) if self.keys else "true"
-        touched = f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.changed}"
+        touched = f"select distinct {', '.join(own) or 'true as anything'} from {self.changed}"
         append = (
             f"select {', '.join([f'clock.{STEP}', *keys, f'own.{self.given}'])} from (\n{touched}\n) as touched\n"
             f"left join (select {', '.join([*self.keys, f'struct(*) as {self.given}'])} from {self.after}) as own on {on}\n"
             "cross join clock"
         )
-        by = f" group by {', '.join(self.keys)}" if self.keys else ""
+        by = f" group by {', '.join(own)}" if own else ""
         last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
-        folded = f"select {', '.join([*self.keys, last])} from state where part = '{self.given_part}'{by}"
-        fold = f"select {', '.join([NO_STEP, *self.keys, self.given])} from (\n{folded}\n) where {self.given} is not null"
-        return StatePart(self.given_part, append, fold, closes=None)
+        living = self.lives.of_living(self.given_part)
+        folded = f"select {', '.join([*own, last])} from (\n{living}\n){by}"
+        fold = f"select {', '.join([NO_STEP, *own, self.given])} from (\n{folded}\n) where {self.given} is not null"
+        return StatePart(self.given_part, append, fold, closes=None, forgets=self.lives.ttl)
 
     def _first(self) -> str:
         if not self.signed or not self.stage.distinct_sets:

@@ -9,15 +9,69 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..continuous.lives import NO_STEP, later
-from ..program import EXPIRES_AT, STEP, StatePart
+from ..continuous.lives import NO_STEP, SINCE, lives_of, of_keys, same
+from ..program import EXPIRES_AT, STEP, StatePart, Step
 from ..windows import quote
+from . import lives
 from .base import Operator, Top, digest
 from .relation import WEIGHT
 
 ROW, TIMES = "__row", "__times"
 """The columns of kept rows when they are read."""
-_UNTIL = "__until"
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """What an operator's inputs are kept by. With a TTL a partition, of all inputs together, expires as a whole.
+
+    Args:
+        owner: the operator.
+        size: how many columns a key has; 0: there is one partition.
+        ttl: microseconds of event time after which an idle partition expires; None: never.
+    """
+
+    owner: str
+    size: int
+    ttl: int | None
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of a key."""
+        return [f"__key_{n}" for n in range(self.size)]
+
+    @property
+    def touched(self) -> str:
+        """The relation of the keys that the micro-batch touches."""
+        return f"{self.owner}_touched"
+
+    @property
+    def lives(self) -> str:
+        """The relation of the same with the step in which each one's life began."""
+        return f"{self.owner}_lives"
+
+    def steps(self, touched: str, kept: Sequence[KeptRows]) -> list[Step]:
+        """The touched partitions, and their lives.
+
+        Args:
+            touched: SQL of their keys, each once.
+            kept: all rows that are kept by them.
+        """
+        found = [Step(self.touched, touched, persist=True)]
+        if self.ttl is not None:
+            listed = ", ".join([*self.names, f"{lives.LIFE} as {SINCE}", f"{lives.UNTIL} as {EXPIRES_AT}"])
+            known = "\nunion all\n".join(
+                f"select {listed} from (\n{each.touched()}\n)"
+                for each in {each.part: each for each in kept}.values()
+            )
+            found.append(
+                Step(
+                    self.lives,
+                    lives_of(f"select * from {self.touched}", known, self.names),
+                    persist=True,
+                    initial=f"select own.*, clock.{STEP} as {SINCE} from {self.touched} as own cross join clock",
+                )
+            )
+        return found
 
 
 @dataclass(frozen=True)
@@ -26,22 +80,24 @@ class KeptRows:
 
     Args:
         operator: whose.
-        keys: what they are partitioned by, over `alias`: with a TTL a partition expires as a whole. None: row by row.
+        ttl: microseconds of event time after which what is idle expires; None: never.
+        partitions: what they are kept by; None: nothing, and with a TTL each row expires by itself.
+        keys: the partition's columns, over `alias`.
         alias: what the keys call the relation.
-        ttl: microseconds of event time after which idle rows expire; None: never.
         top: the only rows that are needed; None: all.
     """
 
     operator: Operator
-    keys: tuple[str, ...] | None
-    alias: str
     ttl: int | None
+    partitions: Partitions | None = None
+    keys: tuple[str, ...] = ()
+    alias: str = "own"
     top: Top | None = None
 
     @property
     def part(self) -> str:
         """The part of the state."""
-        own = [] if self.ttl is None or self.keys is None else [*self.keys]
+        own = [] if self._lives is None else [self._lives.owner, *self.keys]
         ranked = [] if self.top is None else [self.top.place, str(self.top.rows), str(self.top.where)]
         return f"rows_{digest(self.operator.name, *own, '/', *ranked)}"
 
@@ -55,46 +111,124 @@ class KeptRows:
         """Its column with how often a row is there."""
         return quote(f"{self.part}_times")
 
+    @property
+    def _changes(self) -> bool:
+        return self.operator.relation.changes
+
+    @property
+    def _lives(self) -> Partitions | None:
+        return None if self.ttl is None else self.partitions
+
     def change(self) -> str:
         """The rows of the micro-batch's change, packed."""
         return packed(self.operator)
 
+    def _stored(self) -> str:
+        """All rows of the state, with the keys of their partitions."""
+        own = [] if self.ttl is None else lives.stored(self._lives is not None)
+        columns = ", ".join([f"{self.row} as {ROW}", f"{self.times} as {TIMES}", *own])
+        return self._keyed(
+            f"select {columns} from state where part = '{self.part}'", [item.split()[-1] for item in own]
+        )
+
+    def _keyed(self, rows: str, also: Sequence[str] = ()) -> str:
+        if self.partitions is None or not self.keys:
+            return rows
+        keys = [f"{key} as {name}" for key, name in zip(self.keys, self.partitions.names, strict=True)]
+        own = ", ".join([ROW, TIMES, *also])
+        return (
+            f"select {own}, {', '.join(keys)}\n"
+            f"from (\nselect {ROW}.*, {own} from (\n{rows}\n)\n) as {quote(self.alias)}"
+        )
+
+    def touched(self) -> str:
+        """The rows of the state of the partitions that the micro-batch touches, of whatever life."""
+        assert self.partitions is not None
+        return of_keys(f"(\n{self._stored()}\n)", self.partitions.names, self.partitions.touched)
+
     def before(self) -> str:
-        """All rows before the micro-batch, a row as often as it changed."""
-        return f"select {ROW}, {TIMES} from (\n{self._alive('watermark_before')}\n)"
+        """The rows before the micro-batch, of the partitions that it touches; each changed as often as it says."""
+        if self.partitions is None:
+            return self.all_before()
+        rows = self.touched() if self._lives is None else self._living()
+        return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
-    def _alive(self, watermark: str) -> str:
-        """The rows that have not expired at a watermark; a partition is idle, and expires, as a whole."""
-        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}"
-        source = f"from state where part = '{self.part}'"
+    def _living(self) -> str:
+        """The same of their present lives."""
+        assert self._lives is not None
+        on = same("own", "lives", self._lives.names)
+        rows = (
+            f"select own.* from (\n{self._stored()}\n) as own\n"
+            f"left semi join {self._lives.lives} as lives on {on} and own.{lives.LIFE} = lives.{SINCE}"
+        )
+        return self._there(rows, [ROW]) if self._changes else rows
+
+    @property
+    def _key(self) -> list[str]:
+        """What tells the rows apart that may be replaced without a retraction."""
+        if self._lives is None or not self._changes:
+            return []
+        return [f"{ROW}.{quote(column)}" for column in sorted(self.operator.relation.key or ())]
+
+    def _there(self, rows: str, by: Sequence[str], also_by: Sequence[str] = ()) -> str:
+        """How often rows are there that came and went under a TTL."""
+        if self._key:
+            return lives.newest(rows, by, TIMES, [*also_by, *self._key])
+        return lives.counted(rows, by, [TIMES])
+
+    def after(self) -> str:
+        """The rows after the micro-batch, of the partitions that it touches."""
+        both = f"{self.before()}\nunion all\n{self.change()}"
+        if not self._key:
+            return both
+        told = "\nunion all\n".join(
+            f"select {ROW}, {TIMES}, {n} as {lives.CAME_IN} from (\n{rows}\n)"
+            for n, rows in enumerate((self.before(), self.change()))
+        )
+        return f"select {ROW}, {TIMES} from (\n{self._there(told, [ROW])}\n)"
+
+    def all_before(self) -> str:
+        """The rows before the micro-batch of all partitions, those that have expired left out."""
+        return f"select {ROW}, {TIMES} from (\n{self._lasting('watermark_before')}\n)"
+
+    def _lasting(self, watermark: str, beside: Sequence[KeptRows] = ()) -> str:
+        rows = self._stored()
         if self.ttl is None:
-            return f"select {columns} {source}"
-        rows = f"select {columns}, {EXPIRES_AT} as {_UNTIL} {source}"
-        if self.keys:
-            keys = [f"{key} as __key_{n}" for n, key in enumerate(self.keys)]
-            names = ", ".join(f"__key_{n}" for n in range(len(self.keys)))
-            rows = (
-                f"select {ROW}, {TIMES}, max({_UNTIL}) over (partition by {names}) as {_UNTIL} from (\n"
-                f"select {', '.join([ROW, TIMES, _UNTIL, *keys])}\n"
-                f"from (\nselect {ROW}.*, {ROW}, {TIMES}, {_UNTIL} from (\n{rows}\n)\n) as {quote(self.alias)}\n)"
-            )
-        lives = f"clock.{watermark} is null or {_UNTIL} is null or {_UNTIL} > clock.{watermark}"
-        return f"select {ROW}, {TIMES}, {_UNTIL} from (\n{rows}\n) cross join clock where {lives}"
+            return rows
+        by = None if self._lives is None else self._lives.names
+        rows = lives.lasting(rows, by, watermark, [each._stored() for each in beside])
+        if not self._changes:
+            return rows
+        assert self._lives is not None
+        of_life = [*self._lives.names, lives.LIFE]
+        return self._there(rows, [ROW, *of_life, lives.UNTIL], of_life)
 
-    def state(self) -> StatePart:
-        """The part of the state."""
-        expires = "" if self.ttl is None else f", {later('clock.watermark_after', self.ttl)} as {EXPIRES_AT}"
-        columns = f"clock.{STEP}, {ROW} as {self.row}, {TIMES} as {self.times}{expires}"
-        change = self.change()
-        append = initial = f"select {columns} from (\n{change}\n) cross join clock"
+    def state(self, beside: Sequence[KeptRows] = ()) -> StatePart:
+        """The part of the state.
+
+        Args:
+            beside: what else is kept by the same partitions.
+        """
+        items = [f"clock.{STEP}", f"own.{ROW} as {self.row}", f"own.{TIMES} as {self.times}"]
+        if self.ttl is not None:
+            items.append(lives.until(self.ttl))
+        tables = "as own cross join clock"
+        if self._lives is not None:
+            items.append(f"lives.{SINCE}")
+            tables += f" join {self._lives.lives} as lives on {same('own', 'lives', self._lives.names)}"
+        columns, change = ", ".join(items), self.change()
+        if self._lives is not None:
+            change = self._keyed(change)
+        append = initial = f"select {columns} from (\n{change}\n) {tables}"
         if self.top is not None:
-            new = f"select *, true as __fresh from (\n{change}\n)"
+            new = f"select *, true as __fresh from (\n{self.change()}\n)"
             both = f"{new}\nunion all\nselect *, false as __fresh from (\n{self.before()}\n)"
-            append = (
-                f"select {columns} from (\n{self._first(both, '__fresh')}\n) cross join clock where __fresh"
+            append, initial = (
+                f"select {columns} from (\n{self._keyed(self._first(rows, '__fresh'), ['__fresh'])}\n) {tables} "
+                "where own.__fresh"
+                for rows in (both, new)
             )
-            initial = f"select {columns} from (\n{self._first(new, '__fresh')}\n) cross join clock"
-        return StatePart(self.part, append, self._fold(), initial, closes=None, forgets=self.ttl)
+        return StatePart(self.part, append, self._fold(beside), initial, closes=None, forgets=self.ttl)
 
     def _first(self, rows: str, also: str) -> str:
         """Of rows that only ever come those that can still be among the first."""
@@ -107,19 +241,18 @@ class KeptRows:
         )
         return f"select * from (\n{placed}\n) where __place <= {self.top.rows}"
 
-    def _fold(self) -> str:
-        until = "" if self.ttl is None else _UNTIL
-        rows = self._alive("watermark_after")
-        times, by = TIMES, ""
+    def _fold(self, beside: Sequence[KeptRows]) -> str:
+        others = [each for each in beside if each.part != self.part]
+        rows, times, by = self._lasting("watermark_after", others), TIMES, ""
+        own = {} if self.ttl is None else {lives.UNTIL: EXPIRES_AT}
+        if self._lives is not None:
+            own[lives.LIFE] = SINCE
         if self.top is not None:
-            rows = self._first(rows, until)
-        elif self.operator.relation.changes:
+            rows = self._first(rows, ", ".join(own))
+        elif self._changes and self.ttl is None:
             times, by = f"sum({TIMES})", f"\ngroup by {ROW} having sum({TIMES}) <> 0"
-            until = until and f"max({_UNTIL})"
-        expires = f", {until} as {EXPIRES_AT}" if until else ""
-        return (
-            f"select {NO_STEP}, {ROW} as {self.row}, {times} as {self.times}{expires} from (\n{rows}\n){by}"
-        )
+        also = "".join(f", {name} as {column}" for name, column in own.items())
+        return f"select {NO_STEP}, {ROW} as {self.row}, {times} as {self.times}{also} from (\n{rows}\n){by}"
 
 
 def packed(operator: Operator) -> str:
@@ -141,13 +274,3 @@ def spread(rows: str, changes: bool) -> str:
     if not changes:
         return f"select {ROW}.* from (\n{rows}\n)"
     return f"select {ROW}.* from (\n{rows}\n) lateral view explode(sequence(1L, {TIMES})) each as __each"
-
-
-def touching(rows: str, keys: Sequence[str], alias: str, touched: str) -> str:
-    """The kept rows of the partitions in `touched`."""
-    if not keys:
-        return rows
-    same = " and ".join(f"own.__key_{n} <=> touched.__key_{n}" for n in range(len(keys)))
-    listed = ", ".join([ROW, TIMES, *(f"{key} as __key_{n}" for n, key in enumerate(keys))])
-    keyed = f"select {listed}\nfrom (\nselect {ROW}.*, {ROW}, {TIMES} from (\n{rows}\n)\n) as {quote(alias)}"
-    return f"select own.{ROW}, own.{TIMES} from (\n{keyed}\n) as own left semi join {touched} as touched on {same}"

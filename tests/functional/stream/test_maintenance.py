@@ -27,6 +27,12 @@ GROUPS = "select k, count(*) as c, sum(v) as s from (select /*+ STREAM */ * from
 OPERATORS = f"select c, count(*) as keys, max(s) as most from ({GROUPS}) group by c"
 
 
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A storage root of its own: a checkpoint that can't be read, as other tests leave them, keeps all snapshots."""
+    return tmp_path
+
+
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thresholds that a few micro-batches reach."""
@@ -66,15 +72,13 @@ class Going:
 
 
 @pytest.fixture
-def shapes(spark: Any, storage_root: Path) -> Iterator[list[Stream]]:
+def shapes(spark: Any, root: Path) -> Iterator[list[Stream]]:
     groups = generate.program(planner.plan(GROUPS))
     operators = generate.program(planner.plan_any(OPERATORS, domains=["k", "c"]))
     yield [
-        kept_small(Stream(spark, storage_root, groups, "k string, c bigint, s bigint", changelog=True)),
-        kept_small(Stream(spark, storage_root, operators, "c bigint, keys bigint, most bigint")),
-        kept_small(
-            Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
-        ),
+        kept_small(Stream(spark, root, groups, "k string, c bigint, s bigint", changelog=True)),
+        kept_small(Stream(spark, root, operators, "c bigint, keys bigint, most bigint")),
+        kept_small(Stream(spark, root, programs.pass_through(), "ts timestamp, k string, doubled bigint")),
     ]
 
 
@@ -132,9 +136,9 @@ def test_what_others_change_before_a_compaction_is_in_the_changelog(shapes: list
     assert sorted_rows(replayed(spark, stream.model, until=10**9)) == stream.rows()
 
 
-def test_a_compaction_in_a_thread_that_has_no_session(spark: Any, storage_root: Path) -> None:
+def test_a_compaction_in_a_thread_that_has_no_session(spark: Any, root: Path) -> None:
     """As where models run side by side."""
-    name = Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string").model.target
+    name = Stream(spark, root, programs.pass_through(), "ts timestamp, k string").model.target
     for number in range(2):
         spark.sql(f"insert into {name} values (timestamp_seconds({number}), 'a')")
     table = IcebergTable(spark, name)
@@ -146,14 +150,10 @@ def test_a_compaction_in_a_thread_that_has_no_session(spark: Any, storage_root: 
     assert spark.table(name).count() == 2
 
 
-def test_readers_go_on_and_new_ones_begin(
-    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    upstream = kept_small(
-        Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string, v bigint")
-    )
+def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    upstream = kept_small(Stream(spark, root, programs.pass_through(), "ts timestamp, k string, v bigint"))
     upstream.program = replace(upstream.program, output="select ts, k, v from stream")
-    slow, waiting = (pass_on(spark, storage_root, upstream.model.target) for _ in range(2))
+    slow, waiting = (pass_on(spark, root, upstream.model.target) for _ in range(2))
     assert waiting.run().rows_in == 0, "there is nothing yet"
     upstream.add((0, "a", 1))
     upstream.run()
@@ -180,7 +180,7 @@ def test_readers_go_on_and_new_ones_begin(
     assert slow.rows() == sorted(expected, key=repr)
 
     # The first snapshots are gone now.
-    late = pass_on(spark, storage_root, upstream.model.target)
+    late = pass_on(spark, root, upstream.model.target)
     late.reads(
         StreamSource("events", upstream.model.target, options={"streaming-max-files-per-micro-batch": "1"})
     )
@@ -193,7 +193,7 @@ def test_readers_go_on_and_new_ones_begin(
     assert (late.run().batches, len(late.rows())) == (2, 19), "the limits are back"
 
     # The table gets another snapshot while a stream begins.
-    later = pass_on(spark, storage_root, upstream.model.target)
+    later = pass_on(spark, root, upstream.model.target)
     begin = runner.begin_with_all
 
     def overtaken(session: Any, model: StreamModel) -> bool:
@@ -209,7 +209,7 @@ def test_readers_go_on_and_new_ones_begin(
     assert later.rows() == sorted([*late.rows(), (40_000, "a", 80)], key=repr)
 
     # Its first snapshots expire while a stream begins, which had seen that they are there.
-    last = pass_on(spark, storage_root, later.model.target)
+    last = pass_on(spark, root, later.model.target)
     read = replace(last.program.inputs[0], columns=("ts", "k", "doubled"))
     last.program = replace(last.program, inputs=(read,), output="select ts, k, doubled from stream")
     catalog = spark.conf.get("spark.sql.defaultCatalog")

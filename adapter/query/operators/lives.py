@@ -1,0 +1,107 @@
+"""SQL of what an operator keeps under a TTL: rows of a partition that was idle for so long count no more.
+
+As with groups (`continuous.lives`) each row carries the step in which its partition's life began, so that nothing has
+to be deleted in time: the rows of a life are those of one partition with one `SINCE`, and it is over when the
+watermark is at the greatest `EXPIRES_AT` of them. Folding takes out what is over when it comes by, and changes no
+result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..continuous.lives import SINCE, lasts, later, same
+from ..program import EXPIRES_AT, STEP
+
+LIFE, UNTIL, CAME_IN = "__since", "__until", "__step"
+"""`SINCE`, `EXPIRES_AT` and `STEP` beside the columns of a user's rows."""
+
+
+def stored(partitioned: bool) -> list[str]:
+    """Select items over state: what a row carries of its life."""
+    return [
+        f"{STEP} as {CAME_IN}",
+        f"{EXPIRES_AT} as {UNTIL}",
+        *([f"{SINCE} as {LIFE}"] if partitioned else []),
+    ]
+
+
+def until(ttl: int) -> str:
+    """A select item over `clock`: when a row expires that comes in the step."""
+    return f"{later('clock.watermark_after', ttl)} as {EXPIRES_AT}"
+
+
+def lasting(rows: str, by: Sequence[str] | None, watermark: str, beside: Sequence[str] = ()) -> str:
+    """Rows whose life isn't over at a watermark; each expires with the last one of its life.
+
+    Args:
+        rows: with `UNTIL`, and, where there are partitions, `LIFE`.
+        by: the columns of a partition; None: each row has a life of its own.
+        watermark: the column of `clock`.
+        beside: other rows, with the same columns, whose partitions are these as well.
+    """
+    if by is not None:
+        of_life = ", ".join([*by, LIFE])
+        if beside:
+            every = "\nunion all\n".join(
+                f"select {of_life}, {UNTIL} from (\n{each}\n)" for each in (rows, *beside)
+            )
+            ends = f"select {of_life}, max({UNTIL}) as __last from (\n{every}\n) group by {of_life}"
+            rows = (
+                f"select own.*, ends.__last from (\n{rows}\n) as own\n"
+                f"join (\n{ends}\n) as ends on {same('own', 'ends', [*by, LIFE])}"
+            )
+        else:
+            rows = f"select *, max({UNTIL}) over (partition by {of_life}) as __last from (\n{rows}\n)"
+        rows = f"select * except (__last, {UNTIL}), __last as {UNTIL} from (\n{rows}\n)"
+    return f"select own.* from (\n{rows}\n) as own cross join clock where {lasts(f'own.{UNTIL}', watermark)}"
+
+
+def counted(rows: str, by: Sequence[str], times: Sequence[str]) -> str:
+    """How often each row is there, where one may be retracted that had expired: it was not there any more.
+
+    Args:
+        rows: changes of rows, and the step that each came in; folded ones, without, are before all others.
+        by: the columns of a row, and what is the same in all of its changes.
+        times: columns with how many times more it is there.
+    """
+    columns, step = ", ".join(by), f"coalesce({CAME_IN}, -1L)"
+    so_far = [
+        f"sum({each}) over (partition by {columns} order by {CAME_IN}) as __so_far_{n}"
+        for n, each in enumerate(times)
+    ]
+    # A sum starts anew where it went below zero.
+    there = [f"cast(sum({each}) - least(0L, min(__so_far_{n})) as bigint)" for n, each in enumerate(times)]
+    named = [f"{text} as {each}" for text, each in zip(there, times, strict=True)]
+    summed = [f"sum({each}) as {each}" for each in times]
+    return (
+        f"select {', '.join([columns, *named])} from (\n"
+        f"select *, {', '.join(so_far)} from (\n"
+        f"select {', '.join([columns, f'{step} as {CAME_IN}', *summed])} from (\n{rows}\n) group by {columns}, {step}\n)\n"
+        f") group by {columns} having {' or '.join(f'{text} > 0' for text in there)}"
+    )
+
+
+def newest(rows: str, by: Sequence[str], times: str, key: Sequence[str]) -> str:
+    """Of rows that a key tells apart those that are there: of each key the one that came last.
+
+    The operator that a row came from may have forgotten its key, and then seen it anew: what it gives then replaces
+    the row, whether it is another one or not.
+
+    Args:
+        rows, by: as of `counted`.
+        times: the column with how many times more a row is there.
+        key: SQL of the key's columns, over a row.
+    """
+    columns, step = ", ".join(by), f"coalesce({CAME_IN}, -1L)"
+    changes = (
+        f"select {columns}, {step} as {CAME_IN}, sum({times}) as {times} from (\n{rows}\n) "
+        f"group by {columns}, {step} having sum({times}) <> 0"
+    )
+    last = (
+        f"select {columns}, max({CAME_IN}) as {CAME_IN}, max_by({times}, {CAME_IN}) as {times} from (\n{changes}\n) "
+        f"group by {columns}"
+    )
+    placed = f"row_number() over (partition by {', '.join(key)} order by {CAME_IN} desc) as __place"
+    there = f"select *, {placed} from (\n{last}\n) where {times} > 0"
+    return f"select {columns}, 1L as {times} from (\n{there}\n) where __place = 1"

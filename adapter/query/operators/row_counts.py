@@ -1,0 +1,120 @@
+"""SQL of a set operation: how often each row is on either side is kept, and says how often it is in the result."""
+
+from __future__ import annotations
+
+from ..continuous.lives import NO_STEP, SINCE, lives_of, of_keys
+from ..program import EXPIRES_AT, STEP, StatePart, Step
+from ..windows import quote
+from . import lives
+from .base import SetOperation
+from .relation import WEIGHT
+
+
+class RowCounts:
+    """The pieces of a `SetOperation`.
+
+    Args:
+        operator: the operator.
+        ttl: microseconds of event time after which a row that was idle on both sides expires; None: never.
+    """
+
+    def __init__(self, operator: SetOperation, ttl: int | None) -> None:
+        self.operator, self.ttl = operator, ttl
+        self.part = operator.name
+        self.row, self.left, self.right = (quote(f"{self.part}_{what}") for what in ("row", "left", "right"))
+        self.changed, self.lives = f"{self.part}_changed", f"{self.part}_lives"
+
+    def steps(self) -> list[Step]:
+        """How many times more each row that changed is on either side; with a TTL, in which life it is."""
+        found = [Step(self.changed, self._changed(), persist=True)]
+        if self.ttl is not None:
+            known = f"select {self.row}, {SINCE}, {EXPIRES_AT} from state where part = '{self.part}'"
+            rows = f"select {self.row} from {self.changed}"
+            found.append(
+                Step(
+                    self.lives,
+                    lives_of(rows, of_keys(f"(\n{known}\n)", [self.row], self.changed), [self.row]),
+                    persist=True,
+                    initial=f"select own.*, clock.{STEP} as {SINCE} from (\n{rows}\n) as own cross join clock",
+                )
+            )
+        return found
+
+    def _changed(self) -> str:
+        sides = []
+        for number, each in enumerate(self.operator.inputs):
+            weight = f"own.{WEIGHT}" if each.relation.changes else "1L"
+            hidden = f" except ({WEIGHT})" if each.relation.changes else ""
+            counts = [f"{weight if place == number else '0L'} as __side_{place}" for place in range(2)]
+            sides.append(f"select own.*{hidden}, {', '.join(counts)} from {each.name} as own")
+        united = "\nunion all\n".join(sides)
+        return (
+            f"select {self.row}, sum(__side_0) as {self.left}, sum(__side_1) as {self.right} from (\n"
+            f"select struct(* except (__side_0, __side_1)) as {self.row}, __side_0, __side_1 from (\n{united}\n)\n"
+            f") group by {self.row} having sum(__side_0) <> 0 or sum(__side_1) <> 0"
+        )
+
+    def change(self) -> tuple[str, str]:
+        """The change of the result, and the same with an empty state."""
+        state = f"from state where part = '{self.part}'"
+        if self.ttl is None:
+            rows = f"select {self.row}, {self.left}, {self.right} {state}"
+            summed = f"sum({self.left}) as {self.left}, sum({self.right}) as {self.right}"
+            known = (
+                f"select {self.row}, {summed} from (\n"
+                f"{of_keys(f'({rows})', [self.row], self.changed)}\n) group by {self.row}"
+            )
+        else:
+            rows = f"select {STEP} as {lives.CAME_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
+            known = lives.counted(
+                of_keys(f"({rows})", [self.row, SINCE], self.lives), [self.row], [self.left, self.right]
+            )
+        none = f"select * from {self.changed} where false"
+        return self._change(known), self._change(none)
+
+    def _change(self, known: str) -> str:
+        row, left, right = self.row, self.left, self.right
+        # What is retracted had expired if it isn't known.
+        after = (
+            f"greatest(0L, l + {left}) as l_after, greatest(0L, r + {right}) as r_after"
+            if self.ttl is not None
+            else f"l + {left} as l_after, r + {right} as r_after"
+        )
+        counted = (
+            f"select {row}, l as l_before, r as r_before, {after} from (\n"
+            f"select changed.*, coalesce(known.{left}, 0L) as l, coalesce(known.{right}, 0L) as r\n"
+            f"from {self.changed} as changed left join (\n{known}\n) as known on changed.{row} <=> known.{row}\n)"
+        )
+        before = f"(select {row}, l_before as l, r_before as r, -1 as way from counted)"
+        now = f"(select {row}, l_after as l, r_after as r, 1 as way from counted)"
+        summed = (
+            f"select {row}, cast(sum(way * ({self.operator.times})) as bigint) as {WEIGHT} from (\n"
+            f"select * from {before} union all select * from {now}\n) group by {row}"
+        )
+        weight = f", {WEIGHT}" if self.operator.relation.changes else ""
+        return (
+            f"with counted as (\n{counted}\n)\nselect {row}.*{weight} from (\n{summed}\n) where {WEIGHT} <> 0"
+        )
+
+    def state(self) -> StatePart:
+        """The part of the state."""
+        own = f"{self.row}, {self.left}, {self.right}"
+        if self.ttl is None:
+            append = f"select clock.{STEP}, own.* from {self.changed} as own cross join clock"
+            fold = (
+                f"select {NO_STEP}, {self.row}, sum({self.left}) as {self.left}, sum({self.right}) as {self.right}\n"
+                f"from state where part = '{self.part}' group by {self.row} "
+                f"having sum({self.left}) <> 0 or sum({self.right}) <> 0"
+            )
+            return StatePart(self.part, append, fold, closes=None)
+        append = (
+            f"select clock.{STEP}, own.*, lives.{SINCE}, {lives.until(self.ttl)} from {self.changed} as own "
+            f"cross join clock join {self.lives} as lives on own.{self.row} <=> lives.{self.row}"
+        )
+        stored = ", ".join(lives.stored(True))
+        rows = lives.lasting(
+            f"select {own}, {stored} from state where part = '{self.part}'", [self.row], "watermark_after"
+        )
+        kept = lives.counted(rows, [self.row, lives.LIFE, lives.UNTIL], [self.left, self.right])
+        fold = f"select {NO_STEP}, {own}, {lives.LIFE} as {SINCE}, {lives.UNTIL} as {EXPIRES_AT} from (\n{kept}\n)"
+        return StatePart(self.part, append, fold, closes=None, forgets=self.ttl)
