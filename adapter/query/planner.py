@@ -30,7 +30,7 @@ from .aggregate_stage import (
     slice_columns,
 )
 from .continuous.planner import continuous_plan
-from .dialect import canonical, from_clause, function_name, parse, sql, walk_same_query
+from .dialect import canonical, column_names, from_clause, function_name, parse, sql, walk_same_query
 from .errors import NotMeant, QueryError, Unbounded
 from .functions import Ask
 from .locality import Columns, Source, check, check_ranks, output_columns
@@ -38,7 +38,13 @@ from .operators.base import Recompute
 from .operators.planner import dataflow
 from .plan import AggregateStage, GroupStage, Plan, RowsStage, Stream, TopStage
 from .program import MiniBatch
-from .row_level import check_joins, check_relations, check_row_level, refuse_streams_in_expressions
+from .row_level import (
+    check_joins,
+    check_relations,
+    check_row_level,
+    refuse_limit,
+    refuse_streams_in_expressions,
+)
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams
 from .ties import break_ties
@@ -169,7 +175,7 @@ def _read(text: str, ask: Ask | None) -> _Text:
     tree = parse(text)
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
-    tree = ranks.without_qualify(ctes.inline(tree))
+    tree = ranks.without_qualify(ranks.without_names(ctes.inline(tree)))
     unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
     marks.mark_streams(tree)
     check_relations(tree)
@@ -429,6 +435,7 @@ class _Planner:
         kinds = {side.kind for side in sides}
         if kinds == {STATIC}:
             return Info(STATIC)
+        refuse_limit(node)
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
         if kinds == {ROWS} or (kinds == {ROWS, STATIC} and plain):
             if not plain or STATIC in kinds:
@@ -437,7 +444,7 @@ class _Planner:
                 )
             return Info(ROWS)
         if kinds == {WINDOWED} and plain:
-            return Info(WINDOWED, _common(sides), max(side.level for side in sides))
+            return Info(WINDOWED, _common(node, sides), max(side.level for side in sides))
         if not kinds <= {WINDOWED, RESULT}:
             raise QueryError(
                 f"{node.key.upper()} puts window results together with something else; both sides must be over windows."
@@ -446,7 +453,7 @@ class _Planner:
             if self._visit(side).kind == WINDOWED:
                 self._keep_rows(side, f"{node.key.upper()} over windows")
         sides = [self._visit(node.this), self._visit(node.expression)]
-        columns = _common(sides)
+        columns = _common(node, sides)
         if not plain and WINDOW_END not in columns.values():
             raise QueryError(
                 f"{node.key.upper()} compares rows of different windows; put window_end into both sides."
@@ -634,8 +641,16 @@ class _Planner:
         return tuple(dict.fromkeys(names))
 
 
-def _common(sides: Sequence[Info]) -> dict[str, str]:
+def _common(node: exp.SetOperation, sides: Sequence[Info]) -> dict[str, str]:
+    """The window columns of a set operation: columns are put together by place, and called as on the left."""
     first, second = sides
+    left, right = (column_names(side) for side in (node.this, node.expression))
+    if left is None or right is None:
+        beside = {name: name for name in first.window_columns}
+    else:
+        beside = dict(zip(left, right, strict=False))
     return {
-        name: kind for name, kind in first.window_columns.items() if second.window_columns.get(name) == kind
+        name: kind
+        for name, kind in first.window_columns.items()
+        if second.window_columns.get(beside.get(name, "")) == kind
     }

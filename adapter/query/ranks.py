@@ -33,6 +33,40 @@ class Top:
     """How many parts new rows of a group are ranked in first; None: they are ranked at once."""
 
 
+def without_names(tree: exp.Query) -> exp.Query:
+    """A tree with every named window written out where it is used. Changes the tree it is given.
+
+    >>> from .dialect import parse, sql
+    >>> sql(without_names(parse("select lag(a) over w as b from t window w as (order by c)")))
+    'SELECT LAG(a) OVER (ORDER BY c) AS b FROM t'
+
+    Raises:
+        QueryError: a name means nothing.
+    """
+    for select in tree.find_all(exp.Select):
+        named = {window.name.lower(): window for window in select.args.get("windows") or ()}
+        select.set("windows", None)
+        for window in list(select.find_all(exp.Window)):
+            if window.args.get("alias") is None or window.find_ancestor(exp.Select) is not select:
+                continue
+            asked = window.args["alias"].name
+            meant = named.get(asked.lower())
+            for _ in named:
+                if meant is not None and (base := meant.args.get("alias")) is not None:
+                    meant = named.get(base.name.lower())
+            if meant is None or meant.args.get("alias") is not None:
+                raise QueryError(
+                    f"The window '{asked}' of '{sql(window)[:80]}' isn't in the query's WINDOW clause."
+                )
+            for part in ("partition_by", "order", "spec"):
+                if value := meant.args.get(part):
+                    window.set(
+                        part, [each.copy() for each in value] if isinstance(value, list) else value.copy()
+                    )
+            window.set("alias", None)
+    return tree
+
+
 def without_qualify(tree: exp.Query) -> exp.Query:
     """A tree with QUALIFY written as WHERE over a subquery. Changes the tree it is given."""
     for select in list(tree.find_all(exp.Select)):

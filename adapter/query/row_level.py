@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
@@ -35,15 +35,42 @@ def refuse_streams_in_expressions(select: exp.Select) -> None:
     Raises:
         QueryError: it reads one elsewhere.
     """
-    for clause in ("expressions", "where", "having", "group", "qualify"):
-        value = select.args.get(clause)
-        for node in value if isinstance(value, list) else [value] if value else []:
-            for query in node.find_all(exp.Query):
-                if any(marks.is_stream(table) for table in query.find_all(exp.Table)):
-                    raise QueryError(
-                        f"'{sql(query)[:80]}' reads a stream inside an expression; write it as a join "
-                        "(LEFT SEMI, LEFT ANTI) in FROM."
-                    )
+    for node in _outside_from(select):
+        for query in node.find_all(exp.Query):
+            if any(marks.is_stream(table) for table in query.find_all(exp.Table)):
+                raise QueryError(
+                    f"'{sql(query)[:80]}' reads a stream inside an expression; write it as a join "
+                    "(LEFT SEMI, LEFT ANTI) in FROM."
+                )
+
+
+def _outside_from(select: exp.Select) -> Iterator[exp.Expr]:
+    """All of a SELECT but its WITH and the queries and tables that its FROM lists."""
+    for clause, value in select.args.items():
+        for node in value if isinstance(value, list) else [value]:
+            if clause == "with_" or not isinstance(node, exp.Expr):
+                continue
+            if not isinstance(node, exp.From | exp.Join):
+                yield node
+                continue
+            if not isinstance(node.this, exp.Table | exp.Subquery | exp.Query):
+                yield node.this
+            if isinstance(on := node.args.get("on"), exp.Expr):
+                yield on
+
+
+def refuse_limit(node: exp.SetOperation) -> None:
+    """Passes a set operation of which all rows are asked for.
+
+    Raises:
+        QueryError: it has a LIMIT.
+    """
+    if limit := node.args.get("limit") or node.args.get("offset"):
+        kind = node.key.upper()
+        raise QueryError(
+            f"'{sql(limit).strip()}' cuts off rows of a {kind}; write SELECT * FROM (… {kind} …) "
+            "ORDER BY … LIMIT … around it."
+        )
 
 
 def check_relations(tree: exp.Expr) -> None:

@@ -305,6 +305,47 @@ EXAMPLES = {
         "which n",
         state_ttl=LONG,
     ),
+    "a stream in the condition of a join": _case(
+        f"""select a.k, count(*) as n from {stream("clicks")} as a
+        join dims as b on a.k = b.k and exists (select 1 from {stream("orders")} as o where o.k = a.k and o.u = 3)
+        group by a.k""",
+        "k n",
+        state_ttl=LONG,
+    ),
+    "a stream in LATERAL": _case(
+        f"""select a.k, a.v, b.m from {stream("clicks")} as a,
+        lateral (select max(o.u) as m from {stream("orders")} as o where o.k = a.k) as b""",
+        "k v m",
+        state_ttl=LONG,
+    ),
+    "a stream in VALUES": _case(
+        f"""select a.k, t.x from {stream("clicks")} as a
+        join (values ((select max(v) from {stream("orders")}))) as t(x) on true""",
+        "k x",
+        state_ttl=LONG,
+    ),
+    "the first rows of a union": _case(
+        f"select k, v from {stream('clicks')} union all select k, v from {stream('orders')} order by v, k limit 5",
+        "k v",
+        state_ttl=LONG,
+    ),
+    "the first window results of a union": _case(
+        f"""select window_end, k, n from {of_windows("clicks")} as a
+        union all select window_end, k, n from {of_windows("orders")} as b order by n, k limit 3""",
+        "window_end k n",
+    ),
+    "a union of window results with their times swapped": _case(
+        f"""select window_end, count(*) as n from (
+        select window_start, window_end, k from {of_windows("clicks")} as a
+        union all select window_end, window_start, k from {of_windows("orders")} as b) group by window_end""",
+        "window_end n",
+    ),
+    "a window with a name": _case(
+        f"select k, v, u, ts, lag(v) over w as p from {stream('clicks')} window w as (partition by k order by ts, v, u)",
+        "k v u ts p",
+        6,
+        state_ttl=LONG,
+    ),
 }
 """What was wrong → the query. Each is equal today, or refused with a reason."""
 

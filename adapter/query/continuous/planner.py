@@ -24,7 +24,7 @@ from ..dialect import DIALECT, canonical, from_clause, function_name, sql
 from ..errors import QueryError
 from ..locality import Columns, Source, output_columns
 from ..plan import GroupStage, Growth, JoinStage, KeptStage, Key, KeyedStage, Plan, Stage, TopStage
-from ..row_level import aggregates, check_joins, refuse_streams_in_expressions
+from ..row_level import aggregates, check_joins, refuse_limit, refuse_streams_in_expressions
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams, column_of_stream
 from ..ties import break_ties
@@ -136,6 +136,7 @@ class _Planner:
         kinds = {side.kind for side in sides}
         if kinds == {STATIC}:
             return Info(STATIC)
+        refuse_limit(node)
         if kinds == {ROWS}:
             if not isinstance(node, exp.Union) or node.args.get("distinct"):
                 raise QueryError(

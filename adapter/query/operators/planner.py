@@ -22,7 +22,7 @@ from ..errors import NotMeant, QueryError, Unbounded
 from ..grouping import grouping
 from ..locality import Source as From
 from ..plan import GroupStage, Key, Plan
-from ..row_level import check_joins
+from ..row_level import check_joins, refuse_limit
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
 from ..ties import break_ties
@@ -250,11 +250,7 @@ class _Planner:
 
     def _set_operation(self, node: exp.SetOperation) -> Operator:
         kind = node.key
-        if limit := node.args.get("limit") or node.args.get("offset"):
-            raise QueryError(
-                f"'{sql(limit).strip()}' cuts off rows of a {kind.upper()}; write SELECT * FROM (… {kind.upper()} …) "
-                "ORDER BY … LIMIT …."
-            )
+        refuse_limit(node)
         node.set("order", None)
         if node.args.get("by_name"):
             raise QueryError(
