@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -201,7 +202,7 @@ class RunningStream:
             read_streams(session, model, inputs)
             .writeStream.queryName(model.key)
             .option("checkpointLocation", model.checkpoint)
-            .foreachBatch(self._take)
+            .foreachBatch(_Callback(self))
         )
         if model.trigger is None:
             writer = writer.trigger(availableNow=True)
@@ -273,7 +274,8 @@ class RunningStream:
             finally:
                 self._resources.close()
 
-    def _take(self, batch: DataFrame, number: int) -> None:
+    def take(self, batch: DataFrame, number: int) -> bool:
+        """Take in a micro-batch; whether that went well. What went wrong is told by `wait`."""
         try:
             reached("batch:begun", self.model.name)
             if self._with_all and number > 0:
@@ -286,7 +288,8 @@ class RunningStream:
             reached("batch:done", self.model.name)
         except Exception as problem:
             self._problem = problem
-            raise
+            return False
+        return True
 
     def _check_beginning(self, spark: SparkSession, number: int) -> None:
         """Passes a micro-batch that has all rows of tables with which it begins."""
@@ -313,6 +316,31 @@ class RunningStream:
             # What came first says more.
             if problem is None:
                 raise
+
+
+class _Callback:
+    """What Spark calls with each micro-batch of a run.
+
+    Spark's query has a hold of it from its own process, and the run has one of the query. With one of the run it would
+    close a circle that neither process's garbage collector sees, and all that a run needed would stay after it. Spark
+    keeps what it raises, too, and with that whatever its calls had at hand.
+    """
+
+    def __init__(self, stream: RunningStream) -> None:
+        self._stream = weakref.ref(stream)
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        if not _take(self._stream(), batch, number):
+            raise _Failed
+
+
+def _take(stream: RunningStream | None, batch: DataFrame, number: int) -> bool:
+    # A call of its own: no name where the exception is raised has the run.
+    return stream is not None and stream.take(batch, number)
+
+
+class _Failed(Exception):
+    """A micro-batch wasn't taken in."""
 
 
 class _Beyond(StreamError):
