@@ -185,7 +185,7 @@ def walk_same_query(node: exp.Expr) -> Iterator[exp.Expr]:
             yield from walk_same_query(child)
 
 
-def relations(select: exp.Select) -> set[str]:
+def relation_names(select: exp.Select) -> set[str]:
     """The names under which a SELECT reads relations."""
     source = from_clause(select)
     nodes = [source, *(select.args.get("joins") or ()), *(select.args.get("laterals") or ())]
@@ -201,7 +201,7 @@ def unqualified(select: exp.Select) -> set[str]:
     A field of a struct looks like a column of a relation, so its name isn't among them. What USING joins is the column
     of the first relation, unless an outer join keeps rows that this doesn't have.
     """
-    known = relations(select)
+    known = relation_names(select)
     written: dict[str, set[str]] = {}
     for clause in ("expressions", "group", "having", "qualify", "order", "windows"):
         value = select.args.get(clause) or ()

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from . import intervals, marks
-from .dialect import DIALECT, canonical, from_clause, function_name, sql, walk_same_query
+from .clauses import aggregate, conjuncts, filters, relations
+from .dialect import DIALECT, canonical, function_name, sql, walk_same_query
 from .errors import QueryError
 from .expansion import WINDOW_COLUMNS
-from .row_level import aggregates
 from .streams import Known
 
 _CLOCKS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
@@ -127,8 +127,7 @@ class _Marker:
 
     def mark(self) -> None:
         for select in list(self.tree.find_all(exp.Select)):
-            tests = _tests(select)
-            bounds = [test for test in tests if self._bounds(test, select)]
+            bounds = [test for test in filters(select) if self._bounds(test, select)]
             if len(bounds) > 1 and not self.windowed:
                 raise QueryError(
                     f"'{sql(bounds[0])}' and '{sql(bounds[1])}' both bound event time from below; keep the narrower one."
@@ -153,11 +152,11 @@ class _Marker:
 
     def _predicates(self, select: exp.Select) -> Iterator[exp.Expr]:
         """The conditions in a SELECT, and the comparisons in its other parts."""
-        yield from _tests(select)
+        yield from filters(select)
         clauses = [clause.this for name in ("having", "qualify") if (clause := select.args.get(name))]
         clauses += [on for join in select.args.get("joins") or () if (on := join.args.get("on"))]
         for clause in clauses:
-            yield from _flat(clause)
+            yield from conjuncts(clause)
         for item in select.expressions:
             for node in walk_same_query(item):
                 if isinstance(node, exp.Predicate):
@@ -198,7 +197,7 @@ class _Marker:
     # -- lineage -----------------------------------------------------------------------------------
 
     def _column(self, column: exp.Column, select: exp.Select) -> Lineage:
-        sources = _sources(select)
+        sources = relations(select)
         if column.table:
             sources = [each for each in sources if each.alias_or_name.lower() == column.table.lower()]
         return self._of_any(sources, column.name)
@@ -254,18 +253,20 @@ class _Marker:
         stars = [item for item in select.expressions if item.is_star]
         tables = {item.table.lower() for item in stars if isinstance(item, exp.Column)}
         every = any(isinstance(item, exp.Star) for item in stars)
-        sources = [each for each in _sources(select) if every or each.alias_or_name.lower() in tables]
+        sources = [each for each in relations(select) if every or each.alias_or_name.lower() in tables]
         return self._passed(select, self._of_any(sources, name))
 
     def _passed(self, select: exp.Select, lineage: Lineage) -> Lineage:
         """What is left of it above a SELECT: only row by row a column stays what it is."""
         clauses = ("group", "distinct", "having", "limit", "offset", "qualify")
         stays = not any(select.args.get(clause) for clause in clauses)
-        stays = stays and aggregates(select) is None and select.find(exp.Window) is None
+        stays = stays and aggregate(select) is None and select.find(exp.Window) is None
         if not self.windowed:
             # A bound below it, or a join of streams, keeps rows: above that nothing is a stream any more.
             stays = (
-                stays and len(_streams(select)) == 1 and not any(lower_bound(test) for test in _tests(select))
+                stays
+                and len(_streams(select)) == 1
+                and not any(lower_bound(test) for test in filters(select))
             )
         return lineage if stays else Lineage(lineage.base)
 
@@ -301,23 +302,8 @@ def check_output(query: exp.Expr) -> None:
         )
 
 
-def _tests(select: exp.Select) -> list[exp.Expr]:
-    where = select.args.get("where")
-    return [] if where is None else _flat(where.this)
-
-
-def _flat(node: exp.Expr) -> list[exp.Expr]:
-    return list(node.flatten()) if isinstance(node, exp.And) else [node]
-
-
-def _sources(select: exp.Select) -> list[exp.Expr]:
-    source = from_clause(select)
-    nodes = [source.this] if source is not None else []
-    return [*nodes, *(join.this for join in select.args.get("joins") or ())]
-
-
 def _streams(select: exp.Select) -> list[exp.Expr]:
-    return [each for each in _sources(select) if any(map(marks.is_stream, each.find_all(exp.Table)))]
+    return [each for each in relations(select) if any(map(marks.is_stream, each.find_all(exp.Table)))]
 
 
 def _called(node: exp.Expr) -> str:

@@ -7,7 +7,8 @@ from itertools import combinations, product
 
 from sqlglot import exp
 
-from .dialect import canonical, from_clause, sql
+from .clauses import relations
+from .dialect import canonical, sql
 from .errors import QueryError
 
 
@@ -100,10 +101,7 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
 
 def _hides_column(item: exp.Alias, select: exp.Select) -> bool:
     """Whether an alias is that of a column, too, which Spark would take before it."""
-    source = from_clause(select)
-    nodes = [source.this] if source else []
-    nodes += [join.this for join in select.args.get("joins") or ()]
-    for node in nodes:
+    for node in relations(select):
         inner = node.unnest()
         if isinstance(inner, exp.Select) and item.alias.lower() in map(str.lower, inner.named_selects):
             return True

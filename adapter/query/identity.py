@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from .clauses import only_asks
 from .dialect import arguments, canonical, unqualified
 from .errors import QueryError
 from .functions import makes_rows
@@ -29,15 +30,11 @@ def of_select(select: exp.Select, sources: Sequence[Source], outputs: dict[str, 
         return of_groups(select, outputs)
     found: set[str] = set()
     for source in sources:
-        if source.kind == "result" and not _only_tests(source):
+        if source.kind == "result" and not (source.join is not None and only_asks(source.join)):
             if source.unique is None:
                 return of_rank(select, outputs, _OF_WINDOW)
             found |= source.unique
     return frozenset(found)
-
-
-def _only_tests(source: Source) -> bool:
-    return source.join is not None and (source.join.kind or "").upper() in ("SEMI", "ANTI")
 
 
 def of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from .dialect import arguments, sql, walk_same_query
+from .clauses import aggregate, conjuncts, only_asks
+from .dialect import arguments, sql
 from .errors import QueryError
 from .grouping import resolve
 
@@ -49,7 +50,7 @@ def in_each_row(joins: Sequence[exp.Join | None]) -> list[bool]:
     Args:
         joins: how each relation is joined; None: it stands in FROM.
     """
-    sides = ["" if join is None or is_test(join) else (join.side or "").upper() for join in joins]
+    sides = ["" if join is None or only_asks(join) else (join.side or "").upper() for join in joins]
     return [
         side not in ("LEFT", "FULL") and not {"RIGHT", "FULL"} & {*sides[place + 1 :]}
         for place, side in enumerate(sides)
@@ -59,11 +60,6 @@ def in_each_row(joins: Sequence[exp.Join | None]) -> list[bool]:
 def _in_each_row(sources: Sequence[Source]) -> list[Source]:
     there = in_each_row([source.join for source in sources])
     return [source for source, is_there in zip(sources, there, strict=True) if is_there]
-
-
-def is_test(join: exp.Join) -> bool:
-    """Whether a join only asks whether there is a match."""
-    return (join.kind or "").upper() in ("SEMI", "ANTI")
 
 
 def window_key(node: exp.Expr, sources: Sequence[Source]) -> str | None:
@@ -119,7 +115,7 @@ def check(select: exp.Select, sources: Sequence[Source], outputs: Columns) -> No
             raise QueryError(
                 f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it."
             )
-    elif not group and any(_aggregates(item) for item in select.expressions):
+    elif not group and aggregate(select) is not None:
         raise QueryError(
             "An aggregate over window results without GROUP BY mixes windows; add GROUP BY window_start, window_end."
         )
@@ -145,20 +141,12 @@ def check_ranks(select: exp.Select, sources: Sequence[Source]) -> None:
                 )
 
 
-def _aggregates(item: exp.Expr) -> bool:
-    return any(
-        isinstance(node, exp.AggFunc) and not isinstance(node.parent, exp.Window)
-        for node in walk_same_query(item)
-        if not node.find_ancestor(exp.Window)
-    )
-
-
 def _check_join(source: Source, sources: Sequence[Source]) -> None:
     join = source.join
     assert join is not None
     before = sources[: list(sources).index(source)]
     results = [other for other in before if other.kind == "result"]
-    side, kind = (join.side or "").upper(), (join.kind or "").upper()
+    side = (join.side or "").upper()
     if source.kind != "result":
         if results and (side in ("RIGHT", "FULL")):
             raise QueryError(
@@ -167,7 +155,7 @@ def _check_join(source: Source, sources: Sequence[Source]) -> None:
             )
         return
     if not results:
-        if side in ("LEFT", "FULL") and kind not in ("SEMI", "ANTI"):
+        if side in ("LEFT", "FULL") and not only_asks(join):
             raise QueryError(
                 f"{side} JOIN keeps every row of '{before[0].alias}', which is not a stream, in every window; "
                 "put the window result on the left."
@@ -176,8 +164,7 @@ def _check_join(source: Source, sources: Sequence[Source]) -> None:
     using = {column.name.lower() for column in join.args.get("using") or ()}
     if any(source.window_columns.get(name) == "window_end" for name in using):
         return
-    condition = join.args.get("on")
-    for test in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+    for test in conjuncts(join.args.get("on")):
         if isinstance(test, exp.EQ | exp.NullSafeEQ):
             sides = [test.this, test.expression]
             if all(window_column(end, sources) == "window_end" for end in sides) and any(

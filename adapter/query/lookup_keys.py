@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from .clauses import conjuncts, filters
 from .dialect import DIALECT, from_clause, parse, sql
 from .errors import QueryError
 from .plan import JoinStage, KeyedStage, LookupTable, Plan
@@ -95,8 +96,6 @@ def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> e
     copy = select.copy()
     joins = _that_tell(copy.args["joins"][: len(relations_before(join)) - 1], keys, join.this.name, views)
     others = {each.this.alias_or_name.lower() for each in [from_clause(copy), *joins] if each is not None}
-    where = select.args.get("where")
-    tests = [*_tests(join.args.get("on")), *_tests(where.this if where else None)]
     query = exp.Select(
         expressions=[exp.alias_(key.value.copy(), f"key_{n}") for n, key in enumerate(keys, 1)],
         distinct=exp.Distinct(),
@@ -105,7 +104,7 @@ def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> e
     query.set("from_" if "from_" in select.args else "from", from_clause(copy))
     for key in keys:
         query = query.where(exp.Not(this=exp.Is(this=key.value.copy(), expression=exp.Null())), copy=False)
-    for test in tests:
+    for test in [*conjuncts(join.args.get("on")), *filters(select)]:
         if _is_over(test, others):
             query = query.where(test.copy(), copy=False, dialect=DIALECT)
     return query
@@ -140,7 +139,7 @@ def _is_over(test: exp.Expr, aliases: Collection[str]) -> bool:
 def keys_of(join: exp.Join, alias: str) -> list[Key]:
     """The columns of the table that have to be equal to something, in the order they are written."""
     keys = [Key(each.name, exp.column(each.name)) for each in join.args.get("using") or ()]
-    for test in _tests(join.args.get("on")):
+    for test in conjuncts(join.args.get("on")):
         if isinstance(test, exp.EQ):
             for one, other in ((test.this, test.expression), (test.expression, test.this)):
                 column, value = one.unnest(), other.unnest()
@@ -181,13 +180,3 @@ def joins_needed(values: Sequence[exp.Expr], joins: Mapping[str, exp.Join]) -> l
                 found[id(join)] = join
                 waiting += [join.args["on"]] if join.args.get("on") else []
     return list(found.values())
-
-
-def _tests(condition: exp.Expr | None) -> list[exp.Expr]:
-    """The conditions that must all hold."""
-    if condition is None:
-        return []
-    node = condition.unnest()
-    if isinstance(node, exp.And):
-        return [*_tests(node.left), *_tests(node.right)]
-    return [node]

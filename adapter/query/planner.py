@@ -29,8 +29,9 @@ from .aggregate_stage import (
     check_rows_of_stage,
     slice_columns,
 )
+from .clauses import joined, relations
 from .continuous.planner import continuous_plan
-from .dialect import canonical, column_names, from_clause, function_name, parse, sql, walk_same_query
+from .dialect import canonical, column_names, function_name, parse, sql, walk_same_query
 from .errors import NotMeant, QueryError, Unbounded
 from .functions import Ask
 from .locality import Columns, Source, check, check_ranks, output_columns
@@ -461,13 +462,9 @@ class _Planner:
         return Info(RESULT, columns, max(side.level for side in sides))
 
     def _sources(self, select: exp.Select) -> list[Source]:
-        nodes: list[tuple[exp.Expr, exp.Join | None]] = []
-        if source := from_clause(select):
-            nodes.append((source.this, None))
-        nodes += [(join.this, join) for join in select.args.get("joins") or ()]
         found = []
         self._levels: dict[int, int] = getattr(self, "_levels", {})
-        for node, join in nodes:
+        for node, join in joined(select):
             info = self._visit(node)
             self._levels[id(node)] = info.level
             found.append(Source(node.alias_or_name, node, info.kind, info.window_columns, join, info.unique))
@@ -573,13 +570,12 @@ class _Planner:
     def _check_same_windows(self, select: exp.Select) -> None:
         """Passes joins of windows that are cut alike, as Flink wants them: others never match, or only here
         and there."""
-        nodes = [join.this for join in select.args.get("joins") or ()]
-        source = from_clause(select)
-        if not nodes or source is None:
+        nodes = relations(select)
+        if len(nodes) < 2:
             return
         windows = {stage.name: stage.window for stage in self.stages.values()}
         found: dict[tuple[object, ...], Window] = {}
-        for node in [source.this, *nodes]:
+        for node in nodes:
             results = [mark.name for inner in node.find_all(exp.Select) if (mark := marks.result_of(inner))]
             for window in (windows[name] for name in results):
                 cut = (window.kind, window.size, window.step, window.offset, window.time_zone)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp, transforms
 
+from .clauses import filters, only_asks
 from .dialect import from_clause, function_name, sql
 from .errors import QueryError
 from .locality import Source, window_column
@@ -154,13 +155,9 @@ def _bounds(select: exp.Expr | None, relation: exp.Expr | None) -> dict[str, int
 
 def _tests(select: exp.Expr | None, relation: exp.Expr | None) -> list[exp.Expr]:
     """The parts of a SELECT's WHERE that test one relation alone."""
-    where = select.args.get("where") if select is not None else None
-    if where is None:
-        return []
-    tests = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
     return [
-        test.unnest()
-        for test in tests
+        test
+        for test in (filters(select) if select is not None else ())
         if all(_is_of(column, relation) for column in test.find_all(exp.Column))
     ]
 
@@ -173,7 +170,7 @@ def _is_of(column: exp.Column, relation: exp.Expr | None) -> bool:
         return column.table.lower() == relation.alias_or_name.lower()
     # Without a qualifier it would be ambiguous, but for a join that hides its relation.
     join = relation.parent
-    return not (isinstance(join, exp.Join) and join.kind in ("SEMI", "ANTI"))
+    return not (isinstance(join, exp.Join) and only_asks(join))
 
 
 def _first_relation(select: exp.Expr) -> exp.Expr | None:

@@ -7,26 +7,10 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from . import marks
+from .clauses import only_asks
 from .dialect import sql, walk_same_query
 from .errors import QueryError
 from .locality import Source
-
-
-def aggregates(select: exp.Select) -> exp.Expr | None:
-    """An aggregate in the select list that isn't a window function; None if there is none."""
-    for item in select.expressions:
-        for node in walk_same_query(item):
-            if isinstance(node, exp.AggFunc) and not is_over(node):
-                return node
-    return None
-
-
-def is_over(node: exp.Expr) -> bool:
-    """Whether a call is the function of an OVER."""
-    over = node.parent
-    while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls) and over.this is node:
-        node, over = over, over.parent
-    return isinstance(over, exp.Window) and over.this is node
 
 
 def refuse_streams_in_expressions(select: exp.Select) -> None:
@@ -136,9 +120,8 @@ def check_joins(sources: Sequence[Source]) -> None:
     streaming = False
     for source in sources:
         side = (source.join.side or "").upper() if source.join is not None else ""
-        kind = (source.join.kind or "").upper() if source.join is not None else ""
         if source.join is not None:
-            keeps_left = side in ("LEFT", "FULL") or kind in ("SEMI", "ANTI")
+            keeps_left = side in ("LEFT", "FULL") or only_asks(source.join)
             keeps_right = side in ("RIGHT", "FULL")
             if (keeps_right and source.kind == "static") or (
                 keeps_left and not streaming and source.kind != "static"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from . import marks
-from .dialect import from_clause
+from .clauses import relations
 from .plan import Stream
 from .program import BATCH_ID, CHANGE_TYPE
 
@@ -179,9 +179,7 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
             column = source_column.name
         elif not any(item.is_star for item in node.expressions):
             return None
-        sources = [from_clause(node).this] if from_clause(node) else []  # type: ignore[union-attr]
-        sources += [join.this for join in node.args.get("joins") or ()]
-        streams = [source for source in sources if any(marks.is_stream(t) for t in _tables(source))]
+        streams = [source for source in relations(node) if any(marks.is_stream(t) for t in _tables(source))]
         if len(streams) != 1:
             return None
         node = streams[0]

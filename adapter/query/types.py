@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from . import marks
 from .aggregates import TYPED, Types
+from .clauses import is_over
 from .dialect import DIALECT, arguments, function_name, sql, walk_same_query
 from .functions import Ask
-from .row_level import is_over
 
 _TYPES = "types"
 _READ = ("from_", "from", "joins", "laterals")

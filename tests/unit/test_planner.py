@@ -254,6 +254,11 @@ REFUSED = [
         "An aggregate over window results without GROUP BY mixes windows",
     ),
     (
+        "select window_end, rank() over (partition by window_end order by sum(n)) as r from "
+        f"(select window_start, window_end, x, count(*) as n from {TUMBLE} group by 1, 2, 3)",
+        "An aggregate over window results without GROUP BY mixes windows",
+    ),
+    (
         f"select window_end, count(*) from {window('tumble', '(select max(ts) as ts from raw.bid group by x)', '1 hour')} "
         "group by window_start, window_end",
         "'GROUP BY x' over a whole stream, whose result changes, stands below a window function",
@@ -279,6 +284,16 @@ REFUSED = [
         "WITH RECURSIVE can't be kept up to date from a stream",
     ),
 ]
+
+
+def test_conditions_are_found_in_brackets() -> None:
+    rows = f"(select window_start, window_end, x, count(*) as n from {TUMBLE} group by all)"
+    planner.plan(
+        f"select a.n from {rows} as a join {rows} as b "
+        "on a.x = b.x and (a.window_start = b.window_start and a.window_end = b.window_end)"
+    )
+    ranked = f"select *, row_number() over (partition by window_start, window_end order by n) as rn from {rows}"
+    assert planner.plan(f"select * from ({ranked}) where (rn <= 3 and x > 1)").ranks
 
 
 @pytest.mark.parametrize(("text", "sentence"), REFUSED)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from ..clauses import conjuncts, filters
 from ..dialect import DIALECT, canonical, sql
 from ..errors import QueryError
 from ..event_clock import interval
@@ -158,14 +159,8 @@ def _example(streams: Sequence[Source]) -> str:
 
 def _tests(select: exp.Select) -> list[exp.Expr]:
     """The conditions of a join that must all hold."""
-    found: list[exp.Expr] = []
-    conditions = [join.args.get("on") for join in select.args.get("joins") or ()]
-    if where := select.args.get("where"):
-        conditions.append(where.this)
-    for condition in conditions:
-        if condition is not None:
-            found += condition.flatten() if isinstance(condition, exp.And) else [condition]
-    return [test.unnest() for test in found]
+    of_joins = [join.args.get("on") for join in select.args.get("joins") or ()]
+    return [*(test for condition in of_joins for test in conjuncts(condition)), *filters(select)]
 
 
 def _bounds(

@@ -20,11 +20,12 @@ from sqlglot import exp
 
 from .. import event_clock, identity, lookups, marks, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
-from ..dialect import DIALECT, canonical, from_clause, function_name, sql
+from ..clauses import aggregate, joined
+from ..dialect import DIALECT, canonical, function_name, sql
 from ..errors import QueryError
 from ..locality import Columns, Source, output_columns
 from ..plan import GroupStage, Growth, JoinStage, KeptStage, Key, KeyedStage, Plan, Stage, TopStage
-from ..row_level import aggregates, check_joins, refuse_limit, refuse_streams_in_expressions
+from ..row_level import check_joins, refuse_limit, refuse_streams_in_expressions
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams, column_of_stream
 from ..ties import break_ties
@@ -178,12 +179,8 @@ class _Planner:
         return self._over_rows(select, sources)
 
     def _sources(self, select: exp.Select) -> list[Read]:
-        nodes: list[tuple[exp.Expr, exp.Join | None]] = []
-        if source := from_clause(select):
-            nodes.append((source.this, None))
-        nodes += [(join.this, join) for join in select.args.get("joins") or ()]
         found = []
-        for node, join in nodes:
+        for node, join in joined(select):
             info = self._visit(node)
             first = info.uniques[0] if info.uniques else None
             found.append(Read(node.alias_or_name, node, info.kind, info.columns, join, first, info))
@@ -651,7 +648,7 @@ def _uniques(
     select: exp.Select, infos: Sequence[Info], outputs: dict[str, str]
 ) -> tuple[frozenset[str], ...]:
     """What identifies the rows of a SELECT that is computed anew."""
-    if select.args.get("group") or select.args.get("distinct") or aggregates(select):
+    if select.args.get("group") or select.args.get("distinct") or aggregate(select):
         unique = identity.of_groups(select, outputs)
         return () if unique is None else (unique,)
     by_rank = identity.of_rank(select, outputs)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from ..clauses import aggregate
 from ..dialect import sql
 from ..errors import QueryError
-from ..row_level import aggregates
 
 
 def is_grouped(select: exp.Select) -> bool:
     """Whether it puts rows together."""
     clauses = ("group", "distinct", "having")
-    return any(select.args.get(name) for name in clauses) or aggregates(select) is not None
+    return any(select.args.get(name) for name in clauses) or aggregate(select) is not None
 
 
 def is_row_by_row(select: exp.Select) -> bool:
@@ -30,7 +30,7 @@ def write_distinct_as_group(select: exp.Select) -> None:
         raise QueryError(
             f"'{sql(select)[:80]}': name the columns of a SELECT DISTINCT over a stream; each of them is kept."
         )
-    if select.args.get("group") or aggregates(select):
+    if select.args.get("group") or aggregate(select):
         raise QueryError(
             "SELECT DISTINCT with GROUP BY over a stream: put one of the two into a query of its own."
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from ..clauses import conjuncts, filters
 from ..event_clock import lower_bound
 
 
@@ -25,21 +26,16 @@ class Bound:
     def remove(self) -> None:
         """Takes the condition out of its WHERE."""
         where = self.select.args["where"]
-        rest = [test for test in _tests(where.this) if test is not self.condition]
+        rest = [test for test in conjuncts(where.this) if test is not self.condition]
         self.select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
 
 
 def bound(select: exp.Select, is_time: Callable[[exp.Column], bool]) -> Bound | None:
     """The condition of a SELECT's WHERE that its rows leave again; None if there is none."""
-    where = select.args.get("where")
-    for test in _tests(where.this) if where else ():
+    for test in filters(select):
         found = lower_bound(test)
         if found is not None and is_time(found[0]):
             _, _, length, included = found
             # At `ts = now - length` a row is still in for >= and out for >.
             return Bound(select, test, length + included)
     return None
-
-
-def _tests(node: exp.Expr) -> list[exp.Expr]:
-    return list(node.flatten()) if isinstance(node, exp.And) else [node]

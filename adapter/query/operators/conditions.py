@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from .. import marks
 from ..aggregates import TYPED
-from ..dialect import DIALECT, canonical, from_clause, function_name, sql, walk_same_query
+from ..clauses import conjuncts, filters, only_asks, relations
+from ..dialect import DIALECT, canonical, function_name, sql, walk_same_query
 from ..functions import builtin, makes_rows
 from ..locality import in_each_row
 from ..rewrites.refusals import is_random
@@ -249,12 +250,6 @@ def _is_streaming(table: exp.Table) -> bool:
     return marks.is_stream(table) or OPERATOR in table.meta or table.name.startswith(INPUT)
 
 
-def relations(select: exp.Select) -> list[exp.Expr]:
-    """What stands in FROM and JOIN."""
-    source = from_clause(select)
-    return [*([source.this] if source else []), *(join.this for join in select.args.get("joins") or ())]
-
-
 def reads_tables(select: exp.Expr, inputs: Sequence[object] = ()) -> bool:
     """Whether a query reads tables that are neither streams nor inputs, inside expressions or in FROM."""
     return any(not _is_streaming(table) for table in select.find_all(exp.Table))
@@ -263,11 +258,6 @@ def reads_tables(select: exp.Expr, inputs: Sequence[object] = ()) -> bool:
 def is_inner(join: exp.Join | None) -> bool:
     """Whether a join gives only pairs."""
     return join is None or (not join.side and (join.kind or "").upper() in ("", "INNER", "CROSS"))
-
-
-def only_tests(join: exp.Join) -> bool:
-    """Whether a join only decides which rows of the left side stay."""
-    return (join.kind or "").upper() in ("SEMI", "ANTI")
 
 
 # -- columns ---------------------------------------------------------------------------------------
@@ -378,9 +368,9 @@ def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str,
     outer = has_outer(select)
     where = select.args.get("where")
     places = [(join.args.get("on"), join, number > 0) for number, join in enumerate(joins)]
-    for tests, join, later in [*places, (where.this if where else None, None, True)]:
+    for condition, join, later in [*places, (where.this if where else None, None, True)]:
         own = None if join is None else join.this.alias_or_name.lower()
-        for test in _conjuncts(tests):
+        for test in conjuncts(condition):
             if not isinstance(test, exp.EQ | exp.NullSafeEQ):
                 continue
             sides = [(_side(node, names), node.unnest()) for node in (test.this, test.expression)]
@@ -397,18 +387,11 @@ def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str,
 
 def has_outer(select: exp.Select) -> bool:
     """Whether rows of a join may have NULLs for those of a relation."""
-    return any(not is_inner(join) and not only_tests(join) for join in select.args.get("joins") or ())
+    return any(not is_inner(join) and not only_asks(join) for join in select.args.get("joins") or ())
 
 
 def _is_column(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column)
-
-
-def _conjuncts(test: exp.Expr | None) -> list[exp.Expr]:
-    if test is None:
-        return []
-    test = test.unnest()
-    return [each.unnest() for each in (test.flatten() if isinstance(test, exp.And) else [test])]
 
 
 def _side(node: exp.Expr, names: Sequence[str]) -> str | None:
@@ -485,14 +468,10 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
     if alias.lower() in names:
         return None  # which it hides
     found: dict[str, str] = {}
-    where = query.args.get("where")
-    tests = []
-    if where is not None:
-        tests = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
-    if any(node.find(exp.Query) for node in tests):
+    wanted = filters(query)
+    if any(node.find(exp.Query) for node in wanted):
         return None
-    for test in tests:
-        test = test.unnest()
+    for test in wanted:
         if isinstance(test, exp.EQ):
             for mine, others in ((test.this, test.expression), (test.expression, test.this)):
                 # A name without an alias is one of the inner query's own columns, if it has such a column.

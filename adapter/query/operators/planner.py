@@ -14,10 +14,11 @@ from sqlglot import exp
 
 from .. import intervals, marks, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
+from ..clauses import joined, only_asks, relations
 from ..continuous import growth as key_names
 from ..continuous import joins, limits
 from ..continuous.shape import is_grouped
-from ..dialect import DIALECT, canonical, from_clause, sql, unqualified
+from ..dialect import DIALECT, canonical, sql, unqualified
 from ..errors import NotMeant, QueryError, Unbounded
 from ..grouping import grouping
 from ..locality import Source as From
@@ -369,12 +370,8 @@ class _Planner:
         return self._multiset("distinct", (below,), below.relation.bounded or covered)
 
     def _read(self, select: exp.Select) -> list[_From]:
-        nodes: list[tuple[exp.Expr, exp.Join | None]] = []
-        if source := from_clause(select):
-            nodes.append((source.this, None))
-        nodes += [(join.this, join) for join in select.args.get("joins") or ()]
         found = []
-        for number, (node, join) in enumerate(nodes):
+        for number, (node, join) in enumerate(joined(select)):
             operator = self._visit(node)
             alias = node.alias_or_name
             if operator is not None:
@@ -396,16 +393,14 @@ class _Planner:
     def _template(self, select: exp.Select, read: Sequence[_From]) -> tuple[exp.Select, tuple[Operator, ...]]:
         """A SELECT over ``__input_n`` in the place of its operators, and these."""
         made = select.copy()
-        nodes = [source.this] if (source := from_clause(made)) else []
-        nodes += [join.this for join in made.args.get("joins") or ()]
         inputs: list[Operator] = []
-        for each, node in zip(read, nodes, strict=True):
+        for each, node in zip(read, relations(made), strict=True):
             if each.operator is not None:
                 node.replace(_table(input_name(len(inputs)), each.alias))
                 inputs.append(each.operator)
         for query in conditions.inner_queries(made):
             for part in query.find_all(exp.Select):
-                for node in conditions.relations(part):
+                for node in relations(part):
                     operator = self._visit(node)
                     if operator is not None:
                         _check_relation(node, None)
@@ -731,9 +726,7 @@ class _Planner:
         partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
         all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
         if any(
-            each.join is not None
-            and not conditions.is_inner(each.join)
-            and not conditions.only_tests(each.join)
+            each.join is not None and not conditions.is_inner(each.join) and not only_asks(each.join)
             for each in streams
         ):
             keys = ()
@@ -755,7 +748,7 @@ class _Planner:
         found: set[str] = set()
         for each in streams:
             assert each.operator is not None
-            if each.join is not None and conditions.only_tests(each.join):
+            if each.join is not None and only_asks(each.join):
                 continue
             key = each.operator.relation.key
             names = None if key is None else [outputs.of.get((each.alias.lower(), name)) for name in key]

@@ -42,7 +42,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from .. import ranks
-from ..dialect import canonical, from_clause, function_name, relations, sql, unqualified
+from ..dialect import canonical, from_clause, function_name, relation_names, sql, unqualified
 from ..errors import QueryError
 from ..names import Names
 from . import refusals
@@ -276,5 +276,5 @@ class _Rewrite:
     def _has_column(self, node: exp.Column) -> bool:
         """Whether a bare '*' of one relation gives the rows this column, under a name that only it has."""
         lone = not any(self.below.args.get(clause) for clause in ("joins", "laterals", "group"))
-        known = not node.table or node.table.lower() in relations(self.below)
+        known = not node.table or node.table.lower() in relation_names(self.below)
         return lone and known and len(self.items) == 1 and isinstance(self.items[0], exp.Star)

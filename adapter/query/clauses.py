@@ -1,0 +1,67 @@
+"""What stands in the clauses of a SELECT: its relations, the conditions that must all hold, its aggregates.
+
+>>> from .dialect import parse, sql
+>>> select = parse("select count(*) from a left semi join b on a.k = b.k where (x and (y and (z or w)))")
+>>> [sql(each) for each in relations(select)], [join is not None and only_asks(join) for _, join in joined(select)]
+(['a', 'b'], [False, True])
+>>> [sql(each) for each in conjuncts(select.args["where"].this)]
+['x', 'y', 'z OR w']
+>>> sql(aggregate(select))
+'COUNT(*)'
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from .dialect import from_clause, walk_same_query
+
+
+def joined(select: exp.Select) -> list[tuple[exp.Expr, exp.Join | None]]:
+    """What stands in FROM and JOIN, each with its join; None: it stands in FROM."""
+    source = from_clause(select)
+    joins: list[exp.Join] = select.args.get("joins") or []
+    return [*([(source.this, None)] if source else []), *((join.this, join) for join in joins)]
+
+
+def relations(select: exp.Select) -> list[exp.Expr]:
+    """What stands in FROM and JOIN."""
+    return [node for node, _ in joined(select)]
+
+
+def only_asks(join: exp.Join) -> bool:
+    """Whether a join only asks whether there is a match, so that it hands on rows of its left side alone."""
+    return (join.kind or "").upper() in ("SEMI", "ANTI")
+
+
+def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
+    """The conditions that must all hold, so that this one does; without brackets around them."""
+    if condition is None:
+        return []
+    condition = condition.unnest()
+    if not isinstance(condition, exp.And):
+        return [condition]
+    return [each for side in condition.flatten() for each in conjuncts(side)]
+
+
+def filters(select: exp.Expr) -> list[exp.Expr]:
+    """The conditions of a SELECT's WHERE that must all hold."""
+    where = select.args.get("where")
+    return [] if where is None else conjuncts(where.this)
+
+
+def aggregate(select: exp.Select) -> exp.Expr | None:
+    """An aggregate in the select list that isn't a window function; None if there is none."""
+    for item in select.expressions:
+        for node in walk_same_query(item):
+            if isinstance(node, exp.AggFunc) and not is_over(node):
+                return node
+    return None
+
+
+def is_over(node: exp.Expr) -> bool:
+    """Whether a call is the function of an OVER."""
+    over = node.parent
+    while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls) and over.this is node:
+        node, over = over, over.parent
+    return isinstance(over, exp.Window) and over.this is node
