@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from .clauses import only_asks
-from .dialect import arguments, canonical, unqualified
+from .dialect import arguments, canonical, relation_names, unqualified
 from .errors import QueryError
 from .functions import makes_rows
 from .grouping import grouping
@@ -77,33 +77,35 @@ def makes_several(query: exp.Query) -> bool:
     return any(isinstance(node, exp.Lateral | exp.Pivot) or makes_rows(node) for node in query.walk())
 
 
-def shown_as(select: exp.Select, column: exp.Column) -> str | None:
-    """The column of a SELECT that is one of those it reads, unchanged; None: there is none. In lower case."""
-    name = column.name.lower()
-    star = None
+def shown_as(select: exp.Select, node: exp.Expr) -> str | None:
+    """The column, in lower case, in which a SELECT puts out an expression over what it reads; None: there is none."""
+    same = unqualified(select)
+    text = canonical(node, same)
     for item in select.expressions:
-        inner = item.unalias()
-        if isinstance(inner, exp.Star):
-            star = inner
-        elif isinstance(inner, exp.Column) and inner.name.lower() == name and not inner.is_star:
-            if not (inner.table and column.table) or inner.table.lower() == column.table.lower():
-                return item.alias_or_name.lower()
-    if star is None or any(item.alias_or_name.lower() == name for item in select.expressions):
+        if item.alias_or_name and canonical(item.unalias(), same) == text:
+            return str(item.alias_or_name.lower())
+    name = node.name.lower()
+    if not isinstance(node, exp.Column) or any(
+        item.alias_or_name.lower() == name for item in select.expressions
+    ):
         return None
-    changed = [
-        *(star.args.get("except_") or ()),
-        *(star.args.get("replace") or ()),
-        *(star.args.get("rename") or ()),
-    ]
-    return (
-        None
-        if any(each.find(exp.Column, exp.Identifier) and name in _names(each) for each in changed)
-        else name
-    )
+    known = relation_names(select)
+    if node.table and node.table.lower() not in known:
+        return None  # a field of a struct
+    of = {node.table.lower()} if node.table else known if len(known) == 1 else set()
+    for item in select.expressions:
+        if isinstance(item, exp.Star) and _hands_on(item, name):
+            return name
+        if isinstance(item, exp.Column) and item.is_star and item.table.lower() in of:
+            if _hands_on(item.this, name):
+                return name
+    return None
 
 
-def _names(node: exp.Expr) -> set[str]:
-    return {each.name.lower() for each in node.find_all(exp.Identifier)} | {node.alias_or_name.lower()}
+def _hands_on(star: exp.Expr, name: str) -> bool:
+    """Whether a column is among those of a star as it is."""
+    changed = (each for arg in ("except_", "replace", "rename") for each in star.args.get(arg) or ())
+    return not any(name == part.name.lower() for each in changed for part in each.find_all(exp.Identifier))
 
 
 def _is_set(item: exp.Expr) -> bool:
@@ -122,8 +124,7 @@ def of_rank(select: exp.Select, outputs: dict[str, str], within: frozenset[str] 
             outputs.setdefault(item.alias_or_name.lower(), f"rank.{item.alias_or_name.lower()}"),
         }
         for key in rank.args.get("partition_by") or ():
-            shown = shown_as(select, key) if isinstance(key, exp.Column) else None
-            if shown is None:
+            if (shown := shown_as(select, key)) is None:
                 return None
             found.add(outputs.setdefault(shown, f"column.{shown}"))
         return frozenset(found)

@@ -301,16 +301,11 @@ class _Planner:
             stage = replace(stage, top=replace(stage.top, buckets=self.rewrites.topn_buckets))
         stage = self._same_stage(f"{canonical(select)} {stage.top.rows}", stage)
         outputs = {**output_columns(select, sources), stage.rank.lower(): f"{stage.name}.{stage.rank}"}
-        by_text = {canonical(item.unalias()): item.alias_or_name.lower() for item in select.expressions}
         within = set() if stage.rank.lower() in ranks.fixed(select) else {f"{stage.name}.{stage.rank}"}
         for place, key in enumerate(stage.keys):
             carried = stage.carried(place)
             within.add(carried)
-            if (column := by_text.get(canonical(_parsed(key.sql)))) is not None:
-                outputs[column] = carried
-            elif isinstance(parsed := _parsed(key.sql), exp.Column) and (
-                shown := identity.shown_as(select, parsed)
-            ):
+            if (shown := identity.shown_as(select, _parsed(key.sql))) is not None:
                 outputs[shown] = carried
         uniques = [frozenset(within)] if stage.top.function == "row_number" else []
         if stage.over is not None:

@@ -21,6 +21,7 @@ from ..continuous.shape import is_grouped
 from ..dialect import DIALECT, canonical, sql, unqualified
 from ..errors import NotMeant, QueryError, Unbounded
 from ..grouping import grouping
+from ..identity import shown_as
 from ..locality import Source as From
 from ..plan import GroupStage, Key, Plan
 from ..row_level import check_joins, refuse_limit
@@ -664,7 +665,7 @@ class _Planner:
             return ()
         for name, rank in ranks.ranks(select).items():
             if isinstance(rank.this, exp.RowNumber):
-                within = [_column_of(key, select) for key in rank.args.get("partition_by") or ()]
+                within = [shown_as(select, key) for key in rank.args.get("partition_by") or ()]
                 if None not in within:
                     return (frozenset({name, *filter(None, within)}),)
         return ()
@@ -826,26 +827,6 @@ def _reads_stream(node: exp.Expr) -> bool:
 def _multiplies(select: exp.Select) -> bool:
     """Whether one row of what a SELECT reads may become several."""
     return bool(select.args.get("laterals")) or conditions.explodes(select)
-
-
-def _column_of(key: exp.Expr, select: exp.Select) -> str | None:
-    """The output column that is what rows are partitioned by; None: there is none."""
-    for item in select.expressions:
-        if canonical(item.unalias()) == canonical(key):
-            return str(item.alias_or_name.lower())
-    name = key.name.lower()
-    if not isinstance(key, exp.Column) or any(item.alias.lower() == name for item in select.expressions):
-        return None
-    stars = (
-        item.this if isinstance(item, exp.Column) else item for item in select.expressions if item.is_star
-    )
-    return name if any(_hands_on(star, name) for star in stars) else None
-
-
-def _hands_on(star: exp.Expr, name: str) -> bool:
-    """Whether a column is among those of a star as it is."""
-    others = (each for arg in ("except_", "replace", "rename") for each in star.args.get(arg) or ())
-    return all(name not in (each.name.lower(), each.alias_or_name.lower()) for each in others)
 
 
 def _names(node: exp.Expr) -> set[str]:

@@ -1,0 +1,41 @@
+"""Which column of a SELECT is what it reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming.query.dialect import parse
+from dbt.adapters.spark_streaming.query.identity import shown_as
+
+
+@pytest.mark.parametrize(
+    ("items", "expression", "column"),
+    [
+        ("k as q, k as r", "k", "q"),
+        ("t.k", "k", "k"),
+        ("K as q", "t.k", "q"),
+        ("upper(k) as u", "upper(t.k)", "u"),
+        ("upper(k)", "upper(k)", None),  # it has no name
+        ("*", "k", "k"),
+        ("*, v as k", "k", None),
+        ("* except (k)", "k", None),
+        ("* except (v)", "k", "k"),
+        ("t.*", "k", "k"),
+        ("t.* except (k)", "t.k", None),
+        ("*", "upper(k)", None),
+        ("s.k", "k", None),  # fields of a struct
+        ("*", "s.k", None),
+    ],
+)
+def test_a_column_is_what_it_reads(items: str, expression: str, column: str | None) -> None:
+    select = parse(f"select {items}, row_number() over (partition by {expression} order by v) as rn from t")
+    (key,) = select.expressions[-1].this.args["partition_by"]
+    assert shown_as(select, key) == column
+
+
+def test_of_several_relations_only_a_qualified_column_is_in_their_stars() -> None:
+    select = parse(
+        "select a.*, row_number() over (partition by a.k, b.k, k order by v) as rn from a cross join b"
+    )
+    keys = select.expressions[-1].this.args["partition_by"]
+    assert [shown_as(select, key) for key in keys] == ["k", None, None]
