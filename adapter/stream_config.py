@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from .query import emission, intervals, rewriting
 from .query.emission import FINAL, Emission
 from .query.errors import QueryError
+from .sizes import size
 from .stream.model import Retention
 
 MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate", "topn")
@@ -60,20 +60,6 @@ def _only(*allowed: Any) -> Callable[[Any], str | None]:
     return check
 
 
-_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def _bytes(value: Any) -> int | None:
-    """The bytes of a size; None if it isn't one.
-
-    >>> _bytes("64 MB"), _bytes("1g"), _bytes(4096), _bytes("0 MB"), _bytes("large")
-    (67108864, 1073741824, 4096, None, None)
-    """
-    found = _SIZE.fullmatch(str(value).strip())
-    return int(found[1]) * _UNITS[found[2].lower()] or None if found else None
-
-
 _TABLE: Mapping[str, Callable[[Any], str | None]] = {
     "watermark": _any,
     "trigger": _any,
@@ -106,7 +92,7 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
         else f"is {value!r}; write how many snapshots are kept at most, as in 200"
     ),
     "target_file_size": lambda value: (
-        None if value is None or _bytes(value) else f"is {value!r}; write a size, as in '64 MB'"
+        None if value is None or size(value) else f"is {value!r}; write a size, as in '64 MB'"
     ),
     "on_state_change": _only(None, "fail"),
     # Read by `query.rewriting.asked_for`, for batch models too.
@@ -181,7 +167,7 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
     retention = Retention(
         max_snapshot_age=age or defaults.max_snapshot_age,
         max_snapshots=config.get("max_snapshots") or defaults.max_snapshots,
-        target_file_size=_bytes(config.get("target_file_size")) or defaults.target_file_size,
+        target_file_size=size(config.get("target_file_size")) or defaults.target_file_size,
     )
     unique = config.get("unique_key")
     results = emission.read(config)

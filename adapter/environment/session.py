@@ -32,6 +32,7 @@ from dbt.adapters.spark_streaming.environment.packages import (
     jars,
 )
 from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
+from dbt.adapters.spark_streaming.sizes import size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -242,10 +243,6 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
     return conf
 
 
-_MEMORY = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
-_MEGABYTES = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
-
-
 def _page_size(memory: str) -> str:
     """Of the pages in which Spark's tasks take memory, by how much the driver has.
 
@@ -255,9 +252,7 @@ def _page_size(memory: str) -> str:
     >>> _page_size("2g"), _page_size("600m"), _page_size("48G"), _page_size("16384")
     ('1m', '1m', '16m', '8m')
     """
-    found = _MEMORY.fullmatch(memory.strip())
-    megabytes = int(found[1]) * _MEGABYTES[found[2].lower()] if found else 0
-    pages = int(megabytes) // 2048
+    pages = (size(memory, plain=1 << 20) or 0) >> 31
     return f"{min(64, 1 << max(0, pages.bit_length() - 1))}m"
 
 

@@ -70,10 +70,7 @@ def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Quer
         return query
     items = query.selects
     if len(items) != len(columns) or any(item.is_star for item in items):
-        raise QueryError(
-            f"'{name}({', '.join(map(sql, columns))})' names the columns of a query that has '*' or another number of "
-            "them; name them in its select list."
-        )
+        raise _unclear(name, columns, "that has '*' or another number of them")
     first = query
     while not isinstance(first, exp.Select):
         first = first.this
@@ -82,10 +79,7 @@ def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Quer
             first.expressions[place].replace(exp.alias_(item.copy(), f"column_{place}"))
     had = [item.alias_or_name for item in query.selects]
     if len({*map(str.lower, had)}) < len(had):
-        raise QueryError(
-            f"'{name}({', '.join(map(sql, columns))})' names the columns of a query of which two have one name; name them "
-            "in its select list."
-        )
+        raise _unclear(name, columns, "of which two have one name")
     renamed = [
         exp.alias_(exp.column(old, quoted=True), new.name, quoted=True)
         for old, new in zip(had, columns, strict=True)
@@ -93,3 +87,8 @@ def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Quer
     return exp.select(*renamed).from_(
         exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("named")))
     )
+
+
+def _unclear(name: str, columns: Sequence[exp.Expr], what: str) -> QueryError:
+    named = f"{name}({', '.join(map(sql, columns))})"
+    return QueryError(f"'{named}' names the columns of a query {what}; name them in its select list.")

@@ -22,10 +22,9 @@ def _aggregate(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
 _CHANGED = ("listagg", "string_agg")
 # It prints these without a part that means something (an argument, a conversion, the parentheses), or as another function,
 # whose last digit differs.
-_AS_WRITTEN = {"to_char", "to_varchar", "parse_json", "current_catalog", "localtimestamp", "levenshtein"} | {
-    "log10",
-    "log2",
-}
+_AS_WRITTEN = set(
+    "to_char to_varchar parse_json current_catalog localtimestamp levenshtein log10 log2".split()
+)
 # Calls in Spark's grammar that are no functions of its registry.
 _SYNTAX = {"case", "try_cast", "timestampadd", "timestampdiff", "struct"}
 # Any other is whatever the session says, though another database may have a function of its name.

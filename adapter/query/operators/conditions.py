@@ -194,9 +194,15 @@ def order_all(select: exp.Select, alias: str) -> None:
     give the same each time. Changes the tree."""
     for window in windows_of(select):
         if not window.args.get("order") and _why_not_again(_function_of(window), to_the_digit=True):
-            whole = {"kind": "ROWS", "start": "UNBOUNDED", "start_side": "PRECEDING"}
+            whole = exp.WindowSpec(
+                kind="ROWS",
+                start="UNBOUNDED",
+                start_side="PRECEDING",
+                end="UNBOUNDED",
+                end_side="FOLLOWING",
+            )
             window.set("order", exp.Order(expressions=[]))
-            window.set("spec", exp.WindowSpec(**whole, end="UNBOUNDED", end_side="FOLLOWING"))
+            window.set("spec", whole)
         order = window.args.get("order")
         spec = window.args.get("spec")
         by_row = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -155,10 +156,10 @@ class _Planner:
             return self._source(node) if marks.is_stream(node) else None
         if not isinstance(node, exp.Query) or not _reads_stream(node):
             return None
-        # Of a ranking only the rows are kept that the filter around it lets through.
         text = canonical(node)
         if isinstance(node, exp.Select) and (ended := ranks.ended(node)):
-            text += f" {ended}"  # one ranking may be read twice, and end elsewhere
+            # Of a ranking only the rows are kept that the filter around it lets through; read twice, it may end elsewhere.
+            text += f" {ended}"
         if text not in self.by_text:
             self.by_text[text] = self._query(node)
         return self.by_text[text]
@@ -501,9 +502,7 @@ class _Planner:
             return self._aggregate(select, template, source, below)
         except NotMergeable as problem:
             reason = str(problem)
-        is_result = select.parent is None and key_columns is not None
-        if chance := conditions.why_not_again(select, to_the_digit=not is_result):
-            raise QueryError(f"'{sql(select)[:80]}': {reason}, and {chance}.")
+        self._refuse_chance(select, key_columns, partial(conditions.why_not_again, select), f"{reason}, and ")
         keys = tuple(sql(key) for key in in_all)
         made = Relation(
             True, keys=(key_columns,) if key_columns is not None else (), bounded=fixed or relation.bounded
@@ -651,9 +650,7 @@ class _Planner:
                 f"rows for every value of {', '.join(keys[0])}" if top and keys[0] else "every row",
                 frozenset(_names_in(common)) if top else None,
             )
-        is_result = select.parent is None and made.key is not None
-        if chance := conditions.why_not_over_again(template, relation.keys, to_the_digit=not is_result):
-            raise QueryError(f"'{sql(select)[:80]}': {chance}.")
+        self._refuse_chance(select, made.key, partial(conditions.why_not_over_again, template, relation.keys))
         return self._recompute(
             select, template, inputs, keys, (source.alias,), made, "OVER", top=top, growth=growth
         )
@@ -732,10 +729,10 @@ class _Planner:
         ):
             keys = ()
         relation = Relation(True, keys=keys, bounded=bounded)
-        is_result = select.parent is None and relation.key is not None
         for query in conditions.inner_queries(template):
-            if chance := conditions.why_not_again(query, to_the_digit=not is_result):
-                raise QueryError(f"'{sql(select)[:80]}': {chance}, and join that.")
+            self._refuse_chance(
+                select, relation.key, partial(conditions.why_not_again, query), after=", and join that"
+            )
         return self._recompute(
             select, template, inputs, partitions, all_aliases, relation, _short(select), growth=growth
         )
@@ -759,6 +756,28 @@ class _Planner:
         return (frozenset(found),)
 
     # -- recomputing -------------------------------------------------------------------------------
+
+    @staticmethod
+    def _refuse_chance(
+        select: exp.Select,
+        key: frozenset[str] | None,
+        why: Callable[[bool], str | None],
+        before: str = "",
+        after: str = "",
+    ) -> None:
+        """Passes values that are the same when they are computed again: in the model's result those that differ in their
+        last digit, too, if its rows have a key.
+
+        Args:
+            select: the query.
+            key: what identifies its rows; None: nothing does.
+            why: says why they aren't the same, to the last digit or not.
+            before: of the reason, in the message.
+            after: of the reason.
+        """
+        is_result = select.parent is None and key is not None
+        if chance := why(not is_result):
+            raise QueryError(f"'{sql(select)[:80]}': {before}{chance}{after}.")
 
     def _recompute(
         self,

@@ -1,0 +1,23 @@
+"""Sizes of memory and files as people write them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def size(text: Any, plain: int = 1) -> int | None:
+    """The bytes of a size; None if it isn't one.
+
+    Args:
+        text: as it is written.
+        plain: what a number without a unit counts.
+
+    >>> size("64 MB"), size("1g"), size(4096), size("16384", plain=1 << 20), size("large")
+    (67108864, 1073741824, 4096, 17179869184, None)
+    """
+    found = _SIZE.fullmatch(str(text).strip())
+    return int(found[1]) * _UNITS.get(found[2].lower(), plain) if found else None
