@@ -20,7 +20,7 @@ from . import commit
 from .errors import StreamError
 from .iceberg import IcebergTable
 from .identifiers import type_text
-from .maintenance import PROPERTIES, Maintenance
+from .maintenance import Maintenance, of_read_table
 from .model import StreamModel
 from .position import PREFIX, Position, read_position
 from .writing import literal, one_file, quoted
@@ -143,13 +143,8 @@ class Changes:
         if table is None:
             return 0
         if self._maintenance is None:
-            table.set_defaults(PROPERTIES)
-            self._maintenance = Maintenance(
-                "changelog",
-                self._model,
-                table,
-                self._model.retention,
-                lambda: commit.check(self._model, table),
+            self._maintenance = of_read_table(
+                "changelog", self._model, table, lambda: commit.check(self._model, table)
             )
         return self._maintenance.after_commit(spark)
 

@@ -12,7 +12,7 @@ from .position import PREFIX
 from .session import active, jvm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -219,16 +219,7 @@ class IcebergTable:
 
     def lineage(self) -> list[Snapshot]:
         """The snapshots that led to the newest, from there back."""
-        return [
-            Snapshot(
-                int(each.snapshotId()),
-                int(each.timestampMillis()),
-                str(each.operation()),
-                is_of_stream(each),
-                _adds_files(each),
-            )
-            for each in self.snapshots()
-        ]
+        return list(map(_snapshot, self.snapshots()))
 
     def columns_of(self, spark: SparkSession, snapshot: int) -> str:
         """The table's columns as they are now, as a select list over one of its snapshots, which has the columns of its
@@ -258,14 +249,10 @@ class IcebergTable:
         return found
 
     def whole(self) -> int | None:
-        """The snapshot from which a stream can begin that has read the table as it is: the newest that added files, if
-        nothing but compactions came after it. None if there is none."""
-        for snapshot in self.snapshots():
-            if snapshot.operation() == APPEND and _adds_files(snapshot):
-                return int(snapshot.snapshotId())
-            if snapshot.operation() not in (APPEND, REPLACE):
-                break
-        return None
+        """The snapshot from which a stream can begin that has read the table as it is (`beginning`); None if there is
+        none."""
+        found = beginning(map(_snapshot, self.snapshots()))
+        return None if found is None else found[1].id
 
     def compact(
         self, spark: SparkSession, properties: Mapping[str, str], target: int, at_least: int = 5
@@ -345,8 +332,33 @@ def is_of_stream(snapshot: Any) -> bool:
     return bool(snapshot.summary().containsKey(f"{PREFIX}batch-id"))
 
 
-def _adds_files(snapshot: Any) -> bool:
-    return int(snapshot.summary().get("added-data-files") or 0) > 0
+def _snapshot(snapshot: Any) -> Snapshot:
+    return Snapshot(
+        int(snapshot.snapshotId()),
+        int(snapshot.timestampMillis()),
+        str(snapshot.operation()),
+        is_of_stream(snapshot),
+        int(snapshot.summary().get("added-data-files") or 0) > 0,
+    )
+
+
+def beginning(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | None:
+    """The snapshot that a stream can begin with which has read the table as it is: the newest that added files, if nothing
+    but compactions came after it. None if there is none.
+
+    Args:
+        lineage: the newest snapshot, the one it came from, and so on.
+
+    Returns:
+        How many snapshots there are up to it, and it.
+    """
+    for place, each in enumerate(lineage, 1):
+        # A micro-batch without rows leaves a snapshot too, and nobody can begin there.
+        if each.operation == APPEND and each.adds_files:
+            return place, each
+        if each.operation not in (APPEND, REPLACE):
+            break
+    return None
 
 
 def _nothing(java: Any) -> Any:

@@ -22,7 +22,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from .errors import StreamError, cause
 from .failpoints import FailPointError, around
-from .iceberg import APPEND, REPLACE, Snapshot
+from .iceberg import Snapshot, beginning
 from .position import COMPACTED
 from .unread import Unread, unread
 
@@ -71,6 +71,8 @@ def kept_snapshots(
     if left.whole:
         return len(lineage)
 
+    begins = beginning(lineage)
+
     def young(limit: int) -> int:
         return sum(now - each.made <= limit for each in lineage)
 
@@ -81,7 +83,7 @@ def kept_snapshots(
             min(young(retention.max_snapshot_age // 1000), retention.max_snapshots),
             0 if age is None else young(age),
             _first(lineage, lambda each: each.is_step),
-            min(_whole(lineage), _MANY * retention.max_snapshots),
+            min(0 if begins is None else begins[0], _MANY * retention.max_snapshots),
             _last(lineage, lambda each: each.id in left.after),
         ),
     )
@@ -92,17 +94,16 @@ def _first(lineage: Sequence[Snapshot], wanted: Callable[[Snapshot], bool]) -> i
     return next((place for place, each in enumerate(lineage, 1) if wanted(each)), 0)
 
 
-def _whole(lineage: Sequence[Snapshot]) -> int:
-    """How many there are up to the one that a stream can begin with; 0 if rows were changed since."""
-    # A micro-batch without rows leaves a snapshot too, and nobody can begin there.
-    place = _first(
-        lineage, lambda each: each.operation != REPLACE and (each.operation != APPEND or each.adds_files)
-    )
-    return place if place and lineage[place - 1].operation == APPEND else 0
-
-
 def _last(lineage: Sequence[Snapshot], wanted: Callable[[Snapshot], bool]) -> int:
     return max((place for place, each in enumerate(lineage, 1) if wanted(each)), default=0)
+
+
+def of_read_table(
+    kind: str, model: StreamModel, table: IcebergTable, build_on: Callable[[], object]
+) -> Maintenance:
+    """The maintenance of a table of a model that others read, by what the model's author wants (as of `Maintenance`)."""
+    table.set_defaults(PROPERTIES)
+    return Maintenance(kind, model, table, model.retention, build_on)
 
 
 class Maintenance:

@@ -12,7 +12,7 @@ from . import commit
 from .changes import INSERT, Changes, changes_of
 from .columns import check_same
 from .iceberg import FOLLOWED, IcebergTable, load
-from .maintenance import PROPERTIES, Maintenance
+from .maintenance import Maintenance, of_read_table
 from .model import StreamModel
 from .position import Position, read_position
 from .rows import Kept
@@ -113,10 +113,7 @@ class Sink(ABC):
     def maintain(self, spark: SparkSession) -> int:
         """Keep table and changelog small; how many commits that took."""
         if self._maintenance is None:
-            self.table.set_defaults(PROPERTIES)
-            self._maintenance = Maintenance(
-                "table", self.model, self.table, self.model.retention, lambda: self.catch_up(spark)
-            )
+            self._maintenance = of_read_table("table", self.model, self.table, lambda: self.catch_up(spark))
         commits = self._maintenance.after_commit(spark)
         return commits + (self._changes.maintain(spark) if self._changes is not None else 0)
 
