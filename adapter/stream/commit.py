@@ -19,7 +19,7 @@ from .errors import StreamError
 from .failpoints import around, reached
 from .iceberg import COMMIT, REPLACE, IcebergTable, is_of_stream
 from .model import StreamModel
-from .session import jvm
+from .session import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -245,10 +245,11 @@ def _written(rows: DataFrame, table: IcebergTable) -> list[Any]:
     from pyspark.sql import functions as F
 
     ensure_callback_server_started(rows.sparkSession.sparkContext._gateway)
-    spark = jvm(rows.sparkSession).org.apache.iceberg.spark
-    tables, coordinator = spark.SparkTableCache.get(), spark.FileRewriteCoordinator.get()
+    spark = rows.sparkSession
+    tables = java_class(spark, "org.apache.iceberg.spark.SparkTableCache").get()
+    coordinator = java_class(spark, "org.apache.iceberg.spark.FileRewriteCoordinator").get()
     name = str(uuid.uuid4())
-    if jvm(rows.sparkSession).org.apache.iceberg.TableUtil.supportsRowLineage(table.java):
+    if java_class(spark, "org.apache.iceberg.TableUtil").supportsRowLineage(table.java):
         # From version 3 of the format on a compaction writes the ids that rows have. New rows get theirs by the commit.
         rows = rows.withColumns({column: F.lit(None).cast("bigint") for column in _LINEAGE})
     # In the session of the rows: what Iceberg sets by itself it sets in the thread's, which may be another.
@@ -263,7 +264,7 @@ def _written(rows: DataFrame, table: IcebergTable) -> list[Any]:
 
 
 def _rows_of(rows: DataFrame, parts: Sequence[str] | None) -> Any:
-    expressions = jvm(rows.sparkSession).org.apache.iceberg.expressions.Expressions
+    expressions = java_class(rows.sparkSession, "org.apache.iceberg.expressions.Expressions")
     if parts is None:
         return expressions.alwaysTrue()
     found = expressions.alwaysFalse()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from urllib.parse import quote_plus
 
 from .identifiers import quoted
 from .position import PREFIX
-from .session import active, jvm
+from .session import active, java_class, jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -50,9 +51,10 @@ class IcebergTable:
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self.name = name
-        self._table: Any = jvm(spark).org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+        self._table: Any = java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
             spark._jsparkSession, name
         )
+        self._to_json = java_class(spark, "org.apache.iceberg.SnapshotParser").toJson
         self.known = self.snapshot_id
         """The snapshot that this run has seen, or made. It is read, and the next commit of a step has to come after it,
         though there may be newer ones by now."""
@@ -170,7 +172,7 @@ class IcebergTable:
     def newest_summary(self) -> Mapping[str, str]:
         """The summary of the snapshot; empty if nothing was ever written."""
         snapshot = self._at()
-        return {} if snapshot is None else dict(snapshot.summary())
+        return {} if snapshot is None else self._summary(snapshot)
 
     def last_summary(self) -> Mapping[str, str]:
         """The summary of a stream's last commit to the table; empty if there is none.
@@ -181,7 +183,12 @@ class IcebergTable:
 
     def summaries(self) -> Iterator[Mapping[str, str]]:
         """The summaries of a stream's commits to the table, the last one first."""
-        return (dict(each.summary()) for each in self._steps())
+        return map(self._summary, self._steps())
+
+    def _summary(self, snapshot: Any) -> Mapping[str, str]:
+        # All at once: the entries of a map of Java's one by one take as long as a small commit.
+        found: dict[str, str] = json.loads(self._to_json(snapshot)).get("summary", {})
+        return {name: text for name, text in found.items() if name != "operation"}
 
     def last_step(self) -> tuple[int, int | None]:
         """The snapshot of a stream's last commit to the table, of which there is one, and the snapshot before it."""
@@ -225,7 +232,7 @@ class IcebergTable:
         """The table's columns as they are now, as a select list over one of its snapshots, which has the columns of its
         time."""
         then = self._table.schemas().get(self._table.snapshot(snapshot).schemaId())
-        types = jvm(spark).org.apache.iceberg.spark.SparkSchemaUtil
+        types = java_class(spark, "org.apache.iceberg.spark.SparkSchemaUtil")
         fields = self._table.schema().columns().iterator()
         listed = []
         while fields.hasNext():
@@ -265,7 +272,7 @@ class IcebergTable:
             target: bytes of a file. Larger ones are left alone, whoever made them.
             at_least: files that are put together, of a partition.
         """
-        actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
+        actions = java_class(spark, "org.apache.iceberg.spark.actions.SparkActions").get(spark._jsparkSession)
         action = actions.rewriteDataFiles(self._table).binPack()
         options = {
             "target-file-size-bytes": target,

@@ -10,7 +10,7 @@ from ..query.instants import is_usable
 from ..query.program import Rows, StreamInput, clock_column
 from .errors import StreamError
 from .model import StreamModel
-from .session import jvm, show
+from .session import java_class, show
 from .sources import is_time
 from .writing import quoted
 
@@ -59,7 +59,7 @@ class Kept:
         cache = rows._jdf.queryExecution().withCachedData().cacheBuilder()
         cache.cachedColumnBuffers().count()
         # A Scala object; `Observation` would wait for a query of its own.
-        collector = getattr(jvm(rows.sparkSession).org.apache.spark.sql.execution, "CollectMetricsExec$")
+        collector = java_class(rows.sparkSession, "org.apache.spark.sql.execution.CollectMetricsExec$")
         found = getattr(collector, "MODULE$").collect(cache.cachedPlan())
         names = found.keysIterator()
         while names.hasNext():
@@ -100,8 +100,7 @@ def cut_off(rows: DataFrame) -> DataFrame:
     A `leaf` still has the plan that it is made by, which Spark walks through and prints with each query.
     """
     held = leaf(rows)
-    execution = jvm(rows.sparkSession).org.apache.spark.sql.execution
-    relation = getattr(getattr(execution, "LogicalRDD$"), "MODULE$")
+    relation = getattr(java_class(rows.sparkSession, "org.apache.spark.sql.execution.LogicalRDD$"), "MODULE$")
     # Its size is that of `held`, which is known by now.
     return _made_of(rows, relation.fromDataset(held._jdf.queryExecution().toRdd(), held._jdf, False))
 
@@ -111,7 +110,7 @@ def _made_of(rows: DataFrame, plan: Any) -> DataFrame:
     from pyspark.sql import DataFrame
 
     spark = rows.sparkSession
-    dataset = getattr(jvm(spark).org.apache.spark.sql.classic, "Dataset$")
+    dataset = java_class(spark, "org.apache.spark.sql.classic.Dataset$")
     return DataFrame(getattr(dataset, "MODULE$").ofRows(spark._jsparkSession, plan), spark)
 
 

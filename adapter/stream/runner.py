@@ -217,17 +217,16 @@ class RunningStream:
             self._with_all = True
             query = self._start(session, replace(at_once(model), trigger=None), inputs)
             try:
-                return query if self._has_stopped(query, math.inf) else None
-            except Exception as problem:
-                found, self._problem = self._problem, None
-                if isinstance(found, _Second):
-                    return None
-                if not isinstance(found, _Beyond):
-                    raise found or problem from problem
-                begin_again(model)
+                stopped, problem = self._watch(query, math.inf)
             finally:
                 query.stop()
                 self._with_all = False
+                self._problem = None
+            if problem is None or isinstance(problem, _Second):
+                return query if stopped else None
+            if not isinstance(problem, _Beyond):
+                raise problem
+            begin_again(model)
         return None
 
     @property
@@ -248,11 +247,18 @@ class RunningStream:
         """
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         with _sentences(self.model):
-            try:
-                self._has_stopped(self._query, deadline)
-            except Exception as problem:
-                raise self._problem or problem from problem
+            _, problem = self._watch(self._query, deadline)
+            if problem is not None:
+                raise problem
         return _result(self._batches)
+
+    def _watch(self, query: Any, deadline: float) -> tuple[bool, Exception | None]:
+        """Wait until a query ends: whether it was stopped, for somebody asked for that, and what ended it otherwise."""
+        try:
+            return self._has_stopped(query, deadline), None
+        except Exception as problem:
+            # Of what went wrong in a micro-batch Spark knows no more than that something did.
+            return False, self._problem or problem
 
     def _has_stopped(self, query: Any, deadline: float) -> bool:
         """Wait until a query ends; whether it was stopped, for somebody asked for that."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import reduce
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +77,7 @@ def show(rows: DataFrame, view: str) -> None:
 def active(spark: SparkSession) -> Iterator[None]:
     """Make a session the thread's own. Where a thread has none, some of Spark looks for catalogs in settings that nobody
     has made."""
-    sessions = jvm(spark).org.apache.spark.sql.classic.SparkSession
+    sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
     try:
@@ -89,9 +91,21 @@ def active(spark: SparkSession) -> Iterator[None]:
 
 def driver_memory(spark: SparkSession) -> int:
     """Bytes that the JVM of Spark's driver may use."""
-    return int(jvm(spark).java.lang.Runtime.getRuntime().maxMemory())
+    return int(java_class(spark, "java.lang.Runtime").getRuntime().maxMemory())
 
 
 def jvm(spark: SparkSession) -> Any:
     """Java's packages, as Python sees them."""
     return spark._jvm
+
+
+_classes: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+
+
+def java_class(spark: SparkSession, name: str) -> Any:
+    """A class of Java's by its full name. To find one, Python asks Java about each part of that; so it does so once."""
+    packages = jvm(spark)
+    found = _classes.setdefault(packages, {})
+    if name not in found:
+        found[name] = reduce(getattr, name.split("."), packages)
+    return found[name]
