@@ -292,7 +292,9 @@ def test_conditions_are_found_in_brackets() -> None:
         f"select a.n from {rows} as a join {rows} as b "
         "on a.x = b.x and (a.window_start = b.window_start and a.window_end = b.window_end)"
     )
-    ranked = f"select *, row_number() over (partition by window_start, window_end order by n) as rn from {rows}"
+    ranked = (
+        f"select *, row_number() over (partition by window_start, window_end order by n) as rn from {rows}"
+    )
     assert planner.plan(f"select * from ({ranked}) where (rn <= 3 and x > 1)").ranks
 
 
