@@ -61,7 +61,7 @@ class Groups(Partials):
                 steps.append(Step(self._batch(members), initial, persist=True, initial="select 1 as nothing"))
             steps.append(Step(self._new(members), self._new_values(members), persist=True, initial=initial))
         if self.fused:
-            steps.append(Step(self.changed, self._changes(), persist=True))
+            steps.append(Step(self.changed, self._changes(), persist=True, initial=self._initial()))
             columns = ", ".join(self._columns())
             known = matching(self.part, self.keys, self.changed)
             both = f"select {columns} from (\n{known}\n)\nunion all\nselect {columns} from {self.changed}"
@@ -73,8 +73,8 @@ class Groups(Partials):
     def parts(self) -> list[StatePart]:
         """The kinds of state rows."""
         append = f"select * from {self.changed}" if self.fused else self._changes()
-        ttl = self.lives.ttl
-        found = [StatePart(self.part, append, self._fold(), closes=None, forgets=ttl)]
+        initial, ttl = None if self.fused else self._initial(), self.lives.ttl
+        found = [StatePart(self.part, append, self._fold(), initial, closes=None, forgets=ttl)]
         for members in self.stage.distinct_sets:
             columns = [
                 STEP,
@@ -99,13 +99,19 @@ class Groups(Partials):
         rows = [_ROWS] if self.signed else []
         return [STEP, *self.lives.columns, *self.keys, *rows, *map(quote, self._kept_columns())]
 
-    def _changes(self) -> str:
-        """What the batch adds to the groups."""
+    def _changes(self, initial: bool = False) -> str:
+        """What the batch adds to the groups; `initial`: while the state has no rows."""
         branches = [self._made_of_rows()]
+        if not self.keys:
+            known = f"\nleft anti join ({matching(self.part, [], None)}) as known on true"
+            branches.append(self._of_nothing("" if initial else known))
         if not self.signed:
             branches += [self._made_of_values(members) for members in self.stage.distinct_sets]
         columns = ", ".join(self._columns())
         return self._unioned([f"select {columns} from (\n{branch}\n)" for branch in branches])
+
+    def _initial(self) -> str | None:
+        return None if self.keys else self._changes(initial=True)
 
     def _made_of_rows(self) -> str:
         made: dict[str, str] = {}
@@ -121,6 +127,19 @@ class Groups(Partials):
         ]
         by = self._group_by([STEP, *(["sign"] if self.signed else [])])
         return self.lives.with_since(f"select {', '.join(items)}\nfrom {self.rows}\n{by}")
+
+    def _of_nothing(self, known: str) -> str:
+        """The state of the only group before it has rows: it is there from the first step on, rows or not."""
+        lives = [f"clock.{STEP} as {SINCE}", f"cast(null as timestamp) as {EXPIRES_AT}"]
+        items = [
+            f"clock.{STEP}",
+            *(lives if self.lives.ttl is not None else []),
+            *([f"0L as {_ROWS}"] if self.signed else []),
+            *self._in_order({}),
+        ]
+        # Once it is forgotten, it begins anew with a row.
+        first = "\nwhere clock.watermark_before is null" if self.lives.ttl is not None else ""
+        return f"select {', '.join(items)}\nfrom clock{known}{first}"
 
     def _made_of_values(self, members: DistinctSet) -> str:
         """Values that are new, counted."""
@@ -283,7 +302,8 @@ class Groups(Partials):
         if self.signed:
             source = self._with_values(source, touched)
         finished = [f"{metric.finish()} as {quote(metric.metric.name)}" for metric in self.metrics]
-        there = f"\nwhere {_ROWS} > 0" if self.signed else ""
+        # The only group is there though it has no rows any more.
+        there = f"\nwhere {_ROWS} > 0" if self.signed and self.keys else ""
         return f"select {', '.join([*self.keys, *finished]) or 'true as anything'}\nfrom {source}{there}"
 
     def _with_values(self, groups: str, touched: str | None) -> str:

@@ -10,8 +10,6 @@ from ..windows import quote
 from .conditions import INEXACT
 from .relation import WEIGHT
 
-_ROWS = "rows_there"
-
 
 class GroupChanges(Groups):
     """The pieces of a `GroupAggregate`: as `Groups`, but finished before the state is written, and with the rows of
@@ -108,34 +106,6 @@ class GroupChanges(Groups):
                 StatePart(part.name, append, part.fold, closes=None, merges=part.merges, forgets=part.forgets)
             )
         return listed
-
-    def _made_of_rows(self) -> str:
-        made = super()._made_of_rows()
-        if self.keys or self.stage.grouping_sets is not None:
-            return made
-        # Without keys there is one group, rows or not.
-        by = f"\ngroup by {STEP}"
-        assert by in made
-        rows = [f"0L as {_ROWS}"] if self.signed else []
-        nothing = ", ".join(
-            [
-                f"clock.{STEP}",
-                *self._null_lives(),
-                *rows,
-                *(f"null as {quote(c)}" for c in self._kept_columns()),
-            ]
-        )
-        return f"{made}\nunion all\nselect {nothing} from clock"
-
-    def _null_lives(self) -> list[str]:
-        return [f"null as {column}" for column in self.lives.columns]
-
-    def _finished(self, rows: str, touched: str | None = None) -> str:
-        made = super()._finished(rows, touched)
-        if self.keys or self.stage.grouping_sets is not None or not self.signed:
-            return made
-        # The only group is there though it has no rows any more.
-        return made.removesuffix(f"\nwhere {_ROWS} > 0")
 
     def _of_values(self, members: DistinctSet, touched: str | None) -> str:
         if not self._of_batch_too:
