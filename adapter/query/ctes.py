@@ -9,12 +9,16 @@ A query that stands at two places is planned at both; equal stages are found aga
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
 from .dialect import remove_with, sql, with_clause
 from .errors import QueryError
+from .rewrites.refusals import is_random
+
+_RANDOM = "random"
+"""The mark of a query of WITH that gives other values each time: which it is."""
 
 Environment = Mapping[str, exp.Query]
 
@@ -48,12 +52,41 @@ def _replace(node: exp.Expr, names: Environment) -> None:
             made = exp.Subquery(
                 this=names[child.name.lower()].copy(), alias=alias.copy(), joins=child.args.get("joins")
             )
+            if _is_random(made):
+                made.meta[_RANDOM] = f"{child.name.lower()} {sql(made.this)}"
             child.replace(made)
             _name_columns(made)
         else:
             _replace(child, names)
             if isinstance(child, exp.Subquery):
                 _name_columns(child)
+
+
+def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = lambda query: True) -> None:
+    """Passes a tree without WITH in which no query that was there, and gives other values each time, is read twice: as
+    one query it gave both the same.
+
+    Args:
+        tree: out of `inline`.
+        concerned: of which of these queries that is so.
+
+    Raises:
+        QueryError: one is.
+    """
+    read: set[str] = set()
+    for query in tree.find_all(exp.Subquery):
+        if (found := query.meta.get(_RANDOM)) is None or not concerned(query):
+            continue
+        if found in read:
+            raise QueryError(
+                f"WITH {found.partition(' ')[0]} holds a function that gives another value each time, and is read twice, "
+                "which would be two queries here; read it once, or put it into a model of its own."
+            )
+        read.add(found)
+
+
+def _is_random(query: exp.Expr) -> bool:
+    return any(is_random(call) for call in query.find_all(exp.Func))
 
 
 def _name_columns(query: exp.Subquery) -> None:

@@ -153,6 +153,7 @@ def plan(
     """
     read = _read(text, ask)
     tree, rewrites = read.tree, read.rewrites
+    ctes.check_read_once(tree)
     outside = lookups.place(tree, [relation for relation, what in (known or {}).items() if what.lookup])
     if not batch:
         event_clock.mark(tree, known or {})
@@ -199,6 +200,8 @@ def plan_operators(
     """
     read = _read(text, ask)
     tree, rewrites = read.tree, read.rewrites
+    # What reads a stream is one operator wherever it stands.
+    ctes.check_read_once(tree, lambda query: not any(map(marks.is_stream, query.find_all(exp.Table))))
     if lookups.place(tree, [relation for relation, what in known.items() if what.lookup]):
         raise QueryError("A lookup join in a query like this; put it into a model below.")
     event_clock.mark(tree, known)
@@ -233,6 +236,7 @@ def plan_operators(
 
 
 def _plan_within_windows(rewrites: Rewrites, tree: exp.Query, streams: Streams, stages: int) -> Plan:
+    ctes.check_read_once(tree)
     return _Planner(tree, rewrites, streams, stages).plan()
 
 
