@@ -77,14 +77,21 @@ def output_columns(select: exp.Select, sources: Sequence[Source]) -> dict[str, s
         column = item.unalias()
         if isinstance(column, exp.Star):
             for source in there:
-                found.update(source.window_columns)
+                found.update(_of_star(column, source.window_columns))
         elif isinstance(column, exp.Column) and isinstance(column.this, exp.Star):
             for source in there:
                 if source.alias.lower() == column.table.lower():
-                    found.update(source.window_columns)
+                    found.update(_of_star(column.this, source.window_columns))
         elif kind := window_key(column, sources):
             found[item.alias_or_name.lower()] = kind
     return found
+
+
+def _of_star(star: exp.Expr, columns: Columns) -> dict[str, str]:
+    """Of columns those that a star hands on as they are."""
+    changed = (each for arg in ("except_", "replace", "rename") for each in star.args.get(arg) or ())
+    others = {part.name.lower() for each in changed for part in each.find_all(exp.Identifier)}
+    return {name: what for name, what in columns.items() if name.lower() not in others}
 
 
 def _coalesced(node: exp.Expr, sources: Sequence[Source]) -> str | None:

@@ -48,6 +48,7 @@ def as_rank(select: exp.Select) -> exp.Select:
         raise QueryError(
             f"'{sql(limit or select).strip()}' over a stream without ORDER BY: any rows could be the first; say which."
         )
+    order = _of_all(order, select)
     for clause in ("limit", "offset", "fetch", "order"):
         select.set(clause, None)
     if select.args.get("distinct"):
@@ -74,6 +75,19 @@ def as_rank(select: exp.Select) -> exp.Select:
     )
     outer = outer.where(f"{RANK} <= {count + skipped}")
     return outer.where(f"{RANK} > {skipped}") if skipped else outer
+
+
+def _of_all(order: exp.Expr, select: exp.Select) -> exp.Expr:
+    """ORDER BY ALL written out: by each column of the select list."""
+    first = order.expressions[0]
+    if not isinstance(first.this, exp.Var) or first.name.upper() != "ALL":
+        return order
+    if any(item.is_star for item in select.expressions):
+        raise QueryError("ORDER BY ALL … LIMIT over a stream beside '*'; name the columns to order by.")
+    copies = [first.copy() for _ in select.expressions]
+    for copy, item in zip(copies, select.expressions, strict=True):
+        copy.set("this", item.unalias().copy())
+    return exp.Order(expressions=copies)
 
 
 def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp.Expr]:
