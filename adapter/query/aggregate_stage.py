@@ -179,7 +179,8 @@ class StageBuilder:
         items = [f"{hidden(name)} as {quote(name)}" for name in also]
         items += [f"{text} as `{name}`" for text, name in self.row_columns.values()]
         query.set("expressions", [])
-        return sql(query.select(*items, dialect=DIALECT))
+        # COUNT(*) reads no column, but a SELECT has one.
+        return sql(query.select(*(items or ["true as anything"]), dialect=DIALECT))
 
     # -- GROUP BY ----------------------------------------------------------------------------------
 
@@ -465,6 +466,11 @@ def check_path(select: exp.Select, window: Window, sources: Sequence[Source]) ->
             f"a WHERE or JOIN between {window.kind}() and GROUP BY, which its bounds don't depend on"
         )
     known = known_before_closing(window)
+    for item in select.expressions:
+        name = item.output_name.lower()
+        hides = name in (WINDOW_START, WINDOW_END, WINDOW_TIME) and name not in known
+        if hides and window_column(item.unalias(), sources) != name:
+            raise NotMergeable(f"'{sql(item)}' has the name of a window's column below the aggregate")
     for node in _row_level_expressions(select):
         for column in node.find_all(exp.Column):
             kind = window_column(column, sources)

@@ -292,6 +292,84 @@ EXAMPLES = {
         "n s",
         state_ttl=LONG,
     ),
+    "a count of all rows": _case(f"select count(*) as n from {stream('clicks')} t", "n"),
+    "a count of all rows of a union": _case(
+        f"select count(*) as n from (select k from {stream('clicks')} union all select k from {stream('orders')}) t",
+        "n",
+    ),
+    "a count of all pairs": _case(
+        f"""select count(*) as n from {stream("clicks")} a join {stream("orders")} b
+        on a.k = b.k and b.ts between a.ts and a.ts + interval 10 minutes""",
+        "n",
+    ),
+    "a count of all pairs of a LEFT JOIN": _case(
+        f"select count(*) as n from {stream('clicks')} a left join {stream('orders')} b on a.k = b.k",
+        "n",
+        state_ttl=LONG,
+    ),
+    "a count of first rows": _case(f"select count(*) as n from {FIRST}", "n", state_ttl=LONG),
+    "a count of no rows": _case(
+        f"select count(v) as n, max(u) as m from {stream('clicks')} t where v > 1000", "n m"
+    ),
+    "a count of no rows, with state_ttl": _case(
+        f"select count(v) as n, max(u) as m from {stream('clicks')} t where v > 1000", "n m", state_ttl=LONG
+    ),
+    "a count of no first rows": _case(
+        f"select count(v) as n, max(u) as m from {FIRST} t where v > 1000", "n m", constant_domains=("v",)
+    ),
+    "what is computed from a count of no rows": _case(
+        f"select n + 1 as n from (select count(v) as n from {stream('clicks')} t where v > 1000)", "n"
+    ),
+    "counts of no rows, side by side": _case(
+        f"""select count(v) as n from {stream("orders")} t where v > 1000
+        union all select count(distinct v) as n from {stream("orders")} t where v > 10000""",
+        "n",
+    ),
+    "groups of LATERAL VIEW over groups": _case(
+        f"""select z1, sum(n) as t from (select k, count(*) as n from {stream("clicks")} group by k) a
+        lateral view explode(array(1, 2, 3)) x as z1 where z1 > 1 group by z1""",
+        "z1 t",
+        constant_domains=("k", "z1"),
+    ),
+    "groups of LATERAL VIEW over a join": _case(
+        f"""select x.z1, count(*) as n from {stream("clicks")} a join {stream("orders")} b on a.k = b.k and a.u = b.u
+        lateral view explode(array(1, 2, b.v)) x as z1 where z1 > 1 group by x.z1""",
+        "z1 n",
+        state_ttl=LONG,
+    ),
+    "a random column of WITH that is read twice": _case(
+        f"""with r as (select *, uuid() as id from {stream("clicks")})
+        select a.k, b.v from r a join r b on a.id = b.id and a.ts = b.ts""",
+        "k v",
+        state_ttl=LONG,
+    ),
+    "a random column of WITH that is read twice, in windows": _case(
+        f"""with r as (select ts, k, uuid() as id from {stream("clicks")})
+        select a.window_start, a.window_end, a.n from
+        (select window_start, window_end, id, count(*) as n from {TUMBLE.expand("r")}
+          group by window_start, window_end, id) a
+        join (select window_start, window_end, id, max(k) as k from {TUMBLE.expand("r")}
+          group by window_start, window_end, id) b
+        on a.window_start = b.window_start and a.window_end = b.window_end and a.id = b.id""",
+        "window_start window_end n",
+    ),
+    "a column that is called like one of the windows": _case(
+        f"""select window_start, window_end, max(window_time) as m
+        from (select window_start, window_end, u as window_time from {HOP.expand("clicks")})
+        group by window_start, window_end""",
+        "window_start window_end m",
+    ),
+    "LEFT JOIN with USING, bounded in WHERE": _case(
+        f"""select a.ts, a.u, b.u as u2 from {stream("clicks")} a left join {stream("orders")} b using (k)
+        where b.ts between a.ts and a.ts + interval 1 hour""",
+        "ts u u2",
+    ),
+    "ORDER BY ALL with LIMIT": _case(
+        f"select k, v, ts from {stream('clicks')} a order by all limit 3", "k v ts", state_ttl=LONG
+    ),
+    "the first rows, by their star": _case(
+        f"select * from (select k, v from {stream('clicks')}) order by v, k limit 5", "k v"
+    ),
     "a group key that a literal's name hides": _case(
         f"select 'all' as k, count(*) as n from {stream('clicks')} t group by k", "k n", state_ttl=LONG
     ),

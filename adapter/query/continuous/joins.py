@@ -28,7 +28,7 @@ _JOINED = "joined"
 def split(select: exp.Select) -> None:
     """Puts the join under a SELECT that groups or ranks into a query of its own. Changes the tree."""
     below = exp.Select()
-    for clause in ("from_", "from", "joins", "where"):
+    for clause in ("from_", "from", "joins", "laterals", "where"):
         if value := select.args.get(clause):
             below.set(
                 clause, value.copy() if not isinstance(value, list) else [each.copy() for each in value]
@@ -53,6 +53,8 @@ def split(select: exp.Select) -> None:
         item = column.parent if isinstance(column.parent, exp.Select) else None
         made: exp.Expr = exp.column(names[key], quoted=True)
         column.replace(exp.alias_(made, column.name, quoted=True) if item is select else made)
+    if not below.expressions:
+        below.append("expressions", exp.alias_(exp.true(), "anything"))
     if stars:
         helpers = [exp.to_identifier(name, quoted=True) for name in names.values()]
         rest = [item for item in select.expressions if not item.is_star]
@@ -89,6 +91,7 @@ def stage(
         QueryError: a kind of join whose rows can't be told in time.
     """
     streams = [source for source in sources if source.kind == "rows"]
+    condition = next((source.join.args.get("on") for source in streams[1:] if source.join), None)
     outer = _check_kinds(sources, streams)
     tests = _tests(select)
     bound = _bounds(tests, streams, is_time) if len(streams) == 2 else None
@@ -97,6 +100,8 @@ def stage(
             "A LEFT JOIN of two streams puts a row out alone when no match can come any more, so it needs a time at "
             f"which that is: bound it on both sides, as in ON … AND {_example(streams)}."
         )
+    # Without ON the bound stands in WHERE, which no row passes alone.
+    outer = outer and condition is not None
     times: list[str | None] = [ROW_TIME] * len(streams)
     lasts: list[int | None] = [ttl] * len(streams)
     if bound is not None:
@@ -119,7 +124,6 @@ def stage(
     if outer:
         views = [f"{name}_{streams[0].alias}_unmatched", f"{name}_{streams[1].alias}_none"]
         unmatched = _over(select, streams, views, hidden, keep_outer=True)
-    condition = next((source.join.args.get("on") for source in streams[1:] if source.join), None)
     return JoinStage(
         name=name,
         level=level,
