@@ -325,6 +325,15 @@ EXAMPLES = {
         union all select count(distinct v) as n from {stream("orders")} t where v > 10000""",
         "n",
     ),
+    "a join with a count that had no rows at first": _case(
+        f"""select n, count(*) as c from (
+          select a.k, b.n from (select k, count(*) as c from {stream("clicks")} group by k) a
+          join (select count(*) as n from {stream("orders")} t where ts > timestamp '2024-03-04 09:00:00') b
+          on a.c > b.n % 2) group by n""",
+        "n c",
+        6,
+        state_ttl=LONG,
+    ),
     "groups of LATERAL VIEW over groups": _case(
         f"""select z1, sum(n) as t from (select k, count(*) as n from {stream("clicks")} group by k) a
         lateral view explode(array(1, 2, 3)) x as z1 where z1 > 1 group by z1""",

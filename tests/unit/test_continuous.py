@@ -184,12 +184,24 @@ def test_state_that_is_bounded(text: str, domains: list[str]) -> None:
             f"select x from {BEST} where ts > now() - interval 1 day",
             "goes by over raw.best, whose rows change",
         ),
+        (f"select * from {B} order by all limit 3", "name the columns to order by"),
+        (
+            f"with r as (select *, uuid() as id from {B}) select a.x from r a join r b on a.id = b.id",
+            "WITH r holds a function that gives another value each time, and is read twice",
+        ),
     ],
 )
 def test_refused_with_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(QueryError) as refusal:
         plan(text)
     assert sentence in str(refusal.value)
+
+
+def test_what_is_random_and_read_twice_is_one_operator() -> None:
+    made = f"with r as (select *, uuid() as id from {B}) select x, id from r union all select price as x, id from r"
+    flow = planner.plan_any(made, KNOWN, DAY).dataflow
+    assert flow is not None
+    assert sum("UUID()" in str(getattr(each, "sql", "")) for each in flow.operators) == 1
 
 
 def test_a_group_has_to_be_found_again() -> None:
@@ -211,6 +223,13 @@ def test_a_group_has_to_be_found_again() -> None:
         ("select item, median(price) as m from {} group by grouping sets ((item), (item))", None),
         ("select upper(item) as item, median(price) as m from {} group by item", None),
         ("select median(price) as m from {} group by item", None),
+        # A rank that isn't selected.
+        ("select * from {} order by price limit 5", None),
+        (
+            "select * except (n) from (select *, row_number() over (order by ts) as n from {}) where n <= 5",
+            None,
+        ),
+        ("select * from (select *, row_number() over (order by ts desc) as n from {}) where n <= 5", ("n",)),
     ],
 )
 def test_what_tells_groups_apart(text: str, key: tuple[str, ...] | None) -> None:
