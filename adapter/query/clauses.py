@@ -65,3 +65,9 @@ def is_over(node: exp.Expr) -> bool:
     while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls) and over.this is node:
         node, over = over, over.parent
     return isinstance(over, exp.Window) and over.this is node
+
+
+def left_out(star: exp.Expr) -> set[str]:
+    """The columns, in lower case, that a star doesn't hand on as they are: of its EXCEPT, REPLACE and RENAME."""
+    changed = (each for arg in ("except_", "replace", "rename") for each in star.args.get(arg) or ())
+    return {part.name.lower() for each in changed for part in each.find_all(exp.Identifier)}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from .clauses import only_asks
+from .clauses import left_out, only_asks
 from .dialect import arguments, canonical, relation_names, unqualified
 from .errors import QueryError
 from .functions import makes_rows
@@ -94,18 +94,12 @@ def shown_as(select: exp.Select, node: exp.Expr) -> str | None:
         return None  # a field of a struct
     of = {node.table.lower()} if node.table else known if len(known) == 1 else set()
     for item in select.expressions:
-        if isinstance(item, exp.Star) and _hands_on(item, name):
+        if isinstance(item, exp.Star) and name not in left_out(item):
             return name
         if isinstance(item, exp.Column) and item.is_star and item.table.lower() in of:
-            if _hands_on(item.this, name):
+            if name not in left_out(item.this):
                 return name
     return None
-
-
-def _hands_on(star: exp.Expr, name: str) -> bool:
-    """Whether a column is among those of a star as it is."""
-    changed = (each for arg in ("except_", "replace", "rename") for each in star.args.get(arg) or ())
-    return not any(name == part.name.lower() for each in changed for part in each.find_all(exp.Identifier))
 
 
 def _is_set(item: exp.Expr) -> bool:

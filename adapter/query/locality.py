@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from .clauses import aggregate, conjuncts, only_asks
+from .clauses import aggregate, conjuncts, left_out, only_asks
 from .dialect import arguments, sql
 from .errors import QueryError
 from .grouping import resolve
@@ -89,8 +89,7 @@ def output_columns(select: exp.Select, sources: Sequence[Source]) -> dict[str, s
 
 def _of_star(star: exp.Expr, columns: Columns) -> dict[str, str]:
     """Of columns those that a star hands on as they are."""
-    changed = (each for arg in ("except_", "replace", "rename") for each in star.args.get(arg) or ())
-    others = {part.name.lower() for each in changed for part in each.find_all(exp.Identifier)}
+    others = left_out(star)
     return {name: what for name, what in columns.items() if name.lower() not in others}
 
 
