@@ -14,7 +14,7 @@ from sqlglot import exp
 from .clauses import aggregate, conjuncts, left_out, only_asks
 from .dialect import arguments, sql
 from .errors import QueryError
-from .grouping import resolve
+from .grouping import grouping
 
 Columns = Mapping[str, str]
 """Output column (lower case) → the window column it carries, or what else of a stage (`identity`)."""
@@ -114,14 +114,12 @@ def check(select: exp.Select, sources: Sequence[Source], outputs: Columns) -> No
             "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY …)."
         )
     group = select.args.get("group")
-    if group and not group.args.get("all"):
-        keys = [key for item in group.expressions for key in (item, *item.find_all(exp.Column))]
-        named = [resolve(key, select) for key in keys]
-        if not any(window_key(key, sources) == "window_end" for key in named):
-            raise QueryError(
-                f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it."
-            )
-    elif not group and aggregate(select) is not None:
+    if group and not _groups_by_window(select, sources):
+        raise QueryError(
+            f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it "
+            "as they are, to each set of it where it has several."
+        )
+    if not group and (select.args.get("having") or aggregate(select) is not None):
         raise QueryError(
             "An aggregate over window results without GROUP BY mixes windows; add GROUP BY window_start, window_end."
         )
@@ -132,6 +130,14 @@ def check(select: exp.Select, sources: Sequence[Source], outputs: Columns) -> No
     for source in sources:
         if source.join is not None:
             _check_join(source, sources)
+
+
+def _groups_by_window(select: exp.Select, sources: Sequence[Source]) -> bool:
+    """Whether the groups of a GROUP BY, in each of its grouping sets, are of one window: what is computed of an end may
+    be the same for several."""
+    found = grouping(select)
+    ends = {place for place, key in enumerate(found.keys) if window_key(key, sources) == "window_end"}
+    return bool(ends) if found.sets is None else all(ends & {*keys} for keys in found.sets)
 
 
 def check_ranks(select: exp.Select, sources: Sequence[Source]) -> None:
@@ -167,16 +173,16 @@ def _check_join(source: Source, sources: Sequence[Source]) -> None:
                 "put the window result on the left."
             )
         return
-    using = {column.name.lower() for column in join.args.get("using") or ()}
-    if any(source.window_columns.get(name) == "window_end" for name in using):
-        return
+    for column in join.args.get("using") or ():
+        name = exp.column(column.name)
+        if window_column(name, [source]) == window_column(name, before) == "window_end":
+            return
     for test in conjuncts(join.args.get("on")):
         if isinstance(test, exp.EQ | exp.NullSafeEQ):
-            sides = [test.this, test.expression]
-            if all(window_column(end, sources) == "window_end" for end in sides) and any(
-                window_column(end, [source]) == "window_end" for end in sides
-            ):
-                return
+            left, right = test.this, test.expression
+            for own, other in ((left, right), (right, left)):
+                if window_column(own, [source]) == window_column(other, before) == "window_end":
+                    return
     raise QueryError(
         f"The join with '{source.alias}' compares rows of different windows; add "
         "ON a.window_start = b.window_start AND a.window_end = b.window_end."

@@ -433,6 +433,52 @@ EXAMPLES = {
         6,
         state_ttl=LONG,
     ),
+    # Groups and joins of window results that go beyond one window.
+    "groups of windows by the hour of their end": _case(
+        f"""select date_trunc('hour', window_end) as h, sum(n) as s from {of_windows("clicks")} a
+        group by date_trunc('hour', window_end)""",
+        "h s",
+    ),
+    "groups of windows by a test of their end": _case(
+        f"""select window_end > timestamp '2024-03-04 10:00:00' as h, sum(n) as s from {of_windows("clicks")} a
+        group by window_end > timestamp '2024-03-04 10:00:00'""",
+        "h s",
+    ),
+    "groups of windows by all": _case(
+        f"select k, sum(n) as s from {of_windows('clicks')} a group by all", "k s"
+    ),
+    "groups of windows by all, the window's end among it": _case(
+        f"select window_end, sum(n) as s from {of_windows('clicks')} a group by all", "window_end s"
+    ),
+    "subtotals of windows": _case(
+        f"select window_end, k, sum(n) as s from {of_windows('clicks')} a group by rollup (window_end, k)",
+        "window_end k s",
+    ),
+    "all subtotals of windows": _case(
+        f"select window_end, k, sum(n) as s from {of_windows('clicks')} a group by cube (window_end, k)",
+        "window_end k s",
+    ),
+    "grouping sets of which one is of all windows": _case(
+        f"select window_end, k, sum(n) as s from {of_windows('clicks')} a group by grouping sets ((window_end), (k))",
+        "window_end k s",
+    ),
+    "subtotals within each window": _case(
+        f"select window_end, k, sum(n) as s from {of_windows('clicks')} a group by window_end, rollup (k)",
+        "window_end k s",
+    ),
+    "HAVING over all windows": _case(
+        f"select 'x' as a from {of_windows('clicks')} a having sum(n) > 100", "a"
+    ),
+    "a join of windows by an end that equals itself": _case(
+        f"""select a.window_end, b.window_end as e2, a.k from {of_windows("clicks")} a
+        join {of_windows("orders")} b on a.k = b.k and b.window_end = b.window_end""",
+        "window_end e2 k",
+    ),
+    "a join of windows USING what is called window_end": _case(
+        f"""select window_end, a.k, b.n from (select window_start as window_end, k from {of_windows("clicks")}) a
+        join {of_windows("orders")} b using (window_end)""",
+        "window_end k n",
+    ),
 }
 """What was wrong → the query. Each is equal today, or refused with a reason."""
 
