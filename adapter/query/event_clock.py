@@ -22,6 +22,8 @@ from .streams import Known
 
 _CLOCKS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
 _NAMES = frozenset({"now", "current_timestamp", "current_date", "curdate", "current_time", "localtimestamp"})
+# What Spark takes for a time that goes by where a string of it is made a date or timestamp; a zone may follow.
+_WORDS = frozenset({"now", "today", "yesterday", "tomorrow"})
 _IS_EVENT_TIME = "event time"
 
 # Before any time, so that without a watermark every row passes.
@@ -314,4 +316,14 @@ def is_clock(node: exp.Expr) -> bool:
     """Whether a node asks what time it is."""
     # Some may be written without parentheses, and look like columns.
     plain = isinstance(node, exp.Column) and not node.table and node.name.lower() in _NAMES
-    return isinstance(node, _CLOCKS) or _called(node) in _NAMES or plain
+    return isinstance(node, _CLOCKS) or _called(node) in _NAMES or plain or _is_word(node)
+
+
+def _is_word(node: exp.Expr) -> bool:
+    """Whether a node is ``TIMESTAMP 'now'``, ``DATE 'today'``, or makes a time of such a word otherwise."""
+    is_cast = isinstance(node, exp.Cast) and node.to.this in exp.DataType.TEMPORAL_TYPES
+    if not is_cast and not isinstance(node, exp.TsOrDsToDate):
+        return False
+    made_of = node.this.unnest()
+    words = made_of.name.lower().split() if isinstance(made_of, exp.Literal) else []
+    return bool(words) and words[0] in _WORDS

@@ -96,6 +96,7 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
         boundaries=_boundaries(everything),
         upsert=replacing(plan, everything, emission) if replaces else None,
         kept_for=emission.last,
+        behind=_behind(plan.windowed),
         mini_batch=plan.mini_batch,
         time_zones=tuple(sorted({s.window.time_zone for s in plan.windowed if s.window.time_zone})),
         signature=signature(plan),
@@ -108,7 +109,13 @@ def _dataflow(plan: Plan, ttl: int | None) -> Program:
     stages = _stages_of_windows(plan.dataflow)
     levels = program(replace(plan, stages=stages, dataflow=None)).levels if stages else ()
     zones = tuple(sorted({stage.window.time_zone for stage in stages if stage.window.time_zone}))
-    return operators.program(plan, levels, zones, ttl, signature(plan, ttl))
+    made = operators.program(plan, levels, zones, ttl, signature(plan, ttl))
+    return replace(made, behind=_behind(stages))
+
+
+def _behind(stages: Sequence[AggregateStage | RowsStage]) -> int:
+    """A row at the very end of a session belongs to it, and isn't late where the watermark is just there."""
+    return int(any(stage.window.merges for stage in stages))
 
 
 def _stages_of_windows(flow: Dataflow) -> tuple[AggregateStage | RowsStage, ...]:

@@ -314,6 +314,8 @@ class Plan:
     """Whether `output` is computed from all that the stages hold, not from what changed."""
     certain: bool = True
     """Whether nothing above the stages can make two rows of one."""
+    closed: bool = True
+    """Whether the window columns it carries are of windows that have closed: all rows of one come at once."""
     changes_of: str | None = None
     """Without windows: the stage that `output` works row by row on."""
     batch: str | None = None

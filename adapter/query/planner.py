@@ -157,7 +157,7 @@ def plan(
     outside = lookups.place(tree, [relation for relation, what in (known or {}).items() if what.lookup])
     if not batch:
         event_clock.mark(tree, known or {})
-    planned = _planned(tree, known or {}, ttl, rewrites)
+    planned = _planned(tree, known or {}, ttl, rewrites, batch)
     found = replace(planned, mini_batch=read.hint, unknown_functions=read.unknown_functions)
     return lookups.with_tables(found, outside) if outside else found
 
@@ -247,7 +247,9 @@ def _with_ties_broken(tree: exp.Query) -> exp.Query:
     return copy
 
 
-def _planned(tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewrites: Rewrites) -> Plan:
+def _planned(
+    tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewrites: Rewrites, batch: bool
+) -> Plan:
     if not any(marks.is_stream(table) for table in tree.find_all(exp.Table)):
         raise QueryError(
             "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
@@ -257,7 +259,7 @@ def _planned(tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewri
         found = continuous_plan(tree, known, ttl, rewrites)
     else:
         _refuse_changes(tree, known)
-        found = _Planner(tree, rewrites).plan()
+        found = _Planner(tree, rewrites, batch=batch).plan()
     rewrites.check()
     return replace(found, rewrites=tuple(rewrites.done))
 
@@ -300,10 +302,16 @@ def stream_relations(text: str) -> tuple[str, ...]:
 
 class _Planner:
     def __init__(
-        self, tree: exp.Query, rewrites: Rewrites, streams: Streams | None = None, others: int = 0
+        self,
+        tree: exp.Query,
+        rewrites: Rewrites,
+        streams: Streams | None = None,
+        others: int = 0,
+        batch: bool = False,
     ) -> None:
-        """`streams`: of a tree that this one is a part of, in which `others` is the number of stages before."""
-        self.tree, self.rewrites, self.others = tree, rewrites, others
+        """`streams`: of a tree that this one is a part of, in which `others` is the number of stages before. `batch`: as in
+        `plan`."""
+        self.tree, self.rewrites, self.others, self.batch = tree, rewrites, others, batch
         self.streams = streams or Streams(tree)
         event_clock.show_watermark(tree)
         self.stages: dict[str, AggregateStage | RowsStage] = {}
@@ -334,6 +342,7 @@ class _Planner:
             tuple(self.ranks),
             certain=identity.is_kept(query),
             grouped=tuple(filter(None, self.grouped)),
+            closed=info.kind == RESULT,
         )
 
     def _check_times(self, streams: Sequence[Stream]) -> None:
@@ -621,9 +630,30 @@ class _Planner:
             select.replace(marks.stage_result(result))
 
     def _time_carries(self, select: exp.Select, window: Window) -> str | None:
-        """The window column, of the windows under a window function, that its time is."""
-        found = self._visit(marks.input_of(select)).window_columns.get(window.time_col.lower())
-        return found if found in _WINDOW_COLUMNS else None
+        """The window column, of the windows under a window function, that its time is.
+
+        Raises:
+            QueryError: results of these windows would come when the upper ones may have closed.
+        """
+        below = self._visit(marks.input_of(select))
+        found = below.window_columns.get(window.time_col.lower())
+        found = found if found in _WINDOW_COLUMNS else None
+        if below.kind == RESULT and not self.batch and not self._comes_in_time(select, window, found):
+            raise QueryError(
+                f"{window} stands over windows, whose results come when these end, and by {window.time_col} its own may "
+                "have closed by then; let it take their window_time, or window_end."
+            )
+        return found
+
+    def _comes_in_time(self, select: exp.Select, window: Window, time: str | None) -> bool:
+        """Whether results of windows come before those over them close, by what their time is."""
+        if time in (WINDOW_END, WINDOW_TIME):
+            return True
+        if time != WINDOW_START or window.merges:
+            return False
+        windows = {stage.name: stage.window for stage in self.stages.values()}
+        marked = map(marks.result_of, marks.input_of(select).find_all(exp.Select))
+        return all(_holds_whole(window, windows[mark.name]) for mark in marked if mark)
 
     def _keep_sessions(self, root: exp.Expr) -> bool:
         """Keeps the rows of windows that are read as they are, where their bounds aren't known at once."""
@@ -639,6 +669,12 @@ class _Planner:
     def _streams_under(self, node: exp.Expr) -> tuple[str, ...]:
         names = (table.name for table in node.find_all(exp.Table) if marks.is_stream(table))
         return tuple(dict.fromkeys(names))
+
+
+def _holds_whole(upper: Window, lower: Window) -> bool:
+    """Whether no window ends within one of the lower ones."""
+    together = lower.kind in ("tumble", "cumulate") and lower.time_zone == upper.time_zone
+    return together and upper.slice % lower.size == 0 and (upper.offset - lower.offset) % lower.size == 0
 
 
 def _common(node: exp.SetOperation, sides: Sequence[Info]) -> dict[str, str]:

@@ -225,6 +225,8 @@ class Program:
     kept_for: int = 0
     """Microseconds that state is kept after its window's end: ``watermark_before`` and
     ``watermark_after`` are that much behind ``now_before`` and ``now_after``."""
+    behind: int = 0
+    """Microseconds that the watermark lies further behind than its delay says."""
     time_zones: tuple[str, ...] = ()
     """The zones that ``clock`` has columns for."""
     mini_batch: MiniBatch | None = None

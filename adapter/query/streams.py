@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -111,7 +111,8 @@ class Streams:
         columns = self._times.get(stream.relation.lower())
         if columns is None:
             return self.known(stream.view).event_time
-        return next(iter(columns)) if len(columns) == 1 else None
+        named = sorted(column for column in columns if column is not None)
+        return named[0] if None not in columns and len({*map(str.lower, named)}) == 1 else None
 
 
 def _free_stars(tree: exp.Query) -> str:
@@ -159,7 +160,10 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
     node: exp.Expr = below
     while True:
         while isinstance(node, exp.Subquery):
-            node = node.this
+            renamed = _below_alias(node, column)
+            if renamed is None:
+                return None
+            node, column = node.this, renamed
         if isinstance(node, exp.SetOperation):
             branch = _branch_with(node, table)
             if branch is None:
@@ -171,18 +175,50 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
             return column if marks.is_stream(node) else None
         if not isinstance(node, exp.Select) or marks.result_of(node):
             return None
-        named = [item for item in node.expressions if item.output_name.lower() == column.lower()]
-        if named:
-            source_column = named[0].unalias()
-            if not isinstance(source_column, exp.Column):
-                return None
-            column = source_column.name
-        elif not any(item.is_star for item in node.expressions):
-            return None
-        streams = [source for source in relations(node) if any(marks.is_stream(t) for t in _tables(source))]
+        sources = relations(node)
+        streams = [source for source in sources if any(marks.is_stream(t) for t in _tables(source))]
         if len(streams) != 1:
             return None
-        node = streams[0]
+        stream = streams[0]
+        passed = _column_below(node, column, stream, [each for each in sources if each is not stream])
+        if passed is None:
+            return None
+        node, column = stream, passed
+
+
+def _below_alias(node: exp.Subquery, column: str) -> str | None:
+    """What a column of ``(…) AS t(a, b)`` is called in the brackets; None if that can't be told."""
+    names = [name.lower() for name in node.alias_column_names]
+    if not names:
+        return column
+    below = _names(node.this)
+    told = column.lower() in names and "*" not in below and len(below) == len(names)
+    return below[names.index(column.lower())] if told else None
+
+
+def _column_below(
+    select: exp.Select, column: str, stream: exp.Expr, others: Sequence[exp.Expr]
+) -> str | None:
+    """The column of a stream in FROM that a column of the SELECT is; None: it is another relation's, or computed.
+
+    Without a qualifier it is the stream's wherever nothing says that another relation has one of that name.
+    """
+    named = [item for item in select.expressions if item.output_name.lower() == column.lower()]
+    columns = [named[0].unalias()] if named else [item for item in select.expressions if item.is_star]
+    laterals = [name for each in select.args.get("laterals") or () for name in each.alias_column_names]
+    for found in columns:
+        if not isinstance(found, exp.Column | exp.Star):
+            continue
+        name = column if found.is_star else found.name
+        qualifier = found.table if isinstance(found, exp.Column) else ""
+        if qualifier:
+            if qualifier.lower() == stream.alias_or_name.lower():
+                return name
+        elif name.lower() not in map(
+            str.lower, [*laterals, *(own for each in others for own in _names(each))]
+        ):
+            return name
+    return None
 
 
 def _branch_with(node: exp.SetOperation, table: exp.Table | None) -> exp.Expr | None:

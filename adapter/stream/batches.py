@@ -65,7 +65,7 @@ class Batches:
         self._prepared = False
         self._cutter = Cutter(spark, work.model, work.program.inputs, bool(work.program.levels), cut_short)
         self._watermark = Watermark(
-            delay=work.model.watermark_delay,
+            delay=work.model.watermark_delay + work.program.behind,
             newest={
                 stream.relation: self.position.newest.get(stream.relation) for stream in work.program.inputs
             },

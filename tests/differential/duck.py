@@ -378,7 +378,7 @@ class Streamed:
     ) -> None:
         self.program, self.fold = program, fold
         self.database = database
-        self.delay = delay
+        self.delay = delay + program.behind
         self.newest: dict[str, int | None] = {each.relation: None for each in program.inputs}
         self.clock = Clock()
         self.parts: dict[str, str] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.differential.tables import STREAMS
 from tests.differential.tree import TIME, Call, Case, Column, Model, Written
 
@@ -31,6 +33,10 @@ FIRST = f"""(select * from (
     select *, row_number() over (partition by v order by ts) as rn from {stream("clicks")}) where rn = 1)"""
 BY_K = f"(select k, u, count(*) as n, sum(w) as total from {FIRST} group by k, u)"
 LONG = "1000 days"
+OF_TIMES = f"""select window_start as ws, window_time as wt, window_end - interval 1 hour as earlier, k, count(*) as n,
+  min(ts) as mt from {TUMBLE.expand("clicks")} group by window_start, window_end, window_time, k"""
+OF_TABLE = f"""(select c.k, c.v, {{}} from {stream("clicks")} c join (
+  select k, timestamp '2024-03-04 07:00:00' + interval 1 minute * factor as ts from dims) d on c.k = d.k)"""
 
 
 EXAMPLES = {
@@ -478,6 +484,47 @@ EXAMPLES = {
         f"""select window_end, a.k, b.n from (select window_start as window_end, k from {of_windows("clicks")}) a
         join {of_windows("orders")} b using (window_end)""",
         "window_end k n",
+    ),
+    **{
+        f"{call} over windows by {time}{', with state_ttl' if ttl else ''}": _case(
+            f"""with w as ({OF_TIMES}) select window_start, window_end, sum(n) as s, count(*) as c
+            from {Call(call, time, (length,)).expand("w")} group by window_start, window_end""",
+            "window_start window_end s c",
+            **dict[str, Any](ttl),
+        )
+        for call, time, length in (
+            ("tumble", "ws", "4 minutes"),
+            ("tumble", "mt", "5 minutes"),
+            ("tumble", "earlier", "30 minutes"),
+            ("session", "ws", "12 minutes"),
+        )
+        for ttl in ({}, {"state_ttl": LONG})
+    },
+    "tumble over whole windows by their starts": _case(
+        f"""with w as ({OF_TIMES}) select window_start, window_end, sum(n) as s, count(*) as c
+        from {Call("tumble", "ws", ("30 minutes",)).expand("w")} group by window_start, window_end""",
+        "window_start window_end s c",
+    ),
+    # The time of a row is another relation's.
+    **{
+        f"windows by the time of a table, {call}": _case(
+            f"""select window_start, window_end, count(*) as n
+            from {Call("tumble", time, ("10 minutes",)).expand(OF_TABLE.format(f"d.ts as {time}"))}
+            group by window_start, window_end""",
+            "window_start window_end n",
+        )
+        for call, time in (("of the same name", "ts"), ("renamed", "t2"))
+    },
+    "a join in time by the time of a table": _case(
+        f"""select a.k, b.v from {OF_TABLE.format("d.ts")} a join {stream("orders")} b
+        on a.k = b.k and b.ts between a.ts and a.ts + interval 2 hours""",
+        "k v",
+        state_ttl=LONG,
+    ),
+    "a join in time by times in other case": _case(
+        f"""select a.k, b.v from {stream("clicks")} a join {stream("orders")} b
+        on a.k = b.k and b.TS between a.ts and A.Ts + interval 2 hours""",
+        "k v",
     ),
 }
 """What was wrong → the query. Each is equal today, or refused with a reason."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.differential import duck, planning, spark, tables
 from tests.differential.generate import Generator
 from tests.differential.outcome import EQUAL, NO_BATCH, REFUSED
 from tests.differential.regressions import EXAMPLES, GROUPS_OF_TWO_STREAMS, LONG, SHORT_LIVED
+from tests.differential.tree import Call, Model, Written
 from tests.thorough import mostly_thorough
 
 ON_DUCKDB = range(40)
@@ -70,6 +72,24 @@ def test_a_stream_that_is_silent_at_first_ends_no_life(on_duckdb: duck.Laborator
     silent = [()] * (len(orders) - half - 1)
     late = replace(rows, streams={**rows.streams, "orders": (*silent, every, *[()] * half)})
     outcome = on_duckdb.run(GROUPS_OF_TWO_STREAMS, late)
+    assert outcome.kind == EQUAL, outcome.detail
+
+
+@pytest.mark.parametrize("call", ["session", "dynamic_cumulate"])
+def test_a_row_at_the_very_end_of_a_session_is_of_it(on_duckdb: duck.Laboratory, call: str) -> None:
+    lengths = ("5 minutes",) if call == "session" else ("5 minutes", "5 minutes")
+    windows = Call(call, "ts", lengths, partition_by=("k",)).expand("clicks")
+    text = f"""select window_start, window_end, k, count(*) as n from {windows}
+      group by window_start, window_end, k"""
+    # The second row brings the watermark to the end of the first one's session.
+    begin = datetime(2024, 3, 4, 10, tzinfo=timezone.utc)
+    later = begin + timedelta(minutes=5)
+    rows = [(time, key, *[None] * 9) for time, key in ((begin, "a"), (later, "b"), (later, "a"))]
+    pieces = [rows[place // 2 : place // 2 + place % 2] for place in range(tables.PIECES)]
+    on_duckdb.put("clicks", tables.CLICKS, pieces)
+    on_duckdb.tables = None
+    model = Model(Written(text, ()))
+    outcome = on_duckdb.stream(model.text(), planning.planned(model), 3, timedelta())
     assert outcome.kind == EQUAL, outcome.detail
 
 

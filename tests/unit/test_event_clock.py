@@ -73,6 +73,8 @@ def test_without_windows_rows_leave_again() -> None:
     for text in (
         f"select item, count(*) as n from {BIDS} where ts > {AGO} group by item",
         f"select b.item from {BIDS} as b join dims as d on b.item = d.item where b.ts > {AGO}",
+        f"select item, count(*) as n from {BIDS} where TS > {AGO} group by item",
+        f"select item, count(*) as n from (select item, ts as T from {BIDS}) where t > {AGO} group by item",
     ):
         assert [type(stage) for stage in groups(text).stages[:1]] == [KeptStage]
         assert "CURRENT_TIMESTAMP" not in groups(text).output
@@ -90,6 +92,10 @@ def test_without_windows_rows_leave_again() -> None:
         (f"(ts > {AGO} or price > 3)", "CURRENT_TIMESTAMP()"),
         (f"date_trunc('hour', ts) > {AGO}", "CURRENT_TIMESTAMP()"),
         (f"window_end > {AGO}", "CURRENT_TIMESTAMP()"),
+        ("ts > timestamp 'now' - interval 1 day", "CAST('now' AS TIMESTAMP)"),
+        ("ts > cast(' Today UTC' as timestamp)", "CAST(' Today UTC' AS TIMESTAMP)"),
+        ("date(ts) = date 'yesterday'", "CAST('yesterday' AS DATE)"),
+        ("date(ts) < to_date('tomorrow')", "TO_DATE('tomorrow')"),
     ],
 )
 def test_what_no_row_can_be_judged_by(where: str, clock: str) -> None:
@@ -147,6 +153,11 @@ def test_elsewhere_it_is_the_clock_of_the_machine() -> None:
     assert groups(text).output.endswith("WHERE expires > CURRENT_TIMESTAMP() - INTERVAL '1' HOUR")
     dims = "(select * from dims where valid > current_date())"
     assert "CURRENT_DATE" in windows(f"as w join {dims} as d on w.item = d.item").stages[0].rows
+
+
+def test_a_word_that_is_no_time_is_no_clock() -> None:
+    for word in ("cast('now' as string)", "timestamp '2024-03-04 00:00:00'", "date 'epoch'", "date ''"):
+        assert not any(map(event_clock.is_clock, parse(f"select {word} as x").walk()))
 
 
 def test_an_interval_of_several_parts_is_their_sum() -> None:

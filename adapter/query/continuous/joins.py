@@ -182,7 +182,8 @@ def _bounds(
             return
         if not all(is_time(column) for column in (one[2], other[2])):
             return
-        if any(times.setdefault(alias, column.name) != column.name for alias, _, column in (one, other)):
+        named = [(alias, column.name.lower()) for alias, _, column in (one, other)]
+        if any(times.setdefault(alias, name) != name for alias, name in named):
             return
         # left + l >= right + r, so left - right >= r - l.
         difference = other[1] - one[1]

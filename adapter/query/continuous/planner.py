@@ -484,8 +484,9 @@ class _Planner:
         for source in sources:
             if source.kind == ROWS and column.table.lower() in ("", source.alias.lower()):
                 found = column_of_stream(source.node, column.name)
-                times = {self.streams.known(view).event_time for view in self._streams_under(source.node)}
-                if found is not None and times <= {None, found}:
+                known = [self.streams.known(view).event_time for view in self._streams_under(source.node)]
+                times = {time.lower() for time in known if time is not None}
+                if found is not None and times <= {found.lower()}:
                     return True
         return False
 

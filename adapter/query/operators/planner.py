@@ -237,7 +237,7 @@ class _Planner:
         together = {
             column: f"{kind} {zone}".strip()
             for column, kind in found.carried.items()
-            if kind in ("window_end", "window_time") and len(zones) == 1
+            if kind in ("window_end", "window_time") and len(zones) == 1 and found.closed
         }
         carried = {kind: column for column, kind in reversed(list(found.carried.items()))}
         keys: tuple[frozenset[str], ...] = ()

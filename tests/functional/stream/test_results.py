@@ -113,7 +113,7 @@ def test_a_result_that_no_longer_passes_having_is_deleted(spark: Any, storage_ro
 def test_early_results_of_a_session_that_goes_on(spark: Any, storage_root: Path) -> None:
     window = window_arguments.make("session", "ts", "10 minutes", partition_by=["k"])
     stream = made(
-        spark, storage_root, select(window), first_result_offset="-8 minutes", update_rate="2 minutes"
+        spark, storage_root, select(window), first_result_offset="-9 minutes", update_rate="2 minutes"
     )
     fed(stream, [at(0)], [at(2, "b")], [at(8)], [at(11, "b")], [at(40, "c")])
     found = [(kind, end, key, n) for _, kind, end, key, n in changes(stream)]
