@@ -273,7 +273,7 @@ class SessionStream:
             if ts is None:
                 self.null_times += 1
                 continue
-            moved = ts - self.delay
+            moved = ts - self.delay - 1  # a row at the very end of a session isn't late for it
             latest = moved if latest is None else max(latest, moved)
             unfired = ts + 1 if before is None else max(ts, before) + 1
             new[tuple(row[column] for column in self.keys)].append([(row, unfired)])
