@@ -19,7 +19,7 @@ import os
 import resource
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,11 +109,11 @@ class Bench:
         return folder
 
     def streamed(
-        self, name: str, relation: str, folder: Path, schema: str, text: str
+        self, name: str, relation: str, folder: Path, schema: str, text: str, domains: Collection[str] = ()
     ) -> tuple[StreamModel, Program, list[dict[str, Any]]]:
         """A query kept up to date from a folder's files, one per micro-batch, until all are in: the model, what was
         carried out, and the figures of each micro-batch with its time in all (a flush adds its own)."""
-        plan = planner.plan(text)
+        plan = planner.plan_any(text, domains=domains)
         program = generate.program(plan)
         source = StreamSource(relation, str(folder), "parquet", schema, {"maxFilesPerTrigger": "1"})
         target = f"lakehouse.bench.{name}"

@@ -1,0 +1,165 @@
+"""Where a micro-batch's time goes: for each of its actions wall time, Spark jobs, tasks, their CPU, and shuffled bytes.
+
+An action is what makes Spark work: a step that is kept, the state's commit, the differences that an upsert looks for,
+the table's commit. What is printed is the mean over the last `--sample` micro-batches of each query; `planning` is
+the part of the wall time in which no job ran.
+
+    python bench/profile.py --queries ranking cumulate --rows 1000000 --pieces 8
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+# The standard library has a module of this one's name, which PySpark imports: it has to be found first.
+_here = sys.path.pop(0)
+import cProfile  # noqa: E402, F401
+
+sys.path.insert(0, _here)
+
+from backfill import EVENTS, QUERY, Bench, arguments, cumulate
+from py4j.protocol import Py4JJavaError
+from whole_streams import GROUPS, QUERIES, SALES
+
+from dbt.adapters.spark_streaming.environment import close_environments
+from dbt.adapters.spark_streaming.stream import changes, microbatch, rows, sink, state, upsert
+
+WORK = {
+    "cumulate": QUERY.format(cumulate=cumulate("raw.events")),
+    "ranking": QUERIES["general"],
+    "improving": QUERIES["improving"],
+    "ranked_rows": QUERIES["rows"],
+    "groups": GROUPS,
+    "groups_of_groups": f"select category, max(total) as most, count(*) as products from ({GROUPS}) group by category",
+    "dedup": "select * from (select *, row_number() over (partition by device order by ts) as n "
+    "from (select /*+ STREAM */ * from raw.events)) where n = 1",
+    "over": f"select category, product, sales, sum(sales) over (partition by category) as s from ({GROUPS})",
+    "pass": f"select category, product, amount from {SALES}",
+}
+
+
+class Profile:
+    """What each action cost, micro-batch by micro-batch."""
+
+    def __init__(self, spark: Any) -> None:
+        self._context = spark.sparkContext
+        self._store = self._context._jsc.sc().statusStore()
+        self._open: list[str] = []
+        self._wall: dict[str, float] = defaultdict(float)
+        self._seen = 0
+        self._batches: list[dict[str, dict[str, float]]] = []
+
+    def watch(self, owner: Any, name: str, label: Callable[..., str]) -> None:
+        """Makes a function or method an action, named by its arguments."""
+        inner = getattr(owner, name)
+
+        def watched(*args: Any, **named: Any) -> Any:
+            self._open.append(label(*args, **named))
+            self._context.setLocalProperty("spark.job.description", self._open[-1])
+            began = time.monotonic()
+            try:
+                return inner(*args, **named)
+            finally:
+                done = self._open.pop()
+                self._wall[done] += time.monotonic() - began
+                if self._open:
+                    self._wall[self._open[-1]] -= time.monotonic() - began
+                outer = self._open[-1] if self._open else None
+                self._context.setLocalProperty("spark.job.description", outer)
+
+        setattr(owner, name, watched)
+
+    def over(self) -> None:
+        """A micro-batch is over."""
+        found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for action, seconds in self._wall.items():
+            found[action]["wall"] = seconds
+        self._wall.clear()
+        jobs = self._store.jobsList(None)
+        last = self._seen
+        for place in range(jobs.size()):
+            job = jobs.apply(place)
+            if job.jobId() < self._seen:
+                continue
+            last = max(last, job.jobId() + 1)
+            description = job.description()
+            of = found[description.get() if description.isDefined() else "elsewhere"]
+            of["jobs"] += 1
+            of["tasks"] += job.numTasks() - job.numSkippedTasks()
+            if job.completionTime().isDefined() and job.submissionTime().isDefined():
+                taken = job.completionTime().get().getTime() - job.submissionTime().get().getTime()
+                of["in jobs"] += taken / 1000
+            stages = job.stageIds()
+            for each in range(stages.size()):
+                try:
+                    stage = self._store.lastStageAttempt(stages.apply(each))
+                except Py4JJavaError:
+                    continue  # skipped: what it would compute was there
+                of["cpu"] += stage.executorCpuTime() / 1e9
+                of["shuffled"] += stage.shuffleWriteBytes() / 1e6
+        self._seen = last
+        self._batches.append(found)
+
+    def show(self, title: str, sample: int) -> None:
+        """Prints the mean of the last micro-batches."""
+        batches = self._batches[-sample:]
+        self._batches = []
+        columns = ("wall", "in jobs", "jobs", "tasks", "cpu", "shuffled")
+        print(f"\n{title:42}" + "".join(f"{name:>9}" for name in columns))
+        total = dict.fromkeys(columns, 0.0)
+        for action in dict.fromkeys(name for each in batches for name in each):
+            mean = {
+                c: sum(each[action][c] for each in batches if action in each) / len(batches) for c in columns
+            }
+            if not any(mean.values()):
+                continue
+            for name in columns:
+                total[name] += mean[name]
+            print(f"  {action:40}" + "".join(f"{mean[name]:9.2f}" for name in columns))
+        print(f"  {'in all':40}" + "".join(f"{total[name]:9.2f}" for name in columns), flush=True)
+
+
+def main() -> None:
+    """Run all and print a table of each."""
+    parser = arguments(__doc__.splitlines()[0] if __doc__ else "", "profile", pieces=8)
+    parser.add_argument("--queries", nargs="+", choices=WORK, default=list(WORK))
+    parser.add_argument("--sample", type=int, default=4)
+    options = parser.parse_args()
+    shutil.rmtree(options.root, ignore_errors=True)
+    bench = Bench(options)
+    try:
+        profile = Profile(bench.spark)
+        profile.watch(microbatch.MicroBatch, "_show", lambda _, step, *__: f"step {step.name}")
+        profile.watch(microbatch, "judge", lambda *args: f"rows {args[2].name}")
+        profile.watch(microbatch, "counted", lambda *_: "rows counted")
+        profile.watch(state.StateTable, "append", lambda *_: "state: commit")
+        profile.watch(state.StateTable, "fold", lambda *_: "state: fold")
+        profile.watch(upsert.UpsertSink, "put", lambda *_: "table: rest of the upsert")
+        profile.watch(upsert.UpsertSink, "_write", lambda *_: "table: commit")
+        profile.watch(rows.Kept, "keep", lambda *_: "kept rows" if not profile._open else profile._open[-1])
+        profile.watch(changes.Changes, "append", lambda *_: "changelog: commit")
+        profile.watch(sink.AppendSink, "put", lambda *_: "table: commit")
+        folder = bench.events("day", options.rows, options.pieces)
+        release = microbatch.MicroBatch.release
+
+        def over(batch: microbatch.MicroBatch) -> None:
+            release(batch)
+            profile.over()
+
+        microbatch.MicroBatch.release = over  # type: ignore[method-assign]
+        for name in options.queries:
+            bench.streamed(
+                name, "raw.events", folder, EVENTS, WORK[name], domains=("category", "product", "device")
+            )
+            profile.show(name, options.sample)
+    finally:
+        close_environments()
+
+
+if __name__ == "__main__":
+    main()
