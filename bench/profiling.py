@@ -4,23 +4,16 @@ An action is what makes Spark work: a step that is kept, the state's commit, the
 the table's commit. What is printed is the mean over the last `--sample` micro-batches of each query; `planning` is
 the part of the wall time in which no job ran.
 
-    python bench/profile.py --queries ranking cumulate --rows 1000000 --pieces 8
+    python bench/profiling.py --queries ranking cumulate --rows 1000000 --pieces 8
 """
 
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
-
-# The standard library has a module of this one's name, which PySpark imports: it has to be found first.
-_here = sys.path.pop(0)
-import cProfile  # noqa: E402, F401
-
-sys.path.insert(0, _here)
 
 from backfill import EVENTS, QUERY, Bench, arguments, cumulate
 from py4j.protocol import Py4JJavaError
