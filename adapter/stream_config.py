@@ -10,11 +10,9 @@ from .query import emission, intervals, rewriting
 from .query.emission import FINAL, Emission
 from .query.errors import QueryError
 from .sizes import size
-from .stream.model import Retention
+from .stream.model import APPEND_NEW, FAIL, IGNORE, MIGRATE, SYNC, Retention
 
 MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate", "topn")
-
-_NOT_YET = "is not supported yet; leave it out"
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,8 @@ class StreamConfig:
     """What is kept of the table and its changes."""
     allow_recompute: bool = True
     """Whether what no rule derives from changes may be computed again from the rows that are kept."""
+    on_state_change: str = MIGRATE
+    """Whether a state goes on with an edited query where it can."""
 
 
 def _is_text(value: Any) -> bool:
@@ -51,13 +51,6 @@ def _is_text(value: Any) -> bool:
 
 def _any(value: Any) -> str | None:
     return None
-
-
-def _only(*allowed: Any) -> Callable[[Any], str | None]:
-    def check(value: Any) -> str | None:
-        return None if value in allowed else f"{_NOT_YET} (only {' or '.join(map(repr, allowed))} is)"
-
-    return check
 
 
 _TABLE: Mapping[str, Callable[[Any], str | None]] = {
@@ -94,7 +87,17 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
     "target_file_size": lambda value: (
         None if value is None or size(value) else f"is {value!r}; write a size, as in '64 MB'"
     ),
-    "on_state_change": _only(None, "fail"),
+    "on_state_change": lambda value: (
+        None if value in (None, MIGRATE, FAIL) else f"is {value!r}; write 'migrate' or 'fail'"
+    ),
+    "on_new_metric": lambda value: (
+        None
+        if value in (None, "from_now")
+        else "'backfill' is not supported yet, so a new aggregate counts from its first run on; write 'from_now' or leave "
+        "it out, and where its past is needed build the model anew with --full-refresh"
+        if value == "backfill"
+        else f"is {value!r}; write 'from_now' or leave it out"
+    ),
     # Read by `query.rewriting.asked_for`, for batch models too.
     **dict.fromkeys(rewriting.REWRITES, _any),
 }
@@ -125,6 +128,11 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         if key in _TABLE:
             if problem := _TABLE[key](value):
                 raise QueryError(f"config '{key}' {problem}.")
+        elif key == "on_schema_change":
+            if value not in (None, FAIL, APPEND_NEW, SYNC, IGNORE):
+                raise QueryError(
+                    f"config 'on_schema_change' is {value!r}; write '{APPEND_NEW}', '{SYNC}', '{FAIL}' or '{IGNORE}'."
+                )
         elif key in _OF_INCREMENTAL_MODELS:
             if value is not None:
                 raise QueryError(
@@ -189,4 +197,5 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         unique_key=(unique,) if isinstance(unique, str) else tuple(unique or ()),
         retention=retention,
         allow_recompute=config.get("allow_recompute") is not False,
+        on_state_change=config.get("on_state_change") or MIGRATE,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ from .redaction import cause_of, without_secrets
 from .stream.errors import StreamError
 from .stream.identifiers import joined, parts, with_suffix
 from .stream.limits import limited
-from .stream.model import STATE, StreamModel, StreamSource, feed_of
+from .stream.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
 from .stream.runner import StreamResult
 from .stream_source import stream_source
 
@@ -109,7 +110,7 @@ def plan(
                 f"materialized='{materialized}' asks for {_TITLES[materialized]}, found {_found(found)}; "
                 "use materialized='streaming_table'."
             )
-        return found
+        return replace(found, text=hashlib.sha256(" ".join(sql.split()).encode()).hexdigest()[:16])
 
 
 def plan_in_run(
@@ -340,8 +341,19 @@ def model(
         or (made is not None and made.upsert is not None and feeds.is_read_downstream(node, graph)),
         idle_timeout=settings.idle_timeout,
         retention=settings.retention,
+        on_state_change=settings.on_state_change,
+        on_schema_change=_on_schema_change(node),
         # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
         trigger=None,
+    )
+
+
+def _on_schema_change(node: Mapping[str, Any]) -> str:
+    """What becomes of a table whose query gives other columns. dbt's own default, to ignore them, is for models that are
+    built from their rows at any time; here a column that comes later would have lost what came before."""
+    asked = node["config"].get("on_schema_change")
+    return (
+        str(asked) if asked and (node.get("unrendered_config") or {}).get("on_schema_change") else APPEND_NEW
     )
 
 
@@ -434,6 +446,25 @@ def response(result: StreamResult) -> StreamResponse:
         lookup_keys=result.lookup_keys,
         watermark=watermark,
     )
+
+
+def columns_of(session: Any, sql: str, ask: Ask | None = None) -> dict[str, str]:
+    """The columns of a model's text and their types, in a session.
+
+    Raises:
+        QueryError: Spark can't read it.
+    """
+    from .stream.identifiers import type_text
+
+    try:
+        try:
+            found = session.sql(sql)
+        except PySparkException:
+            # Spark is stricter than the planner in places.
+            found = session.sql(batch_text(sql, ask))
+    except PySparkException as problem:
+        raise QueryError(readable(problem)) from cause_of(problem)
+    return {field.name: type_text(field.dataType) for field in found.schema.fields}
 
 
 def batch_text(sql: str, ask: Ask | None = None) -> str:

@@ -14,6 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from . import streaming
 from .query import expansion, generate, window_arguments
 from .stream import columns, limits, runner, upstream
+from .stream.identifiers import type_text
 
 if TYPE_CHECKING:
     from .environment import Environment
@@ -138,7 +139,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     @available.parse_none
     def check_columns(
         self, model: Mapping[str, Any], sql: str, graph: Any = None, anew: bool = False
-    ) -> None:
+    ) -> dict[str, str] | None:
         """Passes a streaming model whose columns its table can take. Touches nothing.
 
         Args:
@@ -147,17 +148,24 @@ class StreamingMethods(metaclass=AdapterMeta):
             graph: dbt's.
             anew: whether its table is made by this run.
 
+        Returns:
+            The columns and their types.
+
         Raises:
             DbtRuntimeError: Spark refuses the query, or a column is none that the table can take.
         """
         if self._is_empty_run():
-            return
+            return None
         with streaming.sentences():
             program = streaming.program(model, self._plan(model, sql, graph))
             described = streaming.model(model, self.environment, program, graph=graph)
             gives = {column.name: column.dtype for column in self.query_columns(sql)}
-            has = None if anew else self.environment.session().table(described.target).columns
+            has = None
+            if not anew:
+                fields = self.environment.session().table(described.target).schema.fields
+                has = {field.name: type_text(field.dataType) for field in fields}
             columns.check_columns(described, program, gives, has)
+            return gives
 
     @available.parse_none
     def reset_stream(self, model: Mapping[str, Any]) -> None:
@@ -174,6 +182,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         flush: bool = False,
         at_once: bool = False,
         keep_state: bool = False,
+        gives: Mapping[str, str] | None = None,
     ) -> streaming.StreamResponse:
         """Takes in what the streams of a model have, and says what came of it.
 
@@ -184,6 +193,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             flush: whether all windows are closed after that.
             at_once: whether it is one micro-batch, whatever limits the sources have.
             keep_state: whether a state that was made for other rows of the same sources is kept.
+            gives: the columns of its query and their types, which its table follows; None: it stays as it is.
 
         Raises:
             DbtRuntimeError: the stream can't start or go on.
@@ -194,7 +204,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             program = streaming.program(model, self._plan(model, sql, graph))
             project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
             described = streaming.model(model, self.environment, program, project_root, graph)
-            described = replace(described, keep_state=keep_state)
+            described = replace(described, keep_state=keep_state, columns=gives)
             if at_once:
                 described = limits.at_once(described)
             self.connections.get_thread_connection().handle.prepare(sql)

@@ -6,7 +6,9 @@ keeps the rows of open windows instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -17,9 +19,11 @@ from .errors import NotMeant, QueryError
 from .expansion import LEAVING_OUT, without_windows
 from .grouping import grouping
 from .locality import Source, window_column
-from .names import Names
-from .plan import DistinctSet, Key, Metric
+from .metric_columns import MetricColumns
+from .names import ContentNames
+from .plan import FLAGS, DistinctSet, Flag, Key, Metric
 from .program import EXPIRES_AT
+from .source_text import SourceText, columns_of
 from .ties import break_ties
 from .types import types_of
 from .windows import Window, quote
@@ -58,6 +62,8 @@ RESERVED = (
     "watermark_before",
     "watermark_after",
 )
+
+_KEY = "key"
 
 
 def hidden(name: str) -> str:
@@ -132,17 +138,24 @@ class StageBuilder:
     ) -> None:
         """Without a window it is the whole stream that is grouped. `signed`: a row may take one away."""
         self.select, self.sources, self.window, self.signed = select, sources, window, signed
+        self.unqualified = unqualified(select)
+        self.text = SourceText(select)
+        self._take_apart(())
+        if self.names.ambiguous:
+            self._take_apart(frozenset(self.names.ambiguous))
+
+    def _take_apart(self, ambiguous: Collection[str]) -> None:
+        """`ambiguous`: what of it comes to a name that something else comes to."""
         self.key_columns: dict[str, str] = {}
         self.session_keys: tuple[str, ...] = ()
-        self.names = Names([*RESERVED, *(session_keys(window) if window else ())])
+        self.names = ContentNames([*RESERVED, *(session_keys(self.window) if self.window else ())], ambiguous)
         self.row_columns: dict[tuple[str, str], tuple[str, str]] = {}
         self.keys: list[Key] = []
         self.metrics: dict[str, Metric] = {}
-        self.sets: dict[str, tuple[str, tuple[str, ...], list[str | None]]] = {}
-        self.unqualified = unqualified(select)
+        self.sets: dict[str, DistinctSet] = {}
         self._take_group()
-        items = [self._output(item) for item in select.expressions]
-        having = select.args.get("having")
+        items = [self._output(item) for item in self.select.expressions]
+        having = self.select.args.get("having")
         self.having = self._rewrite(having.this) if having else None
         self.items = items
 
@@ -151,9 +164,12 @@ class StageBuilder:
     @property
     def distinct_sets(self) -> tuple[DistinctSet, ...]:
         """The distinct sets in the order they were met."""
-        return tuple(
-            DistinctSet(name, columns, tuple(filters)) for name, columns, filters in self.sets.values()
-        )
+        return tuple(self.sets.values())
+
+    @property
+    def source(self) -> str:
+        """What its keys and times are made of, and which rows there are."""
+        return self.text.reads(self.fixed)
 
     def output(self, relation: str) -> str:
         """The user's select list and HAVING over the finished windows."""
@@ -198,8 +214,8 @@ class StageBuilder:
         for index, key in enumerate(found.keys):
             if windows[index] is None:
                 self._refuse_nested(key)
-                names[index] = self.row_column(key, role="key")
-                self.keys.append(Key(names[index], sql(key)))
+                names[index] = self.row_column(key, role=_KEY)
+                self.keys.append(Key(names[index], sql(key), self.text.expression(key)))
         self.grouping_sets: tuple[tuple[str, ...], ...] | None = None
         if found.sets is not None:
             for index, window in enumerate(windows):
@@ -214,6 +230,10 @@ class StageBuilder:
             if len(set(map(frozenset, self.grouping_sets))) < len(self.grouping_sets):
                 raise NotMergeable("a grouping set stands there twice")
         self._check_sessions(found.keys, names)
+        times = [self.window.time_col, *self.window.partition_by] if self.window else []
+        of_keys = columns_of(*found.keys)
+        self.fixed = None if of_keys is None else of_keys | {name.lower() for name in times}
+        """The columns that every aggregate needs: those of the keys and of times; None: all."""
         self.key_of = {self._canonical(key): names[i] for i, key in enumerate(found.keys) if i in names}
         self.order = [names.get(i) for i in range(len(found.keys))]
 
@@ -357,9 +377,10 @@ class StageBuilder:
         where = self.row_column(condition) if condition is not None else None
         # What can't be undone is computed from its values, which can be counted up and down.
         by_value = distinct or (self.signed and name not in RETRACTABLE)
-        set_name = self._distinct_set(columns, where) if by_value else None
+        values = ", ".join(self.text.expression(arg) for arg in asked)
+        set_name = self._distinct_set(columns, values) if by_value else None
         metric = Metric(
-            self.names.new(self._canonical(node)),
+            "",
             name,
             columns,
             where,
@@ -368,18 +389,38 @@ class StageBuilder:
             distinct,
             self.signed,
             types,
+            self.text.expression(node),
+            self._digest_of(node),
         )
+        suffixes = [*MetricColumns(metric).suffixes, *(FLAGS if by_value else ())]
+        metric = replace(metric, name=self.names.new(key, suffixes=suffixes))
         self.metrics[key] = metric
+        if set_name is not None:
+            self._add_flag(", ".join(columns), metric)
         return metric.name
 
-    def _distinct_set(self, columns: tuple[str, ...], where: str | None) -> str:
+    def _digest_of(self, node: exp.Expr) -> str:
+        """A short text for the rows that an aggregate is over."""
+        own = columns_of(node)
+        wanted = None if own is None or self.fixed is None else self.fixed | own
+        return hashlib.sha256(self.text.reads(wanted).encode()).hexdigest()[:10]
+
+    def _distinct_set(self, columns: tuple[str, ...], values: str) -> str:
         key = ", ".join(columns)
         if key not in self.sets:
-            self.sets[key] = (self.names.new("distinct_" + "_".join(columns)), columns, [])
-        name, _, filters = self.sets[key]
-        if where not in filters:
-            filters.append(where)
-        return name
+            name = self.names.new("distinct_" + "_".join(columns), f"DISTINCT {values}", FLAGS)
+            self.sets[key] = DistinctSet(name, columns, (), values)
+        return self.sets[key].name
+
+    def _add_flag(self, key: str, metric: Metric) -> None:
+        found = self.sets[key]
+        if not self.signed:
+            flag = Flag(metric.name, metric.filter)
+        elif metric.filter in found.filters:
+            return
+        else:
+            flag = Flag(f"{found.name}_{metric.filter}" if metric.filter else found.name, metric.filter)
+        self.sets[key] = replace(found, flags=(*found.flags, flag))
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -405,7 +446,8 @@ class StageBuilder:
         key = (role, self._canonical(node))
         if key not in self.row_columns:
             name = node.name if isinstance(node, exp.Column) else self._canonical(node)
-            self.row_columns[key] = (sql(node), self.names.new(name))
+            identity = f"{role} {self._canonical(node)}"
+            self.row_columns[key] = (sql(node), self.names.new(name, identity, fixed=role == _KEY))
         return self.row_columns[key][1]
 
     def _canonical(self, node: exp.Expr) -> str:

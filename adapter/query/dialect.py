@@ -224,9 +224,11 @@ def unqualified(select: exp.Select) -> set[str]:
 
 
 def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
-    """Text for comparing two expressions: without quotes, case of names, or qualifiers of the
+    """Text for comparing two expressions: without comments, quotes, case of names, or qualifiers of the
     columns named in `unqualified`."""
     copy = node.copy()
+    for each in copy.walk():
+        each.comments = None
     for column in copy.find_all(exp.Column):
         if column.name.lower() in unqualified:
             column.set("table", None)

@@ -7,17 +7,20 @@ that made it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from . import event_clock, instants, lookup_keys
 from .continuous import generate as continuous
+from .continuous.groups import Groups
 from .dialect import parse, sql
 from .emission import FINAL, Emission
 from .kept import KeptRows, KeptSessions
 from .metric_columns import MetricColumns
 from .operators import generate as operators
 from .operators.base import Dataflow, GroupAggregate, WindowResults
+from .partials import Partials
 from .plan import (
     AggregateStage,
     GroupStage,
@@ -26,6 +29,7 @@ from .plan import (
     KeyedStage,
     Plan,
     RowsStage,
+    Stage,
     TopStage,
 )
 from .program import Boundaries, Level, Program, Rows, Step, StreamInput
@@ -35,7 +39,7 @@ from .sessions import SessionStage
 from .sliced import SlicedStage
 from .windows import Window
 
-SIGNATURE_VERSION = 1
+SIGNATURE_VERSION = 2
 
 
 def _pieces(stage: AggregateStage | RowsStage, emission: Emission = FINAL) -> SlicedStage | KeptRows:
@@ -189,12 +193,8 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
             # Without it the state doesn't know when its keys were idle.
             entry["state_ttl"] = True
         if isinstance(stage, AggregateStage | GroupStage):
-            entry["keys"] = {key.name: key.sql for key in stage.keys}
-            entry["grouping_sets"] = [list(members) for members in stage.grouping_sets or ()]
-            entry["metrics"] = {metric.name: metric.sql for metric in stage.metrics}
-            if kept := _kept(stage):
-                entry["kept"] = kept
-            if isinstance(stage, AggregateStage) and stage.has_finest_set and stage.distinct_sets:
+            entry |= _aggregates(stage, ttl)
+            if isinstance(stage, AggregateStage) and stage.has_finest_set:
                 entry["distinct_sets"] = "finest"
             if stage.enumerated is not None:
                 entry["enumerated"] = [list(stage.enumerated.keys), list(map(list, stage.enumerated.values))]
@@ -210,29 +210,66 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
             entry["key"] = list(stage.key)
         elif isinstance(stage, TopStage):
             entry["top"] = _top(stage.top)
+        if below := _below(plan, stage):
+            entry["below"] = below
         stages.append(entry)
     found: dict[str, object] = {"version": SIGNATURE_VERSION, "stages": stages}
+    if plan.text:
+        found["text"] = plan.text
     if plan.dataflow is not None:
         windows = replace(plan, stages=_stages_of_windows(plan.dataflow), dataflow=None)
         found["stages"] = signature(windows)["stages"]
         found["operators"] = {each.name: each.label for each in plan.dataflow.operators}
         groups = [each for each in plan.dataflow.operators if isinstance(each, GroupAggregate)]
-        kept_in = {each.name: _kept(each.stage) for each in groups}
-        if any(kept_in.values()):
-            found["kept"] = {name: columns for name, columns in kept_in.items() if columns}
+        found["groups"] = {each.name: _aggregates(each.stage, ttl) for each in groups}
         found["state_ttl"] = ttl is not None
         if ttl is not None:
             found["lives"] = True
     return found
 
 
-def _kept(stage: AggregateStage | GroupStage) -> dict[str, list[str]]:
-    """The state columns of each metric that has several, and the type of each sum."""
-    every = {metric.name: (metric, MetricColumns(metric).columns()) for metric in stage.metrics}
+def _below(plan: Plan, stage: Stage) -> dict[str, str]:
+    """What a stage keeps of the results of others: how these are made, by their stage."""
+    if isinstance(stage, TopStage):
+        return {} if stage.over is None else {stage.over: stage.rows}
+    if not isinstance(stage, AggregateStage | RowsStage):
+        return {}
+    others = [each for each in plan.windowed if each.level < stage.level]
     return {
-        name: [*columns, *([metric.types.sum] if metric.types else [])]
-        for name, (metric, columns) in every.items()
-        if len(columns) > 1 or metric.types
+        each.name: each.output if isinstance(each, AggregateStage) else each.source
+        for each in others
+        if re.search(rf"\b{each.name}\b", stage.rows)
+    }
+
+
+def _aggregates(stage: AggregateStage | GroupStage, ttl: int | None) -> dict[str, object]:
+    """Which columns of the state belong to what. A metric, a set and a key are told by their text over the rows, which
+    stays the same when an alias, the order or something else of the query changes."""
+    pieces = _pieces(stage) if isinstance(stage, AggregateStage) else Groups(stage, ttl, fused=False)
+    assert isinstance(pieces, Partials)
+    columns, sets = pieces.state_columns(), pieces.set_parts()
+    by_name = {members.name: members.identity for members in stage.distinct_sets}
+    metrics = {}
+    for metric in stage.metrics:
+        kept = list(MetricColumns(metric).aggregate.make)
+        metrics[metric.identity] = {
+            "sql": metric.sql,
+            "columns": columns[metric.identity],
+            # Changes where a version of this package, or another type of its argument, keeps it in another way.
+            "kept": [*kept, *([metric.types.sum] if metric.types else [])],
+            "rows": metric.rows,
+            **({"set": by_name[metric.distinct_set]} if metric.distinct_set else {}),
+        }
+    return {
+        "keys": {key.name: key.identity for key in stage.keys},
+        "grouping_sets": [list(members) for members in stage.grouping_sets or ()],
+        "metrics": metrics,
+        **(
+            {"sets": {each: {"part": sets[each][0], "columns": sets[each][1]} for each in sets}}
+            if sets
+            else {}
+        ),
+        **({"retracts": True} if isinstance(stage, GroupStage) and stage.signed else {}),
     }
 
 

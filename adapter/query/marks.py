@@ -38,6 +38,11 @@ def window_of(node: exp.Expr) -> Window | None:
 def user_text(query: exp.Query) -> str:
     """What a query reads, as its author wrote it: without what macros print around a relation, and
     without the select list."""
+    return canonical(user_tree(query))
+
+
+def user_tree(query: exp.Query) -> exp.Query:
+    """The same as a tree of its own."""
     holder = exp.Subquery(this=query.copy())
     for select in list(windows_under(holder)):
         select.replace(input_of(select))
@@ -46,7 +51,8 @@ def user_text(query: exp.Query) -> str:
         read.set("expressions", [exp.Star()])
     for clause in ("group", "having", "order", "distinct", "hint"):
         read.set(clause, None)
-    return canonical(read)
+    assert isinstance(read, exp.Query)
+    return read
 
 
 def marked_as_stream(node: exp.Expr) -> bool:
@@ -142,6 +148,8 @@ def mark_streams(tree: exp.Query) -> None:
 def _bare(table: exp.Table) -> exp.Table:
     copy = table.copy()
     copy.set("alias", None)
+    for node in copy.walk():
+        node.comments = None
     return copy
 
 

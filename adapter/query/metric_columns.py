@@ -22,6 +22,13 @@ class MetricColumns:
         """The name of a state column: the metric's own where there is one."""
         return self.metric.name if suffix == "value" else f"{self.metric.name}_{suffix}"
 
+    @property
+    def suffixes(self) -> set[str]:
+        """What is added to its name for columns, in the state and on the way to it."""
+        lifted = {f"lifted_{suffix}" for suffix in self.aggregate.lift}
+        center = {CENTER} if self.aggregate.needs_center else set()
+        return {*self.aggregate.make, *lifted, *center} - {"value"}
+
     def columns(self) -> list[str]:
         """The names of its state columns."""
         return [self.column(suffix) for suffix in self.aggregate.make]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 _LONGEST = 60
 
@@ -24,14 +24,75 @@ class Names:
 
     def new(self, text: str) -> str:
         """A name for a piece of SQL; the same text gives the same name in an equal query."""
-        slug = text.lower().replace("count(*)", "count_all").replace("filter(where", " where ")
-        slug = re.sub(r"[^a-z0-9]+", "_", slug).strip("_") or "expression"
-        if len(slug) > _LONGEST:
-            digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-            slug = f"{slug[: _LONGEST - 9].rstrip('_')}_{digest}"
+        slug = _slug(text)
         name, number = slug, 1
         while name in self._taken:
             number += 1
             name = f"{slug}_{number}"
         self._taken.add(name)
         return name
+
+
+class ContentNames:
+    """Hands out names for columns of state: what has one keeps it, whatever is written before it, or beside it.
+
+    Texts that come to one name have a digest in theirs, all of them; which those are is known when all have been met. So
+    names are handed out twice, the second time with what was found `ambiguous` in the first.
+
+    >>> def named(*texts, ambiguous=()):
+    ...     names = ContentNames({"step"}, ambiguous)
+    ...     return [names.new(text) for text in texts], sorted(names.ambiguous)
+    >>> named("SUM(a)", "SUM(a.b)", "SUM(a_b)", "step")
+    (['sum_a', 'sum_a_b', 'sum_a_b_6d5bf33e', 'step_2'], ['SUM(a.b)', 'SUM(a_b)'])
+    >>> named("SUM(a_b)", "SUM(a.b)", "SUM(a)", ambiguous=("SUM(a.b)", "SUM(a_b)"))
+    (['sum_a_b_6d5bf33e', 'sum_a_b_c8709feb', 'sum_a'], [])
+    """
+
+    def __init__(self, reserved: Iterable[str], ambiguous: Collection[str] = ()) -> None:
+        self._owner: dict[str, str | None] = {name.lower(): None for name in reserved}
+        self._told_apart = ambiguous
+        self.ambiguous: set[str] = set()
+        """What came to a name that something else had."""
+
+    def new(
+        self, text: str, identity: str | None = None, suffixes: Collection[str] = (), fixed: bool = False
+    ) -> str:
+        """A name for a piece of SQL.
+
+        Args:
+            text: what the name is made of.
+            identity: what it is, where other things have the same `text`.
+            suffixes: of the columns that are called after it.
+            fixed: whether it keeps its name, and others give way.
+        """
+        what, slug = identity or text, _slug(text)
+        name, number = slug, 1
+        if what in self._told_apart:
+            name = _digested(slug, what)
+        while any(column in self._owner and self._owner[column] is None for column in _of(name, suffixes)):
+            number += 1
+            name = f"{slug}_{number}"
+        others = {self._owner[column] for column in _of(name, suffixes) if column in self._owner}
+        if others:
+            self.ambiguous |= {what, *filter(None, others)}
+            name = _digested(slug, what)
+        for column in _of(name, suffixes):
+            self._owner[column] = None if fixed else what
+        return name
+
+
+def _of(name: str, suffixes: Collection[str]) -> list[str]:
+    return [name, *(f"{name}_{suffix}" for suffix in suffixes)]
+
+
+def _slug(text: str) -> str:
+    slug = text.lower().replace("count(*)", "count_all").replace("filter(where", " where ")
+    slug = re.sub(r"[^a-z0-9]+", "_", slug).strip("_") or "expression"
+    if len(slug) <= _LONGEST:
+        return slug
+    return _digested(slug, text)
+
+
+def _digested(slug: str, text: str) -> str:
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return slug if slug.endswith(digest) else f"{slug[: _LONGEST - 9].rstrip('_')}_{digest}"

@@ -6,8 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from .aggregate_stage import GROUPING_ID
 from .metric_columns import CENTER, MetricColumns
-from .plan import AggregateStage, DistinctSet, GroupStage
+from .plan import SEEN, AggregateStage, DistinctSet, GroupStage
 from .windows import quote
+
+
+def flag_columns(stage: AggregateStage | GroupStage, members: DistinctSet, called: str) -> list[str]:
+    """The columns of a distinct set that say of its values which count: one for each flag, and for each value of keys
+    that there are few of."""
+    names = [f"{flag.name}_{called}" for flag in members.flags]
+    if stage.enumerated is None:
+        return names
+    return [f"{name}_{number}" for name in names for number in range(len(stage.enumerated.values))]
 
 
 class Partials:
@@ -23,6 +32,25 @@ class Partials:
         self.rows = f"{stage.name}_rows"
         # Whether distinct sets are kept for the finest grouping set alone, and read for all of them.
         self.kept_for_finest = False
+        # What its flags say of values.
+        self.flags_say = SEEN
+
+    def state_columns(self) -> dict[str, list[str]]:
+        """The columns of the state that each metric has to itself, or in a distinct set, by its identity."""
+        found = {}
+        for metric in self.metrics:
+            columns = metric.columns() if metric in self.kept_metrics else []
+            for members in self.stage.distinct_sets:
+                if members.name == metric.metric.distinct_set:
+                    flags = flag_columns(self.stage, members, self.flags_say)
+                    size, place = len(flags) // len(members.flags), members.place(metric.metric)
+                    columns = [*columns, *flags[place * size : (place + 1) * size]]
+            found[metric.metric.identity] = columns
+        return found
+
+    def set_parts(self) -> dict[str, tuple[str, list[str]]]:
+        """The part of the state and the columns of values of each distinct set, by its identity."""
+        return {each.identity: (self._part(each), list(each.columns)) for each in self.stage.distinct_sets}
 
     def _group_by(self, fixed: Iterable[str]) -> str:
         """GROUP BY of rows: a slice, values, and the user's keys, in Spark's order for grouping_id()."""
@@ -91,11 +119,11 @@ class Partials:
         return [f"{name} and {number}" if name else number for name in filters for number in numbers]
 
     def _per_condition(self, members: DistinctSet, called: str) -> list[str]:
-        return [quote(f"{members.name}_{called}_{n}") for n in range(len(self._conditions(members)))]
+        return [quote(name) for name in flag_columns(self.stage, members, called)]
 
     def _flags(self, members: DistinctSet) -> list[str]:
         """A column per condition: whether a sight passes it."""
-        return self._per_condition(members, "in")
+        return self._per_condition(members, SEEN)
 
     def _by_value(
         self, members: DistinctSet, relation: str, kept: Sequence[str], *groups: Sequence[str]

@@ -12,6 +12,9 @@ from .program import MiniBatch
 from .ranks import Top
 from .windows import Window
 
+FLAGS = FIRST, SEEN, TIMES = "first", "in", "times"
+"""What the columns of a `Flag` say of a value: the slice it was first seen in, that it was seen, how often it is there."""
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -34,6 +37,8 @@ class Key:
 
     name: str
     sql: str
+    identity: str = ""
+    """What it is, whatever aliases the query has for its relations."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,22 @@ class Metric:
     """Whether rows may be taken away again."""
     types: Types | None = None
     """Of a sum or an average; None: of something else, or planned without a session."""
+    identity: str = ""
+    """As a key's."""
+    rows: str = ""
+    """Digest of the rows it is over: what its columns are made of, below."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A column of a distinct set that says which values count."""
+
+    name: str
+    """What it is called after: by itself a metric starts to count with the first row after it came to the query, so each
+    has one of its own. Where rows are taken away again, none comes to a query that is going on, and they share those of
+    a FILTER."""
+    filter: str | None
+    """The column of the FILTER."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +83,19 @@ class DistinctSet:
 
     name: str
     columns: tuple[str, ...]
-    filters: tuple[str | None, ...]
-    """The columns of the filters; None for the metrics without FILTER."""
+    flags: tuple[Flag, ...]
+    identity: str = ""
+    """What its values are, as a key's."""
+
+    @property
+    def filters(self) -> tuple[str | None, ...]:
+        """The columns of the filters, one for each flag; None: every value counts."""
+        return tuple(flag.filter for flag in self.flags)
+
+    def place(self, metric: Metric) -> int:
+        """Which of the flags is a metric's."""
+        names = [flag.name for flag in self.flags]
+        return names.index(metric.name) if metric.name in names else self.filters.index(metric.filter)
 
 
 @dataclass(frozen=True)
@@ -327,6 +359,8 @@ class Plan:
     """What a micro-batch is at most, where the text says so."""
     dataflow: Dataflow | None = None
     """The query as operators, where it is kept up to date by them."""
+    text: str = ""
+    """Digest of the model's text, where it is known."""
     unknown_functions: tuple[str, ...] = ()
     """Functions that aren't Spark's own, planned without a session: taken for functions of a row."""
 

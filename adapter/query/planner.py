@@ -543,7 +543,7 @@ class _Planner:
                 window=window,
                 streams=self._streams_under(select),
                 rows=builder.rows(),
-                source=marks.user_text(select),
+                source=builder.source,
                 keys=tuple(builder.keys),
                 grouping_sets=builder.grouping_sets,
                 metrics=tuple(builder.metrics.values()),

@@ -16,7 +16,7 @@ from .closing import Closing, window_columns
 from .emission import Emission
 from .metric_columns import MetricColumns
 from .partials import Partials
-from .plan import AggregateStage, DistinctSet
+from .plan import FIRST, SEEN, AggregateStage, DistinctSet
 from .program import EXPIRES_AT, StatePart, Step
 from .windows import quote
 
@@ -40,6 +40,7 @@ class SlicedStage(Partials):
         self.windows_step = f"{stage.name}_windows"
         self.kept_metrics = self.metrics if self.first_sights else self.plain
         self.kept_for_finest = stage.has_finest_set
+        self.flags_say = FIRST if self.first_sights else SEEN
 
     # -- before the commit -------------------------------------------------------------------------
 
@@ -117,7 +118,7 @@ class SlicedStage(Partials):
 
     def _firsts(self, members: DistinctSet) -> list[str]:
         """A column per condition: the first slice a value was seen in."""
-        return self._per_condition(members, "first")
+        return self._per_condition(members, FIRST)
 
     def _value_columns(self, members: DistinctSet) -> str:
         return ", ".join(
@@ -265,7 +266,7 @@ class SlicedStage(Partials):
                 )
         made: dict[str, str] = {}
         for metric in metrics:
-            number = members.filters.index(metric.metric.filter)
+            number = members.place(metric.metric)
             made |= metric.make(f"condition = {number}" if len(members.filters) > 1 else None, sign="sign")
         listed = "\n  union all\n  ".join(branches)
         items = [f"{made.get(name, 'null')} as {quote(name)}" for name in self._all_columns()]
@@ -382,7 +383,7 @@ class SlicedStage(Partials):
         seen = [f"bool_or({flag}) as {flag}" for flag in flags]
         made = []
         for metric in metrics:
-            flag = flags[members.filters.index(metric.metric.filter)]
+            flag = flags[members.place(metric.metric)]
             made += [f"{text} as {quote(name)}" for name, text in metric.make(flag).items()]
         set_keys, by = self._of_kept_set([*self.window_keys, *values])
         of_set = [*self.window_keys, *set_keys, *values]

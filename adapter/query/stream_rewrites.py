@@ -239,15 +239,16 @@ def _enumerated(select: exp.Select, builder: StageBuilder, ttl: int | None) -> E
         values = enumerable.values(where.this, builder.is_same(node)) if where else None
         if values is not None and len(values.literals) > 1:
             found.append((name, node, values))
-    filters = max((len(members.filters) for members in builder.distinct_sets), default=0)
+    filters = max((len(set(members.filters)) for members in builder.distinct_sets), default=0)
+    flags = max((len(members.flags) for members in builder.distinct_sets), default=0)
     if not found:
         if filters > 1:
             return None
         raise enumerable.why_none([node for _, node in nodes], where.this if where else None, builder.is_same)
     size = prod(len(values.literals) for *_, values in found)
-    if size * filters > MOST_COLUMNS:
+    if size * flags > MOST_COLUMNS:
         raise QueryError(
-            f"{size} values and {filters} FILTERs make {size * filters} columns of the state, more than the "
+            f"{size} values and {flags} distinct aggregates make {size * flags} columns of the state, more than the "
             f"{MOST_COLUMNS} that pay; list fewer values, or leave enum_distinct out."
         )
     number = builder.row_column(_number(found), role="number")

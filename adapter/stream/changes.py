@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ..query.program import BATCH_ID, CHANGE_TYPE
 from . import commit
 from .errors import StreamError
+from .failpoints import around
 from .iceberg import IcebergTable
 from .identifiers import type_text
 from .maintenance import Maintenance, of_read_table
@@ -99,7 +100,7 @@ class Changes:
         assert self._table is not None
         snapshot, before = self._table.last_step()
         if before is None:
-            return spark.sql(f"select * from {self._model.changes} version as of {snapshot}")
+            return spark.sql(f"select * from {self._table.at(snapshot)}")
         read = spark.read.option("start-snapshot-id", str(before)).option("end-snapshot-id", str(snapshot))
         return read.table(self._model.changes)
 
@@ -127,7 +128,7 @@ class Changes:
         if others is not None and noted == str(others):
             return
         listed = ", ".join(quoted(field.name) for field in spark.table(self._model.target).schema.fields)
-        united = f"select {listed}, 1 as __sign from {table.name} version as of {table.known}"
+        united = f"select {listed}, 1 as __sign from {_as_it_is(table)}"
         if self._table is not None:
             united += f"\nunion all\nselect {listed}, if({ADDS}, -1, 1) as __sign from {self._model.changes}"
         query = each_change(
@@ -136,6 +137,18 @@ class Changes:
         )
         step = position or Position(self._model.name, query_id=done.query_id if done else "", batch=-1)
         self.append(spark, query, step, {_FOLLOWS: str(others)} if others is not None else None)
+
+    def follow_columns(self, spark: SparkSession) -> None:
+        """Have the columns of the model's table."""
+        if self._table is None:
+            return
+        table = {field.name.lower(): field for field in spark.table(self._model.target).schema.fields}
+        own = [name.lower() for name in spark.table(self._model.changes).columns]
+        add = {field.name: type_text(field.dataType) for name, field in table.items() if name not in own}
+        drop = [name for name in own if name not in (*table, CHANGE_TYPE, BATCH_ID)]
+        if add or drop:
+            with around("changelog.columns", self._model.name):
+                self._table.change_columns(spark, add, drop, before=CHANGE_TYPE)
 
     def maintain(self, spark: SparkSession) -> int:
         """Keep the changelog small; how many commits that took."""
@@ -158,6 +171,11 @@ class Changes:
         description = f"({', '.join(columns)}) using iceberg{properties}"
         self._table = commit.create(spark, "changelog.create", self._model, self._model.changes, description)
         return self._table
+
+
+def _as_it_is(table: IcebergTable) -> str:
+    assert table.known is not None
+    return table.at(table.known)
 
 
 def each_change(differences: str, columns: str) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from ..query.program import BATCH_ID, CHANGE_TYPE, Program
 from .errors import StreamError
-from .model import StreamModel
+from .model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 
 _NOT_COMPARED = re.compile(r"\b(map|variant)\b(?!`)")
 
 
 def check_columns(
-    model: StreamModel, program: Program, gives: Mapping[str, str], has: Sequence[str] | None
+    model: StreamModel, program: Program, gives: Mapping[str, str], has: Mapping[str, str] | None
 ) -> None:
     """Return if the query's columns are those of the table, and some that a changing row can have.
 
@@ -21,13 +21,13 @@ def check_columns(
         model: the model.
         program: what a micro-batch does.
         gives: the query's columns and their types.
-        has: the table's columns; None: it is made by this run.
+        has: the table's columns and their types; None: it is made by this run.
 
     Raises:
         StreamError: they are not; what to write instead.
     """
     if has is not None:
-        check_same(model, list(gives), has)
+        check_table(model, gives, has)
     if model.changelog:
         for name in gives:
             if name.lower() in (CHANGE_TYPE, BATCH_ID):
@@ -47,22 +47,104 @@ def check_columns(
             )
 
 
-def check_same(model: StreamModel, of_query: Sequence[str], of_table: Sequence[str]) -> None:
-    """Return if a query has a table's columns.
+def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, str]) -> None:
+    """Return if a run can put a query's columns into a table that is there, once it has changed what it may.
 
     Raises:
-        StreamError: it hasn't, and which are missing where.
+        StreamError: it can't; why.
     """
-    has = {name.lower() for name in of_table}
-    gives = {name.lower() for name in of_query}
-    if has == gives:
+    if model.on_schema_change not in (APPEND_NEW, SYNC):
+        check_same(model, list(gives), list(has))
+    types = {name.lower(): kind for name, kind in has.items()}
+    for name, kind in gives.items():
+        known = types.get(name.lower())
+        if known is not None and not _fits(kind.lower(), known.lower()):
+            raise StreamError(
+                f"Model {model.name}: its query gives {name} as {kind.upper()}, and in its table {model.target} it is "
+                f"{known.upper()}, so values would be cut off or lost. Give it another name, or convert it: "
+                f"cast(… as {known.upper()}). To build the table anew: {model.rebuild}."
+            )
+
+
+def _fits(kind: str, known: str) -> bool:
+    """Whether each value of a type is one of another, as far as they are told here.
+
+    >>> _fits("int", "bigint"), _fits("double", "bigint"), _fits("decimal(10,2)", "decimal(12,2)"), _fits("int", "string")
+    (True, False, True, False)
+    >>> _fits("decimal(10,2)", "decimal(11,3)"), _fits("decimal(12,2)", "decimal(12,3)"), _fits("char(3)", "string")
+    (True, False, True)
+    """
+    if kind == known or "void" in (kind, known) or "<" in kind or "<" in known:
+        return True
+    if kind in _WIDER:
+        return known in _WIDER[kind]
+    digits, others = _digits(kind), _digits(known)
+    if digits is not None and others is not None:
+        return digits[0] - digits[1] <= others[0] - others[1] and digits[1] <= others[1]
+    return _TEXT.match(kind) is not None and known == "string"
+
+
+_WIDER: Mapping[str, tuple[str, ...]] = {
+    "tinyint": ("smallint", "int", "bigint", "float", "double"),
+    "smallint": ("int", "bigint", "float", "double"),
+    "int": ("bigint", "double"),
+    "float": ("double",),
+}
+_TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
+
+
+def _digits(kind: str) -> tuple[int, int] | None:
+    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def check_same(model: StreamModel, of_query: Sequence[str], of_table: Sequence[str]) -> None:
+    """Return if a table can take a query's columns: it has them, or the model's author leaves out those it hasn't.
+
+    Raises:
+        StreamError: it can't; which are missing where.
+    """
+    more, fewer = _differences(of_query, of_table)
+    policy = model.on_schema_change
+    if policy == IGNORE or (policy == APPEND_NEW and not more) or not (more or fewer):
         return
     differences = [
-        *(f"the query gives {name}, which the table lacks" for name in sorted(gives - has)),
-        *(f"the table has {name}, which the query doesn't give" for name in sorted(has - gives)),
+        *(f"the query gives {name}, which the table lacks" for name in more),
+        *(f"the table has {name}, which the query doesn't give" for name in fewer),
     ]
+    if policy == FAIL:
+        advice = (
+            f"To build it anew from its sources: {model.rebuild}. To keep it as it is, name the table's columns in the "
+            "select list, or set on_schema_change to 'append_new_columns' or 'sync_all_columns'."
+        )
+    else:
+        advice = f"`dbt run --select {model.name}` changes the table."
     raise StreamError(
         f"Model {model.name}: its table {model.target} has other columns than its query "
-        f"({'; '.join(differences)}). To build it anew from its sources: {model.rebuild}. To keep it as it is, name the "
-        "table's columns in the select list."
+        f"({'; '.join(differences)}). {advice}"
     )
+
+
+def alterations(model: StreamModel, of_table: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The columns that a model's table gets, with their types, and those it loses, as its `on_schema_change` says.
+
+    >>> from dataclasses import replace
+    >>> from ..environment.storage import Storage
+    >>> made = StreamModel("m", "db.m", "db.m__state", Storage("/", lambda: None), (), columns={"k": "int", "New": "int"})
+    >>> alterations(made, ["K", "old"]), alterations(replace(made, on_schema_change=SYNC), ["K", "old"])
+    (({'New': 'int'}, []), ({'New': 'int'}, ['old']))
+    >>> alterations(replace(made, on_schema_change=IGNORE), ["K", "old"])
+    ({}, [])
+    """
+    if model.columns is None or model.on_schema_change not in (APPEND_NEW, SYNC):
+        return {}, []
+    more, fewer = _differences(list(model.columns), of_table)
+    add = {name: kind for name, kind in model.columns.items() if name.lower() in more}
+    drop = [name for name in of_table if name.lower() in fewer]
+    return add, drop if model.on_schema_change == SYNC else []
+
+
+def _differences(of_query: Sequence[str], of_table: Sequence[str]) -> tuple[list[str], list[str]]:
+    has = {name.lower() for name in of_table}
+    gives = {name.lower() for name in of_query}
+    return sorted(gives - has), sorted(has - gives)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import StreamError
 from .failpoints import around, reached
-from .iceberg import COMMIT, REPLACE, IcebergTable, is_of_stream
+from .iceberg import COMMIT, REPLACE, IcebergTable, change_columns, is_of_stream
+from .migration import Migration
 from .model import StreamModel
 from .session import java_class
 
@@ -114,10 +115,51 @@ def overwrite(
     with around(point, model.name):
         files = _written(rows, table)
         reached(f"{point}:written", model.name)
-        update = table.java.newOverwrite().overwriteByRowFilter(_rows_of(rows, parts))
+        update = table.java.newOverwrite().overwriteByRowFilter(_rows_of(rows.sparkSession, parts))
         for file in files:
             update.addFile(file)
         _commit(model, table, update, files, properties, by_anyone=True)
+
+
+def migrate(
+    spark: SparkSession,
+    point: str,
+    model: StreamModel,
+    table: IcebergTable,
+    change: Migration,
+    settings: Mapping[str, str],
+    properties: Mapping[str, str],
+) -> None:
+    """Change a table's columns, its properties and which parts it has, all in one commit.
+
+    Args:
+        spark: a session.
+        point: what it is called as a fail point.
+        model: whose table it is.
+        table: the table.
+        change: of columns and parts.
+        settings: properties of the table.
+        properties: of the snapshot.
+
+    Raises:
+        StreamError: another run of the model has written the table; nothing was changed.
+    """
+    with around(point, model.name):
+        transaction = table.java.newTransaction()
+        schema = transaction.updateSchema()
+        change_columns(spark, schema, change.add, change.drop, change.rename)
+        schema.commit()
+        update = transaction.updateProperties()
+        for key, value in settings.items():
+            update.set(key, value)
+        update.commit()
+        if change.parts:
+            rows = transaction.newDelete().deleteFromRowFilter(_rows_of(spark, change.parts))
+        else:
+            # Without rows: a snapshot has the columns of its time, and state is read by its snapshot.
+            rows = transaction.newAppend()
+        reached(f"{point}:written", model.name)
+        _commit(model, table, rows, (), properties, by_anyone=True, transaction=transaction)
 
 
 def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> bool:
@@ -210,6 +252,7 @@ def _commit(
     files: Sequence[Any],
     properties: Mapping[str, str],
     by_anyone: bool,
+    transaction: Any = None,
 ) -> None:
     name = str(uuid.uuid4())
     for key, value in {**properties, COMMIT: name}.items():
@@ -218,6 +261,8 @@ def _commit(
     update.validateWith(condition)
     try:
         update.commit()
+        if transaction is not None:
+            transaction.commitTransaction()
     except Exception as problem:
         if condition.refused:
             for file in files:
@@ -263,8 +308,8 @@ def _written(rows: DataFrame, table: IcebergTable) -> list[Any]:
         coordinator.clearRewrite(table.java, name)
 
 
-def _rows_of(rows: DataFrame, parts: Sequence[str] | None) -> Any:
-    expressions = java_class(rows.sparkSession, "org.apache.iceberg.expressions.Expressions")
+def _rows_of(spark: SparkSession, parts: Sequence[str] | None) -> Any:
+    expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
     if parts is None:
         return expressions.alwaysTrue()
     found = expressions.alwaysFalse()

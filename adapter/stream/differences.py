@@ -1,8 +1,14 @@
-"""What differs between what a state was made for and what a query wants of it, in words."""
+"""What an edited query means for the state that an earlier one made, told by the signatures of both.
+
+A signature says of each stage which columns of the state belong to which aggregate. Aggregates may come and go: the
+others' columns stay as they are. What is in the state cannot be cut by other windows or grouped by other keys.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 _SAID = {
@@ -14,34 +20,136 @@ _SAID = {
     "top": "the ranking",
     "enumerated": "enum_distinct",
     "kept": "how its aggregates are kept, by an earlier version of this package or of values of another type",
+    "distinct_sets": "how its distinct values are kept, by an earlier version of this package",
+    "retracts": "whether rows of its stream go again",
+    "below": "the results that one of its stages keeps of another",
+    "operators": "the operators that keep it up to date",
+    "version": "the state was made by another version of this package",
 }
+ROW_KEY, COLUMNS = "row_key", "columns"
+"""Entries about the model's table: what tells its rows apart, and the columns that the query gives."""
+TEXT = "text"
+"""The entry with a digest of the model's text."""
+_OF_AGGREGATES = ("metrics", "sets", "left")
+_PLACE = re.compile(r"\b__\d+_\d+\.")
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two signatures of a program; none if they mean the same.
+@dataclass
+class Evolution:
+    """What becomes of a state."""
 
-    >>> stage = {"name": "stage_1", "metrics": {"count_all": "COUNT(*)"}, "keys": {"page": "page"}}
-    >>> more = {**stage, "metrics": {"count_all": "COUNT(*)", "sum_v": "SUM(v)"}, "keys": {}}
-    >>> differences({"stages": [stage]}, {"stages": [more]})
-    ['the group key page is gone', 'the aggregate SUM(v) is new']
+    kept: list[str] = field(default_factory=list)
+    """The aggregates that go on, as the query writes them."""
+    new: list[str] = field(default_factory=list)
+    """Those that begin with the next row."""
+    removed: list[str] = field(default_factory=list)
+    """Those that are forgotten."""
+    refused: list[str] = field(default_factory=list)
+    """Why the state can't be that of the new query; none: it can."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Columns of the state that go on, and what they are called from now on."""
+    own: set[str] = field(default_factory=set)
+    """Columns of what goes on, as they are called from now on."""
+    dropped: dict[str, set[str]] = field(default_factory=dict)
+    """By stage columns of what is forgotten; others may have some of their own by that name."""
+    begun: dict[str, set[str]] = field(default_factory=dict)
+    """By stage columns of what is new."""
+    gone_parts: list[str] = field(default_factory=list)
+    """Parts of the state whose rows are forgotten."""
+
+    @property
+    def is_migration(self) -> bool:
+        """Whether the state itself has to change."""
+        return bool(self.new or self.removed) or any(was != now for was, now in self.renamed.items())
+
+    @property
+    def words(self) -> list[str]:
+        """All that differs, in words."""
+        found = [*self.refused]
+        found += [f"the aggregate {text} is gone" for text in self.removed]
+        found += [f"the aggregate {text} is new" for text in self.new]
+        return list(dict.fromkeys(found))
+
+    @property
+    def sentence(self) -> str:
+        """What a migration does, for the log."""
+        told = [
+            (f"{len(self.kept)} aggregates are kept" if len(self.kept) != 1 else f"{self.kept[0]} is kept"),
+            *([f"new from here on: {', '.join(self.new)}"] if self.new else []),
+            *([f"removed: {', '.join(self.removed)}"] if self.removed else []),
+        ]
+        return "; ".join(told)
+
+
+def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = False) -> Evolution:
+    """What becomes of a state whose query is edited.
+
+    Args:
+        old: the signature it was made for.
+        new: that of the query.
+        same_rows: whether the author says that other rows below the aggregates don't matter.
+
+    >>> def metric(column): return {"sql": column, "columns": [column], "kept": ["value"], "rows": ""}
+    >>> stage = {"name": "stage_1", "keys": {"page": "page"}, "metrics": {"a": metric("a"), "b": metric("b")}}
+    >>> found = evolution({"stages": [stage]}, {"stages": [{**stage, "metrics": {"c": metric("c"), "a": metric("a")}}]})
+    >>> found.kept, found.new, found.removed, found.refused, found.dropped, found.begun
+    (['a'], ['c'], ['b'], [], {'stage_1': {'b'}}, {'stage_1': {'c'}})
     """
+    found = Evolution()
     if "stages" not in old or "stages" not in new:
-        return _others(old, new)
-    others = _others({**old, "stages": None}, {**new, "stages": None})
-    found = [_SAID.get(name, name) for name in others]
+        found.refused += [_SAID.get(name, name) for name in _others(old, new)]
+        return found
+    if old.get("version") != new.get("version"):
+        found.refused.append(_SAID["version"])
+        return found
+    groups = [each.get("groups") or {} for each in (old, new)]
+    for name in groups[0].keys() & groups[1].keys():
+        of_group = Evolution()
+        was, now = ({"name": name, **each[name]} for each in groups)
+        _of_aggregates(of_group, was, now, same_rows)
+        found.refused += of_group.words
+    passed = dict.fromkeys(("stages", "groups", ROW_KEY, COLUMNS, TEXT))
+    others = _others({**old, **passed}, {**new, **passed})
+    found.refused += [_SAID.get(name, name) for name in others]
     before, after = ({stage["name"]: stage for stage in each["stages"]} for each in (old, new))
     for name in dict.fromkeys([*before, *after]):
         if name not in before or name not in after:
-            found.append(f"{name} is {'new' if name in after else 'gone'}")
+            found.refused.append(f"{name} is {'new' if name in after else 'gone'}")
         else:
-            found += _of_stage(before[name], after[name])
-    if not found and old["stages"] != new["stages"]:
-        return ["stages"]
-    return list(dict.fromkeys(found))
+            _of_stage(found, before[name], after[name], same_rows)
+    if found.is_migration and TEXT in old and old[TEXT] == new.get(TEXT):
+        # Nobody edited it: what this version writes otherwise is the same, and nothing must begin anew.
+        found.refused.append("the query is what it was, and this version of the package reads it otherwise")
+    found.refused = list(dict.fromkeys(found.refused))
+    return found
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs between two signatures of a program; none if they mean the same."""
+    return evolution(old, new).words
+
+
+def carried_on(
+    old: Mapping[str, Any], new: Mapping[str, Any], left: Mapping[str, set[str]]
+) -> dict[str, Any]:
+    """The signature of a state that goes on with another query.
+
+    Args:
+        old: the signature it had.
+        new: that of the query.
+        left: of each stage columns that still hold what is forgotten, since something else has them too.
+    """
+    had = {stage.get("name"): stage.get("left", ()) for stage in old.get("stages", ())}
+    stages = []
+    for stage in new.get("stages", ()):
+        listed = sorted({*had.get(stage.get("name"), ()), *left.get(stage.get("name", ""), ())})
+        stages.append({**stage, **({"left": listed} if listed else {})})
+    return {**new, **({"stages": stages} if "stages" in new else {})}
 
 
 def only_rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether two signatures differ in nothing but which rows go in: a filter, or what is made of a column below.
+    """Whether nothing but which rows go in keeps the state from being that of a query: a filter, or what is made of a
+    column below.
 
     >>> stage = {"name": "stage_1", "source": "SELECT * FROM a", "keys": {"k": "k"}}
     >>> only_rows({"stages": [stage]}, {"stages": [{**stage, "source": "SELECT * FROM a WHERE b"}]})
@@ -49,24 +157,86 @@ def only_rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     >>> only_rows({"stages": [stage]}, {"stages": [{**stage, "source": "SELECT * FROM a", "keys": {}}]})
     False
     """
-
-    def without_rows(signature: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**signature, "stages": [{**stage, "source": None} for stage in signature.get("stages", ())]}
-
-    return "stages" in old and without_rows(old) == without_rows(new)
+    return not evolution(old, new, same_rows=True).refused
 
 
-def _of_stage(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    known = {"keys": "group key", "metrics": "aggregate"}
-    for entry, what in known.items():
-        yield from _of_columns(what, old.get(entry) or {}, new.get(entry) or {})
+def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:
+    found.refused += _of_columns("group key", old.get("keys") or {}, new.get("keys") or {})
     if old.get("window") != new.get("window"):
-        yield from _of_windows(old.get("window") or {}, new.get("window") or {})
-    rest = [
-        {key: value for key, value in each.items() if key not in (*known, "window")} for each in (old, new)
-    ]
-    for key in _others(*rest):
-        yield _SAID.get(key, key)
+        found.refused += _of_windows(old.get("window") or {}, new.get("window") or {})
+    passed = ("keys", "window", *_OF_AGGREGATES, *(("source",) if same_rows else ()))
+    rest = [{key: value for key, value in each.items() if key not in passed} for each in (old, new)]
+    found.refused += [_SAID.get(key, key) for key in _others(*rest)]
+    same_rows = same_rows or old.get("source") != new.get("source")
+    if "metrics" in old and "metrics" in new:
+        if old.get("keys") == new.get("keys"):  # else nothing that it keeps is of use
+            _of_aggregates(found, old, new, same_rows)
+    elif "metrics" in old or "metrics" in new:
+        now, was = ("aggregates", "rows") if "metrics" in new else ("rows", "aggregates")
+        found.refused.append(f"{new['name']} keeps {now} and kept {was}")
+
+
+def _of_aggregates(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:
+    before, after = old["metrics"], new["metrics"]
+    gone, come = [key for key in before if key not in after], [key for key in after if key not in before]
+    kept = [key for key in after if key in before]
+    found.kept += [after[key]["sql"] for key in kept]
+    found.removed += [before[key]["sql"] for key in gone]
+    found.new += [after[key]["sql"] for key in come]
+    if gone or come:
+        _of_qualified(
+            found, {key: before[key]["sql"] for key in gone}, {key: after[key]["sql"] for key in come}
+        )
+    for key in kept:
+        if before[key]["kept"] != after[key]["kept"]:
+            found.refused.append(_SAID["kept"])
+        elif before[key]["rows"] != after[key]["rows"] and not same_rows:
+            found.refused.append(f"what {after[key]['sql']} is made of, below the aggregates")
+        elif len(before[key]["columns"]) != len(after[key]["columns"]):
+            found.refused.append(_SAID["kept"])
+        else:
+            _call(found, before[key]["columns"], after[key]["columns"])
+    if come and new.get("retracts"):
+        found.refused += [
+            f"the aggregate {after[key]['sql']} is new, and rows of its stream may go that came before it"
+            for key in come
+        ]
+    sets = [each.get("sets") or {} for each in (old, new)]
+    found.gone_parts += [sets[0][key]["part"] for key in sets[0] if key not in sets[1]]
+    for key in sets[0].keys() & sets[1].keys():
+        had, has = sets[0][key], sets[1][key]
+        if had["part"] != has["part"]:
+            found.refused.append(f"how the distinct values of {key} are called")
+        else:
+            _call(found, had["columns"], has["columns"])
+    was = {column for each in (before, sets[0]) for entry in each.values() for column in entry["columns"]}
+    own = {column for key in kept for column in after[key]["columns"]}
+    own |= {column for key in sets[0].keys() & sets[1].keys() for column in sets[1][key]["columns"]}
+    now = {column for each in (after, sets[1]) for entry in each.values() for column in entry["columns"]}
+    found.own |= own
+    found.dropped[new["name"]] = {column for column in was if found.renamed.get(column, column) not in own}
+    found.begun[new["name"]] = now - own
+    if stale := (now - own) & set(old.get("left") or ()):
+        found.refused.append(
+            f"its state still holds what {', '.join(sorted(stale))} was before it was removed, for something else in the "
+            "query has a column of that name"
+        )
+
+
+def _call(found: Evolution, before: list[str], after: list[str]) -> None:
+    for was, now in zip(before, after, strict=True):
+        if found.renamed.setdefault(was, now) != now:
+            found.refused.append(f"how {was} of its state is called")
+
+
+def _of_qualified(found: Evolution, gone: Mapping[str, str], come: Mapping[str, str]) -> None:
+    """Refuses what may be the same with and without the name of its relation."""
+    plain = {_PLACE.sub("", key): text for key, text in gone.items()}
+    for key, text in come.items():
+        if (was := plain.get(_PLACE.sub("", key))) is not None:
+            found.refused.append(
+                f"{text} was written {was}, and several relations are read, so it may be another column; write it as it was"
+            )
 
 
 def _of_columns(what: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
-from .identifiers import quoted
+from .identifiers import quoted, type_text
 from .position import PREFIX
 from .session import active, java_class, jvm
 
@@ -21,6 +21,8 @@ _MOST_FILES = 500
 """That one compaction puts together."""
 
 _ADDED = re.compile(r"\badded-records=(\d+)")
+
+_TYPES, _STRUCT = "org.apache.iceberg.spark.SparkSchemaUtil", "org.apache.spark.sql.types.StructType"
 
 APPEND, REPLACE, EXPIRED = "append", "replace", "expired"
 
@@ -51,6 +53,7 @@ class IcebergTable:
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self.name = name
+        self._spark = spark
         self._table: Any = java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
             spark._jsparkSession, name
         )
@@ -228,11 +231,11 @@ class IcebergTable:
         """The snapshots that led to the newest, from there back."""
         return list(map(_snapshot, self.snapshots()))
 
-    def columns_of(self, spark: SparkSession, snapshot: int) -> str:
+    def columns_of(self, snapshot: int) -> str:
         """The table's columns as they are now, as a select list over one of its snapshots, which has the columns of its
         time."""
         then = self._table.schemas().get(self._table.snapshot(snapshot).schemaId())
-        types = java_class(spark, "org.apache.iceberg.spark.SparkSchemaUtil")
+        types = java_class(self._spark, _TYPES)
         fields = self._table.schema().columns().iterator()
         listed = []
         while fields.hasNext():
@@ -241,6 +244,29 @@ class IcebergTable:
             column = f"cast(null as {types.convert(field.type()).sql()})" if was is None else quoted(was)
             listed.append(f"{column} as {name}")
         return ", ".join(listed)
+
+    def at(self, snapshot: int) -> str:
+        """The table as it was at one of its snapshots, as a relation with the columns it has now."""
+        then = f"{self.name} version as of {snapshot}"
+        if int(self._table.snapshot(snapshot).schemaId()) == int(self._table.schema().schemaId()):
+            return then
+        return f"(select {self.columns_of(snapshot)} from {then})"
+
+    def change_columns(
+        self, spark: SparkSession, add: Mapping[str, str], drop: Iterable[str] = (), before: str | None = None
+    ) -> None:
+        """Add columns, which are NULL in all rows, and drop others, in one commit of metadata.
+
+        Args:
+            spark: a session.
+            add: their types by name.
+            drop: their names.
+            before: the column that new ones stand before; None: they come last.
+        """
+        update = self._table.updateSchema()
+        change_columns(spark, update, add, drop, {}, before)
+        update.commit()
+        self.refresh()
 
     def appended(self, first: int | None, last: int) -> int:
         """How many rows came to the table from a snapshot (None: from the beginning) to another, both counted in."""
@@ -332,6 +358,45 @@ class IcebergTable:
         for name, value in missing.items():
             update.set(name, value)
         update.commit()
+
+
+def change_columns(
+    spark: SparkSession,
+    update: Any,
+    add: Mapping[str, str],
+    drop: Iterable[str],
+    rename: Mapping[str, str],
+    before: str | None = None,
+) -> None:
+    """Note changes of columns in Iceberg's update of a table's schema. What is dropped and added begins anew."""
+    for name in drop:
+        update.deleteColumn(name)
+    for was, now in rename.items():
+        update.renameColumn(was, now)
+    if not add:
+        return
+    fields = java_class(spark, _STRUCT).fromDDL(
+        ", ".join(f"{quoted(name)} {kind}" for name, kind in add.items())
+    )
+    columns = java_class(spark, _TYPES).convert(fields).columns().iterator()
+    while columns.hasNext():
+        column = columns.next()
+        # Of no other column, whatever is in its name.
+        update.addColumn(None, column.name(), column.type())
+        if before is not None:
+            update.moveBefore(column.name(), before)
+
+
+def stored_types(spark: SparkSession, kinds: Mapping[str, str]) -> dict[str, str]:
+    """The types that columns have once they are in a table: Iceberg has fewer than Spark."""
+    from pyspark.sql.types import StructType
+
+    asked = java_class(spark, _STRUCT).fromDDL(
+        ", ".join(f"{quoted(name)} {kind}" for name, kind in kinds.items())
+    )
+    types = java_class(spark, _TYPES)
+    stored = StructType.fromJson(json.loads(types.convert(types.convert(asked)).json()))
+    return {field.name: type_text(field.dataType) for field in stored.fields}
 
 
 def is_of_stream(snapshot: Any) -> bool:

@@ -321,6 +321,28 @@ class MicroBatch:
         self.figures.commits += 1
         self.position = replace(self.position, rows_out=self.position.rows_out + self.figures.rows_out)
 
+    def schema_of_state(self, batch: DataFrame) -> StructType:
+        """The columns of the state that the program keeps. Nothing is read.
+
+        Args:
+            batch: a micro-batch without rows.
+        """
+        self._show_clock()
+        rows_of = split(batch, self._work.program.inputs)
+        for stream in self._work.program.inputs:
+            show(rows_of[stream.view], stream.view)
+        self._show_level(self._work.program.levels[0])
+        return self._schema_of_state()
+
+    def _show_level(self, level: Level) -> None:
+        """The rows of a level, of no rows and no state."""
+        for step in level.known:
+            show(self._spark.sql(text_of(step, True)), step.name)
+        for lookup in level.lookups:
+            show(self._work.lookups.none(self._spark, lookup), lookup.view)
+        for rows in level.rows:
+            show(self._spark.sql(rows.sql), rows.name)
+
     def _schema_of_state(self) -> StructType:
         """The state's columns, from its texts: each is analysed, none is run."""
         parts: dict[str, DataFrame] = {}
@@ -331,12 +353,7 @@ class MicroBatch:
                 show(empty, "state")
                 for step in self._work.program.levels[number - 1].emit:
                     show(self._spark.sql(step.sql), step.name)
-                for step in level.known:
-                    show(self._spark.sql(text_of(step, True)), step.name)
-                for lookup in level.lookups:
-                    show(self._work.lookups.none(self._spark, lookup), lookup.view)
-                for rows in level.rows:
-                    show(self._spark.sql(rows.sql), rows.name)
+                self._show_level(level)
             for step in level.ingest:
                 show(self._spark.sql(text_of(step, True)), step.name)
             parts |= {part.name: self._spark.sql(text_of(part, True)) for part in level.parts}

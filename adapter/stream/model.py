@@ -13,6 +13,8 @@ from .identifiers import last, parts, with_suffix
 
 STATE, CHANGES = "__state", "__changes"
 """What is added to a table's name for those of its state and of its changes."""
+MIGRATE, FAIL = "migrate", "fail"
+APPEND_NEW, SYNC, IGNORE = "append_new_columns", "sync_all_columns", "ignore"
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,12 @@ class StreamModel:
     """Microseconds without rows after which a stream doesn't hold the watermark; None: it always does."""
     keep_state: bool = False
     """Whether a state that was made for other rows of the same sources is kept: their author says that it may be."""
+    on_state_change: str = MIGRATE
+    """Whether a state goes on with an edited query where it can: `MIGRATE`, or `FAIL`."""
+    columns: Mapping[str, str] | None = None
+    """The columns of its query and their types; None: those of its table are taken for granted."""
+    on_schema_change: str = APPEND_NEW
+    """What becomes of the table where `columns` are others: as dbt has it for incremental models."""
     retention: Retention = Retention()
     """What is kept of its table and of `changes`."""
     trigger: str | None = None

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from . import settings
 from .checkpoint import Checkpoint
-from .differences import differences, only_rows
+from .differences import ROW_KEY, Evolution, evolution
 from .errors import StreamError
-from .model import StreamModel
+from .model import FAIL, StreamModel
 from .position import Position
 
 
@@ -131,14 +131,8 @@ def _state_problem(model: StreamModel, signature: Mapping[str, object], found: F
             f"one in {model.checkpoint} ({checkpoint.query_id})."
         )
     known = found.signature or {}
-    # Settings are told apart: they aren't the query's.
-    had, wants = ({**each, settings.ENTRY: None} for each in (known, signature))
-    changed = differences(had, wants)
-    if changed and not (model.keep_state and only_rows(had, wants)):
-        said = f"its query has changed in what its state depends on ({'; '.join(changed)})."
-        if not only_rows(had, wants):
-            return said
-        return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."
+    if said := query_problem(model, what_becomes(known, signature, model.keep_state), known, signature):
+        return said
     if other := list(settings.differences(known, signature)):
         return (
             f"its state was made under other settings of the session ({'; '.join(other)}), by which the same query gives "
@@ -166,6 +160,39 @@ def _state_problem(model: StreamModel, signature: Mapping[str, object], found: F
         )
     if target is None and state.rows_out > 0 and (not found.target_written or unfinished(found)):
         return _replaced(model)
+    return None
+
+
+def what_becomes(
+    known: Mapping[str, object], signature: Mapping[str, object], same_rows: bool = False
+) -> Evolution:
+    """What becomes of a state whose query is edited. Settings are told apart: they aren't the query's."""
+    had, wants = ({**each, settings.ENTRY: None} for each in (known, signature))
+    return evolution(had, wants, same_rows)
+
+
+def query_problem(
+    model: StreamModel, found: Evolution, known: Mapping[str, object], signature: Mapping[str, object]
+) -> str | None:
+    """Why a state can't go on with an edited query, or may not."""
+    gives = None if model.columns is None else {name.lower() for name in model.columns}
+    keys = known.get(ROW_KEY)
+    if (
+        gives is not None
+        and isinstance(keys, list)
+        and (gone := [name for name in keys if name not in gives])
+    ):
+        return f"its query gives no {', '.join(gone)} any more, by which rows of its table {model.target} are told apart."
+    if found.refused:
+        said = f"its query has changed in what its state depends on ({'; '.join(found.refused)})."
+        if model.keep_state or what_becomes(known, signature, same_rows=True).refused:
+            return said
+        return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."
+    if found.is_migration and model.on_state_change == FAIL:
+        return (
+            f"its query has changed in what its state depends on ({'; '.join(found.words)}), and its config "
+            "on_state_change is 'fail'. To have the state go on with the changed query, leave on_state_change out."
+        )
     return None
 
 

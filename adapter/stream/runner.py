@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..query.program import Program, StreamInput
-from . import settings
 from .batches import Batches
 from .changes import changes_of
 from .checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
-from .differences import differences
+from .columns import alterations
 from .errors import StreamError, explain
 from .failpoints import around, reached
+from .going_on import go_on, prepare, signed
 from .initial_offset import (
     begin_again,
     begin_with_all,
@@ -359,7 +359,7 @@ class _Second(Exception):
 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
     """Look at checkpoint, state, changelog and table, and finish what a crash cut short."""
-    program = replace(program, signature=settings.with_settings(program.signature, session))
+    program = signed(session, model, program)
     state = StateTable(session, model)
     upsert = program.upsert
     sink = UpsertSink(session, model, upsert) if upsert else AppendSink(session, model)
@@ -376,8 +376,6 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         changes_ahead=sink.changes_ahead(),
     )
     check(model, stateful, program.signature, found)
-    if found.signature is not None and differences(found.signature, program.signature):
-        state.sign(session, program.signature)
 
     def query_id() -> str:
         checkpoint = read_checkpoint(model.storage, model.checkpoint)
@@ -386,6 +384,16 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         return checkpoint.query_id
 
     sink.begin(session)
+    work = Work(model, program, state, sink, Lookups(model))
+    change = None
+    if found.state is not None and found.signature is not None:
+        change = prepare(session, work, found.signature, found.state)
+    add, drop = ({}, []) if model.columns is None else alterations(model, session.table(model.target).columns)
+    # Old and new query both go on with a table that has a column more.
+    sink.change_columns(session, add, ())
+    if change is not None and found.state is not None:
+        found = replace(found, state=go_on(session, work, change, found.state))
+    sink.change_columns(session, {}, drop)
     found = replace(found, target=sink.position())
     position = found.state if stateful else found.target
     if position is not None and found.target is not None:
@@ -402,7 +410,6 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     cut_short = (
         checkpoint.planned if checkpoint is not None and checkpoint.planned != checkpoint.done else None
     )
-    work = Work(model, program, state, sink, Lookups(model))
     batches = Batches(session, work, position, query_id, cut_short)
     if stateful and unfinished(found):
         with around("batch.finish", model.name):

@@ -11,9 +11,10 @@ from ..query.program import BATCH_ID, CHANGE_TYPE
 from . import commit
 from .changes import INSERT, Changes, changes_of
 from .columns import check_same
+from .failpoints import around
 from .iceberg import FOLLOWED, IcebergTable, load
 from .maintenance import Maintenance, of_read_table
-from .model import StreamModel
+from .model import IGNORE, StreamModel
 from .position import Position, read_position
 from .rows import Kept
 from .session import show
@@ -88,6 +89,8 @@ class Sink(ABC):
         """
         if self._changes is None:
             return
+        # A run may have ended after the table's columns were changed.
+        self._changes.follow_columns(spark)
         others = self.table.changed_by_others()
         decided, position = self._changes.position(), self.position()
         if decided is not None and self._lacks(decided, position):
@@ -161,9 +164,24 @@ class Sink(ABC):
             StreamError: they aren't those of the query.
         """
         if self._columns is None:
-            self._columns = Columns(spark.table(self.model.target).schema)
+            self._columns = self.columns_of_table(spark)
             check_same(self.model, spark.sql(query).columns, self._columns.names)
         return self._columns
+
+    def columns_of_table(self, spark: SparkSession) -> Columns:
+        """The table's columns, whatever the query's are."""
+        schema = spark.table(self.model.target).schema
+        return Columns(schema, passes_over=self.model.on_schema_change == IGNORE)
+
+    def change_columns(self, spark: SparkSession, add: Mapping[str, str], drop: Sequence[str]) -> None:
+        """Add columns to the table and its changelog, and drop others. Rows that are there have NULL in new ones."""
+        if not add and not drop:
+            return
+        with around("table.columns", self.model.name):
+            self.table.change_columns(spark, add, drop)
+        self._columns = None
+        if self._changes is not None:
+            self._changes.follow_columns(spark)
 
 
 class AppendSink(Sink):

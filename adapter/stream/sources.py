@@ -64,7 +64,7 @@ def as_a_whole(
         if each.relation in tables:
             spark, at = batch.sparkSession, tables[each.relation]
             table = IcebergTable(spark, sources[each.relation].location)
-            columns = table.columns_of(spark, at)
+            columns = table.columns_of(at)
             read[each.view] = _wanted(
                 each, spark.sql(f"select {columns} from {table.name} version as of {at}")
             )

@@ -23,6 +23,7 @@ from .failpoints import around
 from .iceberg import added_rows, load
 from .identifiers import type_text
 from .maintenance import PROPERTIES, Maintenance
+from .migration import Migration
 from .model import Retention, StreamModel
 from .position import (
     COMPACTED,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from ..query.program import StatePart
 
-VERSION = 1
+VERSION = 2
 """Of the table's layout: what this code writes, and all it can read."""
 
 # When to fold a part: it has doubled since, and not only through one large micro-batch.
@@ -121,11 +122,17 @@ class StateTable:
         """What the state was made for; None if there is none.
 
         Raises:
-            StreamError: the table was made by a newer version of this package.
+            StreamError: the table was made by another version of this package.
         """
         if self._table is None:
             return None
         version = int(self._table.property(_VERSION) or VERSION)
+        if version < VERSION:
+            raise StreamError(
+                f"Model {self._model.name}: its state {self._model.state} was made by an earlier dbt-spark-streaming, "
+                f"before its first release (layout {version}, this one knows {VERSION}). To build it anew: "
+                f"{self._model.rebuild}."
+            )
         if version > VERSION:
             raise StreamError(
                 f"Model {self._model.name}: its state {self._model.state} was made by a newer "
@@ -183,6 +190,43 @@ class StateTable:
         settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
         description = f"({columns}) using iceberg partitioned by (part) tblproperties ({settings})"
         self._table = commit.create(spark, "state.create", self._model, self._model.state, description)
+
+    def types(self, spark: SparkSession) -> dict[str, str]:
+        """Its columns and their types, as in CREATE TABLE."""
+        fields = spark.table(self._model.state).schema.fields
+        return {field.name: type_text(field.dataType) for field in fields}
+
+    def migrate(
+        self,
+        spark: SparkSession,
+        change: Migration,
+        signature: Mapping[str, object],
+        position: Position,
+    ) -> None:
+        """Make it the state of another query, in one commit.
+
+        Args:
+            spark: a session.
+            change: what becomes of its columns and parts.
+            signature: what it depends on from then on.
+            position: its last step, which stays what it is.
+
+        Raises:
+            StreamError: another run of the model has written it.
+        """
+        assert self._table is not None
+        self._growth = {part: growth for part, growth in self._growth.items() if part not in change.parts}
+        settings = {
+            _SIGNATURE: json.dumps(signature, sort_keys=True),
+            **{
+                f"write.metadata.metrics.column.{name}": "full"
+                for name, kind in change.add.items()
+                if kind.lower().startswith("timestamp")
+            },
+        }
+        properties = replace(position, growth=self._growth).properties()
+        commit.migrate(spark, "state.migrate", self._model, self._table, change, settings, properties)
+        self._columns = self._shown = None
 
     def input_schema(self) -> StructType:
         """The columns of a micro-batch, as they were when the table was made."""

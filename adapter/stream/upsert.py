@@ -64,7 +64,7 @@ class UpsertSink(Sink):
         self.catch_up(spark)
         if self._upsert.key is None:
             # The rows may be made from the table: from the same ones that they are compared with then.
-            columns = self._columns or Columns(spark.table(self.model.target).schema)
+            columns = self._columns or self.columns_of_table(spark)
             show(spark.sql(f"select * from {self._as_it_is(columns)}"), TABLE_BEFORE)
         kept = Kept()
         try:
@@ -137,7 +137,7 @@ class UpsertSink(Sink):
         return changed
 
     def _take_over(self, spark: SparkSession, position: Position) -> None:
-        columns = Columns(spark.table(self.model.target).schema)
+        columns = self.columns_of_table(spark)
         listed = ", ".join(map(quoted, columns.names))
         if self._upsert.key is None:
             total = spark.table(DECIDED).count()
@@ -169,7 +169,7 @@ class UpsertSink(Sink):
         """The table before the step, by its snapshot: what is kept of rows of the table itself, Spark would compute
         anew after the commit, and keep for ever under a plan that nobody can give back."""
         snapshot = self.table.known
-        return columns.none() if snapshot is None else f"{self.model.target} version as of {snapshot}"
+        return columns.none() if snapshot is None else self.table.at(snapshot)
 
     def _counted(self, new: str) -> str:
         """Results with how many of them have their key."""

@@ -19,7 +19,9 @@ class Columns:
     operations on a DataFrame are analysed one by one.
     """
 
-    def __init__(self, schema: StructType) -> None:
+    def __init__(self, schema: StructType, passes_over: bool = False) -> None:
+        """`passes_over`: columns of a query that the table lacks are left out."""
+        self._passes_over = passes_over
         self.names = list(schema.names)
         self._types = {field.name.lower(): type_text(field.dataType) for field in schema.fields}
         self._fields = {field.name.lower(): _fields(field.dataType) for field in schema.fields}
@@ -49,7 +51,7 @@ class Columns:
     def _make(self, rows: DataFrame, query: str, part: str | None) -> str:
         have = {field.name.lower(): field for field in rows.schema.fields}
         unknown = have.keys() - self._types.keys()
-        if unknown:
+        if unknown and not self._passes_over:
             raise ValueError(f"no column for {', '.join(sorted(unknown))}")
         columns = []
         for wanted in self.names:

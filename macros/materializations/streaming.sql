@@ -36,7 +36,7 @@
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
 
-  {%- do adapter.check_columns(model, sql, graph, anew) -%}
+  {%- set gives = adapter.check_columns(model, sql, graph, anew) -%}
 
   {%- if anew -%}
     {%- do adapter.reset_stream(model) -%}
@@ -49,7 +49,7 @@
 
   {#- History that was asked for anew is one micro-batch; a first run keeps the limits that its sources have. -#}
   {%- set response = adapter.run_stream(
-    model, sql, graph, flush=var('flush', false), at_once=full_refresh, keep_state=var('keep_state', false)
+    model, sql, graph, flush=var('flush', false), at_once=full_refresh, keep_state=var('keep_state', false), gives=gives
   ) -%}
   {%- do store_result('main', response) -%}
 

@@ -1,4 +1,4 @@
-"""What is said of a query that no longer fits its state."""
+"""What becomes of a state when its query is edited: what is kept, new, removed, refused."""
 
 from __future__ import annotations
 
@@ -8,22 +8,51 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
-from dbt.adapters.spark_streaming.stream.differences import differences
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream.differences import carried_on, differences, evolution, only_rows
+from dbt.adapters.spark_streaming.stream.migration import Migration, migration
+
+WINDOWS = {
+    "tumble": ("tumble", "10 minutes"),
+    "hop": ("hop", "5 minutes", "10 minutes"),
+    "cumulate": ("cumulate", "10 minutes", "1 hour"),
+    "session": ("session", "10 minutes"),
+    "dynamic_cumulate": ("dynamic_cumulate", "1 minute", "10 minutes"),
+}
+
+
+def made(text: str, **options: Any) -> dict[str, Any]:
+    """The signature of a query, as it is read back."""
+    plan = planner.plan_any(text, {"raw.bid": Known("ts")}, **options)
+    assert plan.dataflow is None
+    found: dict[str, Any] = json.loads(json.dumps(generate.signature(plan, options.get("ttl"))))
+    return found
 
 
 def signature(
     items: str = "count(*) as n, sum(price) as s",
     keys: str = "item",
     where: str = "price > 0",
-    window: tuple[str, ...] = ("tumble", "10 minutes"),
+    window: tuple[str, ...] = WINDOWS["tumble"],
     relation: str = "raw.bid",
+    alias: str = "",
+    before: str = "",
+    having: str = "",
     **options: Any,
 ) -> dict[str, Any]:
+    if window[0] in ("session", "dynamic_cumulate"):
+        options = {"partition_by": [keys], **options}
+        where = ""
     source = expansion.expand(relation, window_arguments.make(window[0], "ts", *window[1:], **options))
-    text = f"""select window_start, window_end, {keys}, {items} from {source} where {where}
-        group by window_start, window_end, {keys}"""
-    made: dict[str, Any] = json.loads(json.dumps(generate.signature(planner.plan(text))))
-    return made
+    return made(
+        f"{before} select window_start, window_end, {keys}, {items} from {source} {alias} "
+        f"{f'where {where}' if where else ''} group by window_start, window_end, {keys} {having}"
+    )
+
+
+def groups(items: str, alias: str = "", ttl: int | None = 60_000_000) -> dict[str, Any]:
+    stream = expansion.expand_stream("raw.bid")
+    return made(f"select item, {items} from {stream} {alias} group by item", ttl=ttl)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +86,309 @@ def test_another_stream() -> None:
 def test_a_stage_more() -> None:
     old = signature()
     assert differences(old, {**old, "stages": [*old["stages"], {"name": "stage_2"}]}) == ["stage_2 is new"]
-    assert differences({**old, "version": 0}, old) == ["version"]
+
+
+def test_another_version() -> None:
+    old = signature()
+    assert differences({**old, "version": 1}, old) == [
+        "the state was made by another version of this package"
+    ]
 
 
 def test_what_there_is_no_word_for_is_a_difference_too() -> None:
-    old = {"stages": [{"name": "stage_1", "top": None}]}
-    assert differences(old, {"stages": [{"name": "stage_1"}]}) == ["stages"]
+    old = {"stages": [{"name": "stage_1", "top": None, "odd": 1}]}
+    assert differences(old, {"stages": [{"name": "stage_1"}]}) == ["odd"]
+
+
+# -- aggregates ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_aggregates_come_go_and_change_places(kind: str) -> None:
+    def of(items: str) -> dict[str, Any]:
+        return signature(items, window=WINDOWS[kind])
+
+    old = of("count(*) as n, avg(price) as a, min(price) as m")
+    found = evolution(old, of("max(price) as x, min(price) as m, sum(v) as m2, count(*) + 1 as n"))
+    assert found.refused == []
+    assert (found.kept, found.new, found.removed) == (
+        ["MIN(price)", "COUNT(*)"],
+        ["MAX(price)", "SUM(v)"],
+        ["AVG(price)"],
+    )
+    assert found.begun["stage_1"] == {"max_price", "sum_v"}
+    assert found.dropped["stage_1"] == {"avg_price_sum", "avg_price_n"}
+    assert found.own == {"min_price", "count_all"} and found.is_migration
+
+
+def test_a_function_changed_under_the_same_name_is_another_aggregate() -> None:
+    found = evolution(signature("sum(price) as total"), signature("max(price) as total"))
+    assert (found.new, found.removed, found.kept) == (["MAX(price)"], ["SUM(price)"], [])
+
+
+def test_what_is_above_the_state_changes_nothing() -> None:
+    now = signature(
+        "sum(price) / count(*) as mean, count(*) as n, sum(price) as s", having="having count(*) > 3"
+    )
+    found = evolution(signature(), now)
+    assert not found.words and not found.is_migration
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        signature("COUNT( * ) AS n,  Sum(b.Price) s", alias="as b", where="b.price > 0"),
+        signature("count(*) n, sum(c.price) s", alias="as c"),
+        signature(
+            "count(*) n, sum(price) s", relation="src", before="with src as (select * from raw.bid as x)"
+        ),
+    ],
+)
+def test_aliases_and_formatting_change_nothing(now: dict[str, Any]) -> None:
+    old = signature()
+    if "src" in str(now) or now["stages"][0]["source"] != old["stages"][0]["source"]:
+        old = signature(relation="src", before="with src as (select * from raw.bid)")
+    found = evolution(old, now)
+    assert not found.words and not found.is_migration
+
+
+def test_a_column_that_is_handed_up_for_a_new_aggregate() -> None:
+    def of(columns: str, items: str) -> dict[str, Any]:
+        return signature(
+            items, relation="src", before=f"with src as (select ts, item, {columns} from raw.bid)"
+        )
+
+    old = of("price", "count(*) as n, sum(price) as s")
+    found = evolution(old, of("price, bidder", "count(*) as n, sum(price) as s, count(distinct bidder) as d"))
+    assert found.refused == [] and found.new == ["COUNT(DISTINCT bidder)"]
+    assert found.kept == ["COUNT(*)", "SUM(price)"]
+    # What an aggregate is made of is a part of it.
+    found = evolution(old, of("price * 2 as price", "count(*) as n, sum(price) as s"))
+    assert found.refused[0].startswith("what is read below the aggregates")  # the WHERE reads price
+    other = of("price, fee", "count(*) as n, sum(fee) as s")
+    assert evolution(other, of("price, fee * 2 as fee", "count(*) as n, sum(fee) as s")).refused == [
+        "what SUM(fee) is made of, below the aggregates"
+    ]
+    assert only_rows(other, of("price, fee * 2 as fee", "count(*) as n, sum(fee) as s"))
+
+
+def test_a_row_more_or_less_is_a_difference() -> None:
+    def of(text: str) -> dict[str, Any]:
+        return signature(relation="src", before=f"with src as ({text})")
+
+    old = of("select ts, item, price from raw.bid")
+    for text in (
+        "select ts, item, price, explode(array(1, 2)) as e from raw.bid",
+        "select ts, item, price, cast(explode(array(1, 2)) as string) as e from raw.bid",
+        "select ts, item, price from raw.bid where item <> 'x'",
+    ):
+        assert evolution(old, of(text)).refused
+
+
+def test_where_two_relations_are_read_their_names_tell_columns_apart() -> None:
+    def of(items: str, first: str = "b", second: str = "d") -> dict[str, Any]:
+        alias = f"as {first} join dim as {second} on {first}.k = {second}.k"
+        return signature(items, where="", alias=alias)
+
+    old = of("sum(b.v) as s")
+    assert not evolution(old, of("sum(x.v) as s", "x", "y")).words
+    found = evolution(old, of("sum(d.v) as s"))
+    assert found.refused == [
+        "SUM(d.v) was written SUM(b.v), and several relations are read, so it may be another column; write it as it was"
+    ]
+    assert evolution(old, of("sum(v) as s")).refused
+    # The names of the tables turned round.
+    assert evolution(old, of("sum(b.v) as s", "d", "b")).refused
+
+
+def test_a_column_of_a_struct_and_all_columns() -> None:
+    def of(columns: str, items: str) -> dict[str, Any]:
+        return signature(
+            items, where="", relation="src", before=f"with src as (select ts, item, {columns} from raw.bid)"
+        )
+
+    for items in ("sum(s.v) as x", "max(struct(*)) as x"):
+        old = of("struct(a as v) as s", items)
+        assert evolution(old, of("struct(b as v) as s", items)).refused
+
+
+def test_comments_change_nothing() -> None:
+    def of(text: str, items: str) -> dict[str, Any]:
+        return signature(items, relation="src", before=f"with src as ({text})")
+
+    old = of("select ts, item, price from raw.bid where price > 1", "sum(price) as s, count(*) as n")
+    new = of(
+        "select ts /* time */, item, -- what it is\n price from raw.bid /* all */ where price > 1 /* no 0 */",
+        "sum(/* all */ price) as s -- total\n, count(*) /* n */ as n",
+    )
+    found = evolution(old, new)
+    assert not found.words and not found.is_migration
+
+
+def test_a_text_that_nobody_edited() -> None:
+    """Another version of a library may print the same query in other words."""
+    old, new = stages(s={"a": ["a"]}), stages(s={"A": ["a"]})
+    assert evolution({**old, "text": "1"}, {**new, "text": "2"}).refused == []
+    assert evolution({**old, "text": "1"}, {**new, "text": "1"}).refused == [
+        "the query is what it was, and this version of the package reads it otherwise"
+    ]
+    assert evolution({**old, "text": "1"}, {**old, "text": "1"}).refused == []
+
+
+# -- distinct values -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_distinct_sets_and_what_counts_in_them(kind: str) -> None:
+    def of(items: str) -> dict[str, Any]:
+        return signature(items, window=WINDOWS[kind])
+
+    column = "first" if kind == "cumulate" else "in"
+    old = of("count(distinct u) as d, count(distinct w) as e")
+    found = evolution(
+        old,
+        of(
+            "count(distinct u) filter (where a) as f, sum(distinct u) as s, count(distinct u) as d, count(distinct x)"
+        ),
+    )
+    assert found.refused == [] and found.kept == ["COUNT(DISTINCT u)"]
+    assert found.removed == ["COUNT(DISTINCT w)"] and found.gone_parts == ["stage_1_distinct_w"]
+    assert f"count_distinct_u_{column}" in found.own and "u" in found.own
+    for name in ("count_distinct_u_where_a", "sum_distinct_u", "count_distinct_x"):
+        assert f"{name}_{column}" in found.begun["stage_1"]
+    assert {"w", f"count_distinct_w_{column}"} <= found.dropped["stage_1"]
+    assert "x" in found.begun["stage_1"]
+
+
+def test_the_order_of_filters_is_no_matter() -> None:
+    one, other = "count(distinct u) filter (where a) as f", "count(distinct u) as d"
+    old, new = signature(f"{one}, {other}"), signature(f"{other}, {one}")
+    assert not evolution(old, new).is_migration
+    assert old["stages"][0]["metrics"] == new["stages"][0]["metrics"]
+
+
+def test_no_column_is_shared_by_what_is_called_alike() -> None:
+    either, both = "sum(a_b) as x", "sum(a.b) as y"
+    alone, first, second = (
+        signature(items, where="") for items in (either, f"{either}, {both}", f"{both}, {either}")
+    )
+    assert first["stages"][0]["metrics"] == second["stages"][0]["metrics"]
+    columns = [entry["columns"] for entry in first["stages"][0]["metrics"].values()]
+    assert len({name for each in columns for name in each}) == 2
+    # What was alone has another name, once another comes.
+    found = evolution(alone, first)
+    assert found.kept == ["SUM(a_b)"] and found.renamed["sum_a_b"].startswith("sum_a_b_")
+    # A column of several has a suffix.
+    listed = signature("avg(x) as a, sum(x_n) as s, max(avg_x_sum) as m")["stages"][0]["metrics"].values()
+    names = [name for entry in listed for name in entry["columns"]]
+    assert len(set(names)) == len(names)
+
+
+# -- groups --------------------------------------------------------------------------------------------
+
+
+def test_groups() -> None:
+    old = groups("count(*) as n, sum(price) as s")
+    found = evolution(old, groups("sum(b.price) as s, avg(price) as a, count(distinct u) as d", alias="as b"))
+    assert (found.refused, found.kept, found.removed) == ([], ["SUM(b.price)"], ["COUNT(*)"])
+    assert evolution(old, groups("count(*) as n, sum(price) as s", ttl=120_000_000)).words == []
+    assert "whether there is a state_ttl" in evolution(old, groups("count(*) as n", ttl=None)).refused
+
+
+def test_rows_in_the_place_of_aggregates() -> None:
+    found = evolution(signature("count(*) as n"), signature("percentile(price, 0.5) as p"))
+    assert "stage_1 keeps rows and kept aggregates" in found.refused
+
+
+def test_what_may_go_again_cannot_be_counted_from_the_middle() -> None:
+    def stage(*names: str) -> dict[str, Any]:
+        metrics = {name: {"sql": name, "columns": [name], "kept": ["value"], "rows": ""} for name in names}
+        return {"stages": [{"name": "stage_1", "metrics": metrics, "retracts": True}]}
+
+    found = evolution(stage("a", "b"), stage("b", "c"))
+    assert found.refused == ["the aggregate c is new, and rows of its stream may go that came before it"]
+    assert evolution(stage("a", "b"), stage("b")).refused == []
+
+
+# -- the migration -------------------------------------------------------------------------------------
+
+
+def stages(**metrics: dict[str, list[str]]) -> dict[str, Any]:
+    """A signature of stages with metrics and their columns."""
+
+    def entry(columns: list[str]) -> dict[str, Any]:
+        return {"sql": "", "columns": columns, "kept": ["value"], "rows": ""}
+
+    return {
+        "stages": [
+            {"name": name, "metrics": {key: entry(columns) for key, columns in of.items()}}
+            for name, of in metrics.items()
+        ]
+    }
+
+
+def columns(*names: str, kind: str = "bigint") -> dict[str, str]:
+    return {"part": "string", "k": "string", **dict.fromkeys(names, kind)}
+
+
+def migrated(old: dict[str, Any], new: dict[str, Any], has: list[str], wants: list[str]) -> Migration:
+    found = evolution(old, new)
+    assert not found.refused
+    made, problems = migration(found, columns(*has), columns(*wants))
+    assert problems == []
+    return made
+
+
+def test_columns_come_and_go() -> None:
+    old, new = stages(s={"a": ["a"], "b": ["b"]}), stages(s={"b": ["b"], "c": ["c"]})
+    made = migrated(old, new, ["a", "b"], ["b", "c"])
+    assert (made.drop, made.rename, made.add) == (("a",), {}, {"c": "bigint"})
+
+
+def test_a_column_of_the_same_name_begins_anew() -> None:
+    made = migrated(stages(s={"a": ["x"]}), stages(s={"b": ["x"]}), ["x"], ["x"])
+    assert (made.drop, made.add) == (("x",), {"x": "bigint"})
+
+
+def test_columns_that_change_their_names() -> None:
+    old, new = stages(s={"a": ["x"], "b": ["y"]}), stages(s={"a": ["y"], "b": ["x"]})
+    assert migrated(old, new, ["x", "y"], ["x", "y"]).rename == {"x": "y", "y": "x"}
+    made = migrated(stages(s={"a": ["x"]}), stages(s={"a": ["y"], "b": ["x"]}), ["x"], ["x", "y"])
+    assert (made.rename, made.add, made.drop) == ({"x": "y"}, {"x": "bigint"}, ())
+
+
+def test_a_column_that_another_stage_has_too() -> None:
+    old, new = stages(s={"a": ["x"]}, t={"b": ["x"]}), stages(s={}, t={"b": ["x"]})
+    made = migrated(old, new, ["x"], ["x"])
+    assert (made.drop, made.add, made.left) == ((), {}, {"s": {"x"}})
+    left = carried_on(old, new, made.left)
+    assert left["stages"][0]["left"] == ["x"]
+    assert not evolution(left, new).words
+    assert carried_on(left, new, {})["stages"][0]["left"] == ["x"]
+    assert evolution(left, old).refused == [
+        "its state still holds what x was before it was removed, for something else in the query has a column of that name"
+    ]
+    # In one go.
+    found = evolution(old, stages(s={"c": ["x"]}, t={"b": ["x"]}))
+    assert migration(found, columns("x"), columns("x"))[1] == [
+        "x of its state would begin anew, and something else goes on with it"
+    ]
+    # One stage begins what another goes on with.
+    made = migrated(stages(s={}, t={"b": ["x"]}), stages(s={"a": ["x"]}, t={"b": ["x"]}), ["x"], ["x"])
+    assert (made.drop, made.add, made.left) == ((), {}, {})
+
+
+def test_a_name_that_is_not_free() -> None:
+    found = evolution(stages(s={"a": ["x"]}, t={"b": ["x"]}), stages(s={"a": ["y"]}, t={"b": ["x"]}))
+    assert found.refused == ["how x of its state is called"]
+    found = evolution(stages(s={"a": ["x"]}), stages(s={"a": ["k"]}))
+    assert migration(found, columns("x", kind="string"), columns())[1] == [
+        "the column x of its state would be called k, and something else has one of the names",
+    ]
+
+
+def test_a_type_that_changed() -> None:
+    found = evolution(stages(s={"a": ["x"]}), stages(s={"a": ["x"], "b": ["y"]}))
+    assert migration(found, columns("x"), columns("x", "y", kind="double"))[1] == [
+        "x of its state is a BIGINT and would be a DOUBLE"
+    ]

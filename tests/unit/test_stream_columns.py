@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import Program, Upsert
-from dbt.adapters.spark_streaming.stream.columns import check_columns
+from dbt.adapters.spark_streaming.stream.columns import check_columns, check_same
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.identifiers import joined, parts
 from dbt.adapters.spark_streaming.stream.model import StreamModel, feed_of, make_anew
@@ -51,13 +51,39 @@ def test_names_of_files_differ_as_those_of_tables_do() -> None:
 
 
 def test_columns_that_came_later() -> None:
-    check_columns(MODEL, REPLACES, {"K": "int", "v": "string"}, ["k", "V"])
-    found = refused(APPENDS, {"k": "int", "later": "int"}, ["k", "gone"])
+    given, has = {"k": "int", "later": "int"}, {"k": "int", "gone": "int"}
+    check_columns(MODEL, REPLACES, {"K": "int", "v": "string"}, {"k": "bigint", "V": "string"})
+    # The run changes the table, or passes over what it lacks.
+    for policy in ("append_new_columns", "sync_all_columns", "ignore"):
+        check_columns(replace(MODEL, on_schema_change=policy), APPENDS, given, has)
+    found = refused(APPENDS, given, has, replace(MODEL, on_schema_change="fail"))
     assert (
         "the query gives later, which the table lacks; the table has gone, which the query doesn't give"
         in found
     )
     assert "`dbt run --full-refresh --select m`" in found and "name the table's columns" in found
+
+
+def test_a_column_of_another_type() -> None:
+    found = refused(APPENDS, {"total": "double"}, {"Total": "bigint"})
+    assert (
+        "gives total as DOUBLE, and in its table" in found
+        and "it is BIGINT, so values would be cut off" in found
+    )
+    assert "cast(… as BIGINT)" in found
+    for kind in ("bigint", "int", "void"):
+        check_columns(MODEL, APPENDS, {"total": kind}, {"total": "bigint"})
+
+
+def test_a_step_needs_a_table_that_was_changed() -> None:
+    check_same(MODEL, ["k"], ["k", "gone"])
+    for model, gives, has in (
+        (MODEL, ["k", "later"], ["k"]),
+        (replace(MODEL, on_schema_change="sync_all_columns"), ["k"], ["k", "gone"]),
+    ):
+        with pytest.raises(StreamError, match=r"`dbt run --select m` changes the table\."):
+            check_same(model, gives, has)
+    check_same(replace(MODEL, on_schema_change="ignore"), ["k", "later"], ["k", "gone"])
 
 
 def test_what_can_not_be_compared() -> None:

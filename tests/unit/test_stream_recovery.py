@@ -258,3 +258,41 @@ def test_without_state_a_table_that_was_rolled_back_is_noticed() -> None:
 )
 def test_what_a_crash_left_unfinished(found: Found, expected: bool) -> None:
     assert unfinished(found) is expected
+
+
+# -- an edited query -----------------------------------------------------------------------------------
+
+
+def _signature(*metrics: str, **others: object) -> dict[str, object]:
+    listed = {name: {"sql": name, "columns": [name], "kept": ["value"], "rows": ""} for name in metrics}
+    return {"version": 2, "stages": [{"name": "stage_1", "source": "t", "metrics": listed, **others}]}
+
+
+def test_aggregates_that_come_and_go_are_no_problem_unless_they_are_to_be() -> None:
+    found = replace(GOING, signature=_signature("a", "b"))
+    check(MODEL, True, _signature("b", "c"), found)
+    with pytest.raises(StreamError) as raised:
+        check(replace(MODEL, on_state_change="fail"), True, _signature("b", "c"), found)
+    assert (
+        "its query has changed in what its state depends on (the aggregate a is gone; the aggregate c is new), and its "
+        "config on_state_change is 'fail'. To have the state go on" in raised.value.msg
+    )
+    check(replace(MODEL, on_state_change="fail"), True, _signature("b", "a"), found)
+
+
+def test_other_rows_are_a_problem_unless_their_author_says_so() -> None:
+    found, other = replace(GOING, signature=_signature("a")), _signature("a", "b", source="t where x")
+    with pytest.raises(
+        StreamError, match=r"what is read below the aggregates\). To keep the state, where rows"
+    ):
+        check(MODEL, True, other, found)
+    check(replace(MODEL, keep_state=True), True, other, found)
+    with pytest.raises(StreamError, match=r"\(the ranking\). To build"):
+        check(replace(MODEL, keep_state=True), True, _signature("a", source="t where x", top=1), found)
+
+
+def test_a_key_of_the_table_that_the_query_does_not_give_any_more() -> None:
+    found = replace(GOING, signature={**_signature("a"), "row_key": ["k", "page"]})
+    check(replace(MODEL, columns={"K": "int", "page": "int"}), True, _signature("a"), found)
+    with pytest.raises(StreamError, match="its query gives no page any more, by which rows of its table"):
+        check(replace(MODEL, columns={"k": "int"}), True, _signature("a"), found)

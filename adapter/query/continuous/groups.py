@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..aggregate_stage import GROUPING_ID
-from ..partials import Partials
-from ..plan import DistinctSet, GroupStage, KeyedStage
+from ..partials import Partials, flag_columns
+from ..plan import SEEN, TIMES, DistinctSet, GroupStage, KeyedStage
 from ..program import EXPIRES_AT, STEP, StatePart, Step
 from ..windows import quote
 from .lives import NO_STEP, SINCE, TIME, Lives, matching, new_in_step, of_keys, same
@@ -42,6 +42,7 @@ class Groups(Partials):
         self.lives = Lives(stage.name, self.part, self.keys, ttl)
         # Values that may go again are counted when a key is read, others when they are first seen.
         self.kept_metrics = self.plain if self.signed else self.metrics
+        self.flags_say = TIMES if self.signed else SEEN
 
     def rows_text(self) -> str:
         """The stage's rows, with the step they come in."""
@@ -146,7 +147,7 @@ class Groups(Partials):
         made: dict[str, str] = {}
         for metric in self._distinct_metrics():
             if metric.metric.distinct_set == members.name:
-                flag = self._flags(members)[members.filters.index(metric.metric.filter)]
+                flag = self._flags(members)[members.place(metric.metric)]
                 made |= metric.make(flag)
         # When a key is forgotten is said by its rows.
         never = [f"cast(null as timestamp) as {EXPIRES_AT}"] if self.lives.ttl is not None else []
@@ -198,8 +199,8 @@ class Groups(Partials):
     # -- values that may go again ------------------------------------------------------------------
 
     def _numbers(self, members: DistinctSet) -> list[str]:
-        """A column per FILTER: how often a value is there."""
-        return [quote(f"{members.name}_n_{n}") for n in range(len(members.filters))]
+        """A column per flag: how often a value is there."""
+        return [quote(name) for name in flag_columns(self.stage, members, TIMES)]
 
     def _counts(self, members: DistinctSet) -> str:
         """How much oftener the values of the batch are there."""
@@ -225,7 +226,7 @@ class Groups(Partials):
         made = []
         for metric in self._distinct_metrics():
             if metric.metric.distinct_set == members.name:
-                there = f"{numbers[members.filters.index(metric.metric.filter)]} > 0"
+                there = f"{numbers[members.place(metric.metric)]} > 0"
                 made += [f"{text} as {quote(name)}" for name, text in metric.make(there).items()]
         identity = [*of, *self._values(members)]
         summed = ", ".join([*identity, *(f"sum({number}) as {number}" for number in numbers)])

@@ -233,7 +233,7 @@ class _Planner:
                 level=self._level(select),
                 streams=self._streams_under(select),
                 rows=self._rows_of(builder, select, signed),
-                source=marks.user_text(select),
+                source=builder.source,
                 keys=tuple(builder.keys),
                 grouping_sets=builder.grouping_sets,
                 metrics=tuple(builder.metrics.values()),

@@ -555,7 +555,7 @@ class _Planner:
             level=0,
             streams=(),
             rows=rows,
-            source=canonical(template),
+            source=builder.source,
             keys=keys,
             grouping_sets=builder.grouping_sets,
             metrics=tuple(builder.metrics.values()),

@@ -1,0 +1,181 @@
+"""A state that goes on with an edited query: what differs is found, and changed in one commit before the first step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from dbt.adapters.events.logging import AdapterLogger
+
+from ..query.program import Program
+from . import settings
+from .columns import alterations, check_table
+from .differences import COLUMNS, ROW_KEY, Evolution, carried_on
+from .errors import StreamError
+from .iceberg import stored_types
+from .identifiers import type_text
+from .lookups import Lookups
+from .microbatch import MicroBatch, Work
+from .migration import Migration, migration
+from .model import StreamModel
+from .position import Position
+from .recovery import query_problem, what_becomes
+from .session import shuffle_partitions, working_session
+from .sink import AppendSink
+from .source_order import in_first_order
+from .sources import read_streams
+from .state import StateTable, digest
+from .upstream import check_sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = AdapterLogger("Spark")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the next run of an edited query would make of its state and table."""
+
+    is_stateful: bool = True
+    """Whether the query keeps a state."""
+    position: Position | None = None
+    """The last step in the state; None: there is none yet, so the query may be what it likes."""
+    found: Evolution = field(default_factory=Evolution)
+    change: Migration | None = None
+    """Of the state; None: it stays as it is, or can't go on."""
+    refused: str | None = None
+    """Why the run would stop, as a sentence."""
+    add: Mapping[str, str] = field(default_factory=dict)
+    """Columns that the table gets."""
+    drop: Sequence[str] = ()
+    """Columns that it loses."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What an edited query changes in its state."""
+
+    found: Evolution
+    migration: Migration | None
+    """None: the state stays as it is, and notes the query."""
+    signature: Mapping[str, object]
+    """What the state depends on from then on."""
+
+
+def signed(spark: SparkSession, model: StreamModel, program: Program) -> Program:
+    """A program whose signature says all that its state depends on, as it is read back."""
+    signature = settings.with_settings(program.signature, spark)
+    if program.upsert is not None and program.upsert.key is not None:
+        signature[ROW_KEY] = sorted(name.lower() for name in program.upsert.key)
+    if model.columns is not None:
+        signature[COLUMNS] = sorted(name.lower() for name in model.columns)
+    return replace(program, signature=json.loads(json.dumps(signature)))
+
+
+def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdict:
+    """What would become of a model's state. Nothing is changed.
+
+    Raises:
+        StreamError: its state or its sources can't be read.
+    """
+    session = working_session(spark)
+    program = signed(session, model, program)
+    state = StateTable(session, model)
+    position, had = (state.position(), state.signature()) if program.levels else (None, None)
+    has = None
+    if session.catalog.tableExists(model.target):
+        fields = session.table(model.target).schema.fields
+        has = {field.name: type_text(field.dataType) for field in fields}
+    add, drop = ({}, []) if has is None else alterations(model, list(has))
+    if position is None or had is None:
+        return Verdict(bool(program.levels), add=add, drop=drop)
+    found = what_becomes(had, program.signature, model.keep_state)
+    refused = query_problem(model, found, had, program.signature)
+    if refused is not None:
+        refused += f" To build it anew: {model.rebuild}."
+    change = None
+    try:
+        if has is not None and model.columns is not None:
+            check_table(model, model.columns, has)
+        if refused is None:
+            change = prepare(
+                session,
+                Work(model, program, state, AppendSink(session, model), Lookups(model)),
+                had,
+                position,
+            )
+    except StreamError as problem:
+        refused = problem.msg.removeprefix(f"Model {model.name}: ")
+    return Verdict(True, position, found, change.migration if change else None, refused, add, drop)
+
+
+def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position: Position) -> Change | None:
+    """What has to be changed for a state to be that of the program; None: nothing. Nothing is changed here.
+
+    Args:
+        spark: a session.
+        work: what is carried out.
+        had: the signature of the state.
+        position: the last step in the state.
+
+    Raises:
+        StreamError: it can't be.
+    """
+    model, signature = work.model, work.program.signature
+    if model.columns is None and COLUMNS in had:
+        signature = {**signature, COLUMNS: had[COLUMNS]}
+    found = what_becomes(had, signature, model.keep_state)
+    if not found.is_migration:
+        signature = carried_on(had, signature, {})
+        if signature == had:
+            return None
+        if had.get(COLUMNS) != signature.get(COLUMNS):
+            # What is kept of rows may have other columns in it, too.
+            _planned(spark, work, found, position)
+        return Change(found, None, signature)
+    if model.columns is None:
+        raise StreamError(
+            f"Model {model.name}: its query has changed in what its state depends on ({'; '.join(found.words)}). "
+            f"`dbt run --select {model.name}` has the state go on with it."
+        )
+    # What keeps the run from going on is told before anything is changed.
+    check_sources(spark, in_first_order(model, work.program.inputs).model)
+    migration = _planned(spark, work, found, position)
+    return Change(found, migration, carried_on(had, signature, migration.left))
+
+
+def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -> Position:
+    """Make a state that of the program, in one commit.
+
+    Returns:
+        Its last step, as it says it from then on.
+
+    Raises:
+        StreamError: another run has written it; nothing was changed.
+    """
+    position = replace(position, signature=digest(change.signature))
+    if change.migration is None:
+        work.state.sign(spark, change.signature)
+        return position
+    work.state.migrate(spark, change.migration, change.signature, position)
+    told = change.found.sentence
+    logger.info(f"Model {work.model.name}: its state goes on with the changed query ({told})")
+    return position
+
+
+def _planned(spark: SparkSession, work: Work, found: Evolution, position: Position) -> Migration:
+    model, program = work.model, work.program
+    rows = spark.createDataFrame([], read_streams(spark, model, program.inputs).schema)
+    step = MicroBatch(work, spark, position, shuffle_partitions(spark))
+    schema = step.schema_of_state(rows)
+    wants = stored_types(spark, {field.name: type_text(field.dataType) for field in schema.fields})
+    change, problems = migration(found, work.state.types(spark), wants)
+    if problems:
+        raise StreamError(
+            f"Model {model.name}: its query has changed in what its state depends on ({'; '.join(problems)}). To build it "
+            f"anew: {model.rebuild}."
+        )
+    return change

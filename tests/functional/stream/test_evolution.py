@@ -1,0 +1,475 @@
+"""A query is edited while its stream goes on: what is kept, what begins, and what was put out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query import expansion, generate, window_arguments
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream import failpoints
+from dbt.adapters.spark_streaming.stream import state as state_module
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.runner import StreamResult, flush, run_stream
+from tests.functional.stream.harness import SCHEMA, replayed
+from tests.spark_rows import asks, rows_of
+from tests.thorough import mostly_thorough
+
+EVENTS = "ts timestamp, k string, v bigint, x bigint, d decimal(10,2), f double, late boolean"
+_numbers = itertools.count()
+
+
+class Event(NamedTuple):
+    """A row: its minute, and whether it comes after the query was edited."""
+
+    minute: float
+    k: str
+    v: int | None
+    x: int
+    late: bool
+
+
+def _events(first: int, last: int, late: bool) -> list[Event]:
+    return [
+        Event(
+            minute + 0.1 * at,
+            k,
+            None if (minute + at) % 5 == 0 else (minute * 7 + at) % 6,
+            (minute * 3 + at) % 4,
+            late,
+        )
+        for minute in range(first, last)
+        for at, k in enumerate("ab")
+        if not (k == "b" and minute % 4 == 3)
+    ]
+
+
+BEFORE, AFTER, THEN = _events(0, 15, False), _events(15, 24, True), _events(24, 36, True)
+
+KEPT = {
+    "n": "count(*)",
+    "sd": "sum(d)",
+    "a": "avg(v)",
+    "u": "count(distinct x)",
+    "s": "stddev(f)",
+}
+OLD = {"gone": "max(v)", **KEPT, "w": "count(distinct v) filter (where x > 1)", "same_name": "sum(v)"}
+NEW = {
+    "c": "count(v)",
+    "sv": "sum(x)",
+    "same_name": "max(x)",
+    "ad": "avg(d)",
+    "lo": "min(d)",
+    "sf": "sum(f)",
+    "dev": "var_pop(f)",
+    "ci": "count_if(v > 2)",
+    "ever": "bool_or(v > 4)",
+    "mb": "max_by(x, v * 10 + x)",
+    "hll": "approx_count_distinct(x)",
+    "uf": "count(distinct x) filter (where v > 1)",
+    "su": "sum(distinct x)",
+    "ux": "count(distinct v)",
+    "sv2": "sum(v) filter (where x > 0)",
+}
+
+
+def _listed(items: dict[str, str]) -> str:
+    return ", ".join(f"{text} as {name}" for name, text in items.items())
+
+
+def _filtered(text: str) -> str:
+    """An aggregate over the rows that came after the edit."""
+    head, found, condition = text.partition(" filter (where ")
+    return f"{head} filter (where late{f' and {condition[:-1]}' if found else ''})"
+
+
+# Kept in another order, with new ones between.
+EDITED = {"c": NEW["c"], "u": KEPT["u"], **{k: v for k, v in NEW.items() if k != "c"}}
+EDITED |= {name: KEPT[name] for name in ("s", "n", "a", "sd")}
+EXPECTED = {name: text if name in KEPT else _filtered(text) for name, text in EDITED.items()}
+
+WINDOWS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "tumble": (("10 minutes",), {}),
+    "hop": (("5 minutes", "10 minutes"), {}),
+    "cumulate": (("5 minutes", "20 minutes"), {}),
+    "session": (("90 seconds",), {"partition_by": ["k"]}),
+    "dynamic_cumulate": (("1 minute", "90 seconds"), {"partition_by": ["k"]}),
+}
+EARLY = {"first_result_offset": "-6 minutes", "update_rate": "2 minutes", "changelog": True}
+
+
+class Edited:
+    """A model whose query changes from run to run."""
+
+    def __init__(self, spark: Any, root: Path, **config: Any) -> None:
+        self.spark = spark
+        self.config = {"materialized": "streaming_table", **config}
+        name = f"evolution_{next(_numbers)}"
+        spark.sql(f"create namespace if not exists {SCHEMA}")
+        self.events, target = f"{SCHEMA}.{name}_events", f"{SCHEMA}.{name}"
+        spark.sql(f"create table {self.events} ({EVENTS}) using iceberg")
+        self.model = StreamModel(
+            name=name,
+            target=target,
+            state=f"{target}__state",
+            storage=Storage(str(root), lambda: spark),
+            sources=(StreamSource("events", self.events),),
+            changelog=bool(config.get("changelog")),
+        )
+        spark.table(self.events).createOrReplaceTempView("events")
+
+    def add(self, rows: list[Event]) -> None:
+        """Append events."""
+        listed = ", ".join(
+            f"({round(e.minute * 60_000)}, '{e.k}', {'null' if e.v is None else e.v}, {e.x}, {str(e.late).lower()})"
+            for e in rows
+        )
+        self.spark.sql(
+            f"insert into {self.events} select timestamp_millis(t), k, cast(v as bigint), cast(x as bigint), "
+            f"cast(v * 1.25 as decimal(10,2)), cast(v as double) / 2, late from values {listed} as new(t, k, v, x, late)"
+        )
+
+    def _planned(self, text: str) -> tuple[Any, Any]:
+        self.spark.table(self.events).createOrReplaceTempView("events")
+        node = {"name": self.model.name, "config": self.config}
+        plan = streaming.plan(node, text, {"events": Known("ts")}, asks(self.spark))
+        return plan, streaming.program(node, plan)
+
+    def run(self, text: str, closing: bool = False) -> StreamResult:
+        """Take in what is there, by a query; and close all windows."""
+        plan, program = self._planned(text)
+        fields = self.spark.sql(generate.batch(plan)).schema.fields
+        columns = {field.name: field.dataType.simpleString() for field in fields}
+        if not self.spark.catalog.tableExists(self.model.target):
+            listed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+            self.spark.sql(f"create table {self.model.target} ({listed}) using iceberg")
+        model = replace(self.model, columns=columns)
+        result = run_stream(self.spark, model, program)
+        if closing:
+            flush(self.spark, model, program)
+        return result
+
+    def batch(self, text: str) -> Any:
+        """The rows of a query over all events."""
+        return self.spark.sql(generate.batch(self._planned(text)[0]))
+
+    def table(self) -> Any:
+        """The model's table."""
+        self.spark.catalog.refreshTable(self.model.target)
+        return self.spark.table(self.model.target)
+
+    def rows(self, *columns: str) -> dict[tuple[Any, ...], dict[str, Any]]:
+        """The table's rows by their keys."""
+        return _by_key(self.table(), columns)
+
+    def state(self) -> dict[str, str]:
+        """The state's columns and their types."""
+        return dict(self.spark.table(self.model.state).dtypes)
+
+    def snapshots(self) -> int:
+        """How often the state was written."""
+        return int(self.spark.sql(f"select count(*) from {self.model.state}.snapshots").first()[0])
+
+
+def _by_key(table: Any, keys: tuple[str, ...]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    found = {}
+    for row in rows_of(table):
+        cells = {
+            name: round(value, 9) if isinstance(value, float) else value
+            for name, value in zip(table.columns, row, strict=True)
+        }
+        key = tuple(cells.pop(name) for name in keys)
+        assert key not in found
+        found[key] = cells
+    return found
+
+
+@pytest.fixture(autouse=True)
+def folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the state folded after each micro-batch, old rows together with new ones."""
+    monkeypatch.setattr(state_module, "_COMMITS", 1)
+    monkeypatch.setattr(state_module, "_ROWS", 1)
+
+
+@pytest.fixture
+def failing() -> Iterator[None]:
+    """Gives back what a test arms."""
+    yield
+    failpoints.arm(None)
+
+
+def windowed(kind: str, items: dict[str, str]) -> str:
+    lengths, options = WINDOWS[kind]
+    source = expansion.expand("events", window_arguments.make(kind, "ts", *lengths, **options))
+    return f"select window_start, window_end, k, {_listed(items)} from {source} group by window_start, window_end, k"
+
+
+CASES = {
+    **{kind: (kind, {}) for kind in WINDOWS},
+    **{f"{kind}, early": (kind, EARLY) for kind in ("tumble", "cumulate")},
+}
+
+
+@pytest.mark.parametrize("name", mostly_thorough(CASES, ["cumulate", "session", "tumble, early"]))
+def test_windows(spark: Any, storage_root: Path, name: str) -> None:
+    kind, config = CASES[name]
+    keys = ("window_start", "window_end", "k")
+    s = Edited(spark, storage_root, **config)
+    s.add(BEFORE)
+    s.run(windowed(kind, OLD))
+    sent = s.rows(*keys)
+    assert sent
+    assert s.run(windowed(kind, EDITED)).batches == 0
+    # Nothing came, and all that was put out is there as it was.
+    for key, row in s.rows(*keys).items():
+        assert {name: row[name] for name in OLD} == sent[key]
+        assert all(row[name] is None for name in NEW if name != "same_name")
+    s.add(AFTER)
+    s.run(windowed(kind, EDITED))
+    s.add(THEN)
+    s.run(windowed(kind, EDITED), closing=True)
+    found, expected = s.rows(*keys), _by_key(s.batch(windowed(kind, EXPECTED)), keys)
+    assert found.keys() == expected.keys()
+    for key, row in found.items():
+        final = key in sent and sent[key] == {name: row[name] for name in OLD} and row["c"] is None
+        for name in EDITED:
+            if name in KEPT or not final:
+                assert row[name] == expected[key][name], (key, name)
+        if not final:
+            assert row["gone"] is None and row["w"] is None
+    assert any(row["c"] is not None for key, row in found.items() if key not in sent)
+    columns = s.state()
+    assert "max_v" not in columns and "count_distinct_v_where_x_1_in" not in columns
+    if config:
+        again = {tuple(map(repr, row)) for row in replayed(spark, s.model)}
+        assert again == {tuple(map(repr, row)) for row in s.table().collect()}
+
+
+def grouped(items: dict[str, str]) -> str:
+    return f"select k, {_listed(items)} from {expansion.expand_stream('events')} group by k"
+
+
+OF_GROUPS: dict[str, dict[str, Any]] = {
+    "groups": {"constant_domains": ["k"]},
+    "state_ttl": {"state_ttl": "20 minutes"},
+}
+
+
+@pytest.mark.parametrize("name", mostly_thorough(OF_GROUPS, ["state_ttl"]))
+def test_groups(spark: Any, storage_root: Path, name: str) -> None:
+    config = OF_GROUPS[name]
+    s = Edited(spark, storage_root, **config)
+    # One key that nothing comes for any more.
+    s.add([*BEFORE, Event(14, "idle", 1, 1, False), Event(1, "back", 5, 5, False)])
+    s.run(grouped(OLD))
+    sent = s.rows("k")
+    s.run(grouped(EDITED))
+    assert {key: {name: row[name] for name in OLD} for key, row in s.rows("k").items()} == sent
+    s.add(AFTER)
+    s.run(grouped(EDITED))
+    # With state_ttl its first life is over.
+    s.add([*THEN, Event(30, "back", 3, 3, True)])
+    s.run(grouped(EDITED))
+    found = s.rows("k")
+    text = grouped(EXPECTED)
+    if "state_ttl" in config:
+        text = text.replace("group by k", "where k <> 'back' or late group by k")
+    expected = _by_key(s.batch(text), ("k",))
+    assert found.keys() == expected.keys()
+    for key, row in found.items():
+        for name in EDITED:
+            if name in KEPT or key != ("idle",):
+                assert row[name] == expected[key][name], (key, name)
+    assert found[("idle",)]["c"] is None and found[("a",)]["gone"] is None
+
+
+@pytest.mark.thorough
+def test_grouping_sets_and_nothing_but_distinct_values(spark: Any, storage_root: Path) -> None:
+    source = expansion.expand("events", window_arguments.make("cumulate", "ts", "5 minutes", "20 minutes"))
+
+    def text(items: dict[str, str]) -> str:
+        return (
+            f"select window_start, window_end, k, x, {_listed(items)} from {source} "
+            "group by window_start, window_end, grouping sets ((k, x), (k))"
+        )
+
+    keys = ("window_start", "window_end", "k", "x")
+    s = Edited(spark, storage_root)
+    s.add(BEFORE)
+    s.run(text({"u": "count(distinct v)"}))
+    sent = s.rows(*keys)
+    items = {"n": "count(*)", "uf": "count(distinct f)", "u": "count(distinct v)"}
+    s.add([*AFTER, *THEN])
+    s.run(text(items), closing=True)
+    expected = _by_key(s.batch(text({k: v if k == "u" else _filtered(v) for k, v in items.items()})), keys)
+    found = s.rows(*keys)
+    assert found.keys() == expected.keys()
+    for key, row in found.items():
+        assert row == expected[key] or (key in sent and row == {**sent[key], "n": None, "uf": None})
+
+
+def test_there_and_back(spark: Any, storage_root: Path) -> None:
+    keys = ("window_start", "window_end", "k")
+    one, two = windowed("tumble", {"n": "count(*)", "s": "sum(x)"}), windowed("tumble", {"n": "count(*)"})
+    s = Edited(spark, storage_root)
+    s.add(BEFORE)
+    s.run(one)
+    s.run(two)
+    assert "sum_x" not in s.state()
+    before = s.snapshots()
+    s.run(two)
+    assert s.snapshots() == before  # changed once
+    s.run(one)
+    s.add(AFTER)
+    s.run(one, closing=True)
+    # What was removed is forgotten, though it is asked for again.
+    expected = _by_key(
+        s.batch(windowed("tumble", {"n": "count(*)", "s": "sum(x) filter (where late)"})), keys
+    )
+    for key, row in s.rows(*keys).items():
+        assert row["n"] == expected[key]["n"]
+        if key[1] > min(end for _, end, _ in expected):
+            assert row == expected[key]
+
+
+POINTS = ["table.columns:after", "state.migrate:written", "state.migrate:after"]
+
+
+@pytest.mark.parametrize("point", mostly_thorough(POINTS, POINTS[1:]))
+def test_cut_short(spark: Any, storage_root: Path, failing: None, point: str) -> None:
+    """Old and new query both go on, whenever a change is cut short."""
+    old, new = {"n": "count(*)", "m": "max(v)"}, {"s": "sum(x)", "n": "count(*)"}
+    changed = point == "state.migrate:after"
+    for after in (old, new):
+        s = Edited(spark, storage_root)
+        s.add(BEFORE)
+        s.run(windowed("tumble", old))
+        failpoints.arm(failpoints.parse(f"raise {point}"))
+        with pytest.raises(Exception, match=point):
+            s.run(windowed("tumble", new))
+        failpoints.arm(None)
+        s.add(AFTER)
+        s.run(windowed("tumble", after), closing=True)
+        keys = ("window_start", "window_end", "k")
+        then = {
+            name: _filtered(text) if after is new or changed else text
+            for name, text in after.items()
+            if name != "n"
+        }
+        expected = _by_key(s.batch(windowed("tumble", {"n": "count(*)", **then})), keys)
+        first = min(end for _, end, _ in expected)
+        found = s.rows(*keys)
+        assert found.keys() == expected.keys()
+        for key, row in found.items():
+            for name in ("n", *then) if key[1] > first else ("n",):
+                assert row[name] == expected[key][name], (key, name)
+
+
+@pytest.mark.parametrize("name", mostly_thorough(["tumble", "tumble, early"], ["tumble, early"]))
+def test_a_step_that_was_cut_short(spark: Any, storage_root: Path, failing: None, name: str) -> None:
+    """What the old query had not put out yet when it ended comes once."""
+    config = CASES[name][1]
+    old, new = {"n": "count(*)", "m": "max(v)"}, {"s": "sum(x)", "n": "count(*)"}
+    keys = ("window_start", "window_end", "k")
+    s = Edited(spark, storage_root, **config)
+    s.add(BEFORE)
+    failpoints.arm(failpoints.parse("raise table.append:before"))
+    with pytest.raises(Exception, match=r"table\.append:before"):
+        s.run(windowed("tumble", old))
+    failpoints.arm(None)
+    assert not s.rows(*keys)
+    s.run(windowed("tumble", new))
+    sent = s.rows(*keys)
+    if config:
+        # The changelog has decided what comes into the table.
+        assert all(row["m"] is not None and row["s"] is None for row in sent.values())
+    s.add(AFTER)
+    s.run(windowed("tumble", new), closing=True)
+    expected = _by_key(s.batch(windowed("tumble", {"n": "count(*)", "s": _filtered("sum(x)")})), keys)
+    found = s.rows(*keys)
+    assert sent and found.keys() == expected.keys()
+    for key, row in found.items():
+        assert row["n"] == expected[key]["n"]
+        assert row["s"] == expected[key]["s"]
+    if config:
+        again = {tuple(map(repr, row)) for row in replayed(spark, s.model)}
+        assert again == {tuple(map(repr, row)) for row in s.table().collect()}
+
+
+@pytest.mark.thorough
+def test_few_keys_and_their_distinct_values(spark: Any, storage_root: Path) -> None:
+    """Sets that have columns instead of rows for some of their keys."""
+    source = expansion.expand("events", window_arguments.make("cumulate", "ts", "5 minutes", "20 minutes"))
+
+    def text(items: dict[str, str]) -> str:
+        return (
+            f"select window_start, window_end, k, {_listed(items)} from {source} where k in ('a', 'b') "
+            "group by window_start, window_end, k"
+        )
+
+    keys = ("window_start", "window_end", "k")
+    s = Edited(spark, storage_root, enum_distinct=True)
+    s.add(BEFORE)
+    s.run(text({"u": "count(distinct x)"}))
+    sent = s.rows(*keys)
+    items = {
+        "uf": "count(distinct x) filter (where v > 1)",
+        "n": "count(*)",
+        "u": "count(distinct x)",
+        "w": "count(distinct v)",
+    }
+    s.add([*AFTER, *THEN])
+    s.run(text(items), closing=True)
+    expected = _by_key(s.batch(text({k: v if k == "u" else _filtered(v) for k, v in items.items()})), keys)
+    found = s.rows(*keys)
+    assert found.keys() == expected.keys()
+    for key, row in found.items():
+        assert row == expected[key] or (key in sent and row == {**dict.fromkeys(row), **sent[key]})
+
+
+def test_what_is_refused_changes_nothing(spark: Any, storage_root: Path) -> None:
+    old, new = windowed("tumble", {"n": "count(*)"}), windowed("tumble", {"n": "count(*)", "s": "sum(x)"})
+    s = Edited(spark, storage_root)
+    s.add(BEFORE)
+    s.run(old)
+    before, columns = s.snapshots(), s.table().columns
+    s.model = replace(s.model, on_state_change="fail")
+    with pytest.raises(
+        StreamError, match=r"the aggregate SUM\(x\) is new\), and its config on_state_change is 'fail'"
+    ):
+        s.run(new)
+    s.model = replace(s.model, on_state_change="migrate")
+    with pytest.raises(StreamError, match="the window's size"):
+        s.run(new.replace("10 minutes", "20 minutes").replace("600000000", "1200000000"))
+    assert s.snapshots() == before and s.table().columns == columns
+    s.run(new)
+    assert s.snapshots() == before + 1 and s.table().columns == [*columns, "s"]
+
+
+@pytest.mark.parametrize("kind", ["ranking", "groups of groups"])
+def test_rows_that_are_kept_with_their_columns(spark: Any, storage_root: Path, kind: str) -> None:
+    stream = expansion.expand_stream("events")
+    if kind == "ranking":
+        ranked = "row_number() over (partition by k order by v desc nulls last, x, ts) as rn"
+        old = f"select k, rn, v from (select k, v, x, ts, {ranked} from {stream}) where rn <= 2"
+        new = f"select k, rn, v, d from (select k, v, x, ts, d, {ranked} from {stream}) where rn <= 2"
+    else:
+        old = f"select n, count(*) as c from (select k, count(*) as n from {stream} group by k) group by n"
+        new = old.replace("count(*) as c", "count(*) as c, sum(n) as s")
+    s = Edited(spark, storage_root, constant_domains=["k", "n"])
+    s.add(BEFORE)
+    s.run(old)
+    before, columns, rows = s.snapshots(), s.table().columns, sorted(map(repr, s.table().collect()))
+    with pytest.raises(StreamError, match="its query has changed in what its state depends on"):
+        s.run(new)
+    assert s.snapshots() == before and s.table().columns == columns
+    s.run(old)
+    assert sorted(map(repr, s.table().collect())) == rows
