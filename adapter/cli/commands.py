@@ -191,6 +191,47 @@ def backfill(project: Project, model: str, start: datetime, end: datetime) -> No
         click.echo(backfill_model(project, model, start, end))
 
 
+@main.group()
+def state() -> None:
+    """Look into the state of a model, and see what an edited query would make of it."""
+
+
+@state.command("show")
+@click.argument("model")
+@click.option("--sample", type=click.IntRange(min=0), default=0, help="So many rows of each part.")
+@click.option(
+    "--key", "keys", multiple=True, help="Only rows with this value: COLUMN=VALUE. May be given again."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def show_state(project: Project, model: str, sample: int, keys: Sequence[str], as_json: bool) -> None:
+    """What MODEL remembers: parts, columns, rows, bytes, files, age."""
+    from .state import print_state, show
+
+    with _sentences():
+        found = show(project, model, sample, keys)
+        if as_json:
+            _print_json(found)
+        else:
+            print_state(found)
+
+
+@state.command("diff")
+@click.argument("model")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def diff_state(project: Project, model: str, as_json: bool) -> None:
+    """What the next run of MODEL would make of its state: kept, new, removed, or why it would stop."""
+    from .state import diff, print_diff
+
+    with _sentences():
+        found = diff(project, model)
+        if as_json:
+            _print_json(found)
+        else:
+            print_diff(found)
+
+
 def _print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, default=str))
 

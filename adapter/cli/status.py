@@ -97,7 +97,7 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
         "dropped": "\n".join(dropped) or "0",
         "rows out": f"{total['rows_out']:,}",
         "watermark": watermark,
-        "state": f"{state['rows']:,} rows\n{_bytes(state['bytes'])}" if state else "none",
+        "state": f"{state['rows']:,} rows\n{bytes_text(state['bytes'])}" if state else "none",
         "last batch": f"{last['rows_in']:,} rows\n{sum(last['seconds'].values()):.1f} s",
         "lookups": _lookups(progress.get("lookups")),
     }
@@ -124,7 +124,8 @@ def _seconds(value: float | None) -> str:
     return f"{long:.1f} s {when}"
 
 
-def _bytes(value: float) -> str:
+def bytes_text(value: float) -> str:
+    """A size as people read it."""
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:
             return f"{value:.0f} {unit}"

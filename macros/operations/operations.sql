@@ -32,3 +32,15 @@
 {% macro reset(model) %}
   {%- do print(adapter.dbt_stream('reset', [model, '--yes'])) -%}
 {% endmacro %}
+
+{% macro state_show(model, sample=0, keys=none) %}
+  {%- set arguments = ['show', model, '--sample', sample] -%}
+  {%- for key in ([keys] if keys is string else keys or []) -%}
+    {%- do arguments.extend(['--key', key]) -%}
+  {%- endfor -%}
+  {%- do print(adapter.dbt_stream('state', arguments)) -%}
+{% endmacro %}
+
+{% macro state_diff(model) %}
+  {%- do print(adapter.dbt_stream('state', ['diff', model])) -%}
+{% endmacro %}

@@ -158,6 +158,8 @@ class TestRun:
         shown = operation("status", "{select: [tens]}")
         assert "tens" in shown
         assert "hours" not in shown
+        assert "stage_1_" in operation("state_show", "{model: tens, sample: 1}")
+        assert "The state goes on as it is." in operation("state_diff", "{model: tens}")
         refused = operation("reset", "{model: nothing}", success=False)
         assert "There is no streaming model 'nothing'" in refused
 

@@ -1,0 +1,189 @@
+"""``dbt-stream state``: look into a model's state, and see what an edited query would make of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+
+from .. import streaming
+from ..stream.going_on import Verdict, verdict
+from ..stream.inspection import Inspected, inspect
+from ..stream.watermark import to_text
+from .project import Project, ProjectError, project_errors
+from .status import bytes_text
+
+
+def show(project: Project, name: str, sample: int, keys: Sequence[str]) -> dict[str, Any]:
+    """What is in a model's state.
+
+    Raises:
+        ProjectError: there is no such model or no state, or a key that it hasn't; what is wrong.
+    """
+    nodes = [node for node in project.streaming_models() if node["name"] == name]
+    if not nodes:
+        raise ProjectError(
+            f"There is no streaming model '{name}'; `dbt-stream status` lists those there are."
+        )
+    asked = {}
+    for each in keys:
+        column, equals, value = each.partition("=")
+        if not equals or not column.strip():
+            raise ProjectError(
+                f"'{each}' is no key; write a column of the state and its value, as in item=42."
+            )
+        asked[column.strip()] = value.strip()
+    environment = project.environment()
+    with project_errors():
+        model = streaming.model(nodes[0], environment)
+        found = inspect(environment.session(), model, sample, asked)
+    if found is None:
+        raise ProjectError(f"{name} has no state: it keeps none, or has not run yet.")
+    return _shown(name, found)
+
+
+def _shown(name: str, found: Inspected) -> dict[str, Any]:
+    position = found.position
+    return {
+        "model": name,
+        "state": found.table,
+        "batch": position.batch if position else None,
+        "watermark": to_text(position.after) if position else None,
+        "seconds_since_written": round(max(0.0, time.time() - found.made / 1000), 1),
+        "snapshots": found.snapshots,
+        "rows": sum(part.rows for part in found.parts),
+        "bytes": sum(part.bytes for part in found.parts),
+        "files": sum(part.files for part in found.parts),
+        "parts": [asdict(part) for part in found.parts],
+        "columns": [asdict(column) for column in found.columns],
+        "sample": found.rows,
+    }
+
+
+def diff(project: Project, name: str) -> dict[str, Any]:
+    """What the next run of a model would make of its state and its table.
+
+    Raises:
+        ProjectError: the model can't be planned, or what it reads isn't there.
+    """
+    node, known = project.compiled_with_known(name, asking=True)
+    environment = project.environment()
+    sql = str(node["compiled_code"])
+    with project_errors():
+        ask = streaming.asks(environment, str(project.folder))
+        program = streaming.program(node, streaming.plan(node, sql, known, ask))
+        model = streaming.model(node, environment, program, str(project.folder))
+        environment.declared.make_mentioned(sql, str(project.folder))
+        session = environment.session()
+        gives = streaming.columns_of(session, sql, ask)
+        found = verdict(session, replace(model, columns=gives), program)
+    return _told(name, found)
+
+
+def _told(name: str, found: Verdict) -> dict[str, Any]:
+    migrates = found.found.is_migration
+    if found.refused is not None:
+        said = "refused"
+    elif found.position is None:
+        said = "no state yet" if found.is_stateful else "no state"
+    else:
+        said = "migrated" if migrates else "goes on"
+    change = found.change
+    return {
+        "model": name,
+        "verdict": said,
+        "reason": found.refused,
+        "kept": found.found.kept,
+        "new": found.found.new,
+        "removed": found.found.removed,
+        "state": {
+            "add": dict(change.add) if change else {},
+            "drop": list(change.drop) if change else [],
+            "rename": dict(change.rename) if change else {},
+            "forget_parts": list(change.parts) if change else [],
+        },
+        "table": {"add": dict(found.add), "drop": list(found.drop)},
+    }
+
+
+_VERDICTS = {
+    "refused": "[red]The next run stops[/red], and changes nothing.",
+    "no state": "Its query keeps no state.",
+    "no state yet": "There is no state yet: the next run begins it.",
+    "migrated": "The state goes on with the changed query: columns come and go in one commit, and no row is written anew.",
+    "goes on": "The state goes on as it is.",
+}
+
+
+def print_diff(found: Mapping[str, Any]) -> None:
+    """Shows a verdict on the terminal."""
+    console = _console()
+    console.print(f"[bold]{found['model']}[/bold]  {_VERDICTS[found['verdict']]}")
+    if found["reason"]:
+        console.print(found["reason"], markup=False)
+    table = Table("aggregate", "becomes", box=SIMPLE_HEAD)
+    for what, said in (("kept", "kept"), ("new", "new, from the next row on"), ("removed", "removed")):
+        for text in found[what]:
+            table.add_row(text, said)
+    if table.row_count:
+        console.print(table)
+    for sentence in _changes(found):
+        console.print(sentence, markup=False)
+
+
+def _changes(found: Mapping[str, Any]) -> list[str]:
+    state, table = found["state"], found["table"]
+    told = []
+    for what, change in (("State", state), ("Table", table)):
+        if change["add"]:
+            told.append(f"{what} gets {', '.join(f'{name} {kind}' for name, kind in change['add'].items())}.")
+        if change["drop"]:
+            told.append(f"{what} loses {', '.join(change['drop'])}.")
+    if state["rename"]:
+        told.append(f"State calls {', '.join(f'{was} {now}' for was, now in state['rename'].items())}.")
+    if state["forget_parts"]:
+        told.append(f"State forgets the rows of {', '.join(state['forget_parts'])}.")
+    return told
+
+
+def print_state(found: Mapping[str, Any]) -> None:
+    """Shows a state on the terminal."""
+    _console().print(Group(*_tables(found)))
+
+
+def _tables(found: Mapping[str, Any]) -> list[RenderableType]:
+    watermark = found["watermark"] or "none yet"
+    made: list[RenderableType] = [
+        f"[bold]{found['model']}[/bold]  {found['state']}",
+        f"micro-batch {found['batch']}, watermark {watermark}; written {found['seconds_since_written']:,.0f} s ago, "
+        f"{found['snapshots']} snapshots",
+    ]
+    parts = Table(box=SIMPLE_HEAD)
+    for name in ("part", "rows", "bytes", "files"):
+        parts.add_column(name, justify="left" if name == "part" else "right", no_wrap=True)
+    for part in found["parts"]:
+        parts.add_row(part["name"], f"{part['rows']:,}", bytes_text(part["bytes"]), f"{part['files']:,}")
+    if len(found["parts"]) > 1:
+        parts.add_section()
+        parts.add_row("all", f"{found['rows']:,}", bytes_text(found["bytes"]), f"{found['files']:,}")
+    columns = Table("column", "type", "holds", box=SIMPLE_HEAD)
+    for column in found["columns"]:
+        columns.add_row(column["name"], column["type"], column["what"])
+    made += [parts, columns]
+    for part, rows in found["sample"].items():
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        table = Table(*names, box=SIMPLE_HEAD, title=part, title_justify="left")
+        for row in rows:
+            table.add_row(*(str(row.get(name, "")) for name in names))
+        made.append(table)
+    return made
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=200)  # a file or a pipe has no width to fit in
