@@ -291,6 +291,36 @@ def test_groups(spark: Any, storage_root: Path, name: str) -> None:
     assert found[("idle",)]["c"] is None and found[("a",)]["gone"] is None
 
 
+def test_two_stages_with_a_column_of_one_name(spark: Any, storage_root: Path) -> None:
+    source = expansion.expand("events", window_arguments.make("tumble", "ts", "10 minutes"))
+
+    def text(items: str, of_all: str = "sum(v) as total") -> str:
+        keys = "window_start, window_end"
+        return (
+            f"select a.*, b.total from (select {keys}, k, {items} from {source} group by {keys}, k) as a join "
+            f"(select {keys}, {of_all} from {source} group by {keys}) as b using ({keys})"
+        )
+
+    s = Edited(spark, storage_root)
+    s.add(BEFORE)
+    s.run(text("count(*) as n, sum(v) as s"))
+    s.run(text("count(*) as n"))
+    # The other stage's.
+    assert s.state()["sum_v"] == "bigint"
+    s.add(AFTER)
+    with pytest.raises(StreamError, match="its state still holds what sum_v was before it was removed"):
+        s.run(text("count(*) as n, sum(v) as s"))
+    s.run(text("max(v) as m, count(*) as n"), closing=True)
+    keys = ("window_start", "window_end", "k")
+    expected = _by_key(s.batch(text("max(v) filter (where late) as m, count(*) as n")), keys)
+    found = s.rows(*keys)
+    assert found.keys() == expected.keys()
+    first = min(end for _, end, _ in expected)
+    for key, row in found.items():
+        assert (row["n"], row["total"]) == (expected[key]["n"], expected[key]["total"])
+        assert row["m"] == (expected[key]["m"] if key[1] > first else None)
+
+
 @pytest.mark.thorough
 def test_grouping_sets_and_nothing_but_distinct_values(spark: Any, storage_root: Path) -> None:
     source = expansion.expand("events", window_arguments.make("cumulate", "ts", "5 minutes", "20 minutes"))
