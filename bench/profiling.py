@@ -1,8 +1,9 @@
 """Where a micro-batch's time goes: for each of its actions wall time, Spark jobs, tasks, their CPU, and shuffled bytes.
 
 An action is what makes Spark work: a step that is kept, the state's commit, the differences that an upsert looks for,
-the table's commit. What is printed is the mean over the last `--sample` micro-batches of each query; `planning` is
-the part of the wall time in which no job ran.
+the table's commit. What is printed is the mean over the last `--sample` micro-batches of each query. Wall time in which
+no job runs is planning, and what the driver does besides; the CPU of an action is that of its tasks, and at the end
+stands that of both processes.
 
     python bench/profiling.py --queries ranking cumulate --rows 1000000 --pieces 8
 """
@@ -20,7 +21,7 @@ from py4j.protocol import Py4JJavaError
 from whole_streams import GROUPS, QUERIES, SALES
 
 from dbt.adapters.spark_streaming.environment import close_environments
-from dbt.adapters.spark_streaming.stream import changes, microbatch, rows, sink, state, upsert
+from dbt.adapters.spark_streaming.stream import changes, dataflow, microbatch, rows, sink, state, upsert
 
 WORK = {
     "cumulate": QUERY.format(cumulate=cumulate("raw.events")),
@@ -39,8 +40,10 @@ WORK = {
 class Profile:
     """What each action cost, micro-batch by micro-batch."""
 
-    def __init__(self, spark: Any) -> None:
-        self._context = spark.sparkContext
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._cpu: list[float] = []
+        self._context = bench.spark.sparkContext
         self._store = self._context._jsc.sc().statusStore()
         self._open: list[str] = []
         self._wall: dict[str, float] = defaultdict(float)
@@ -97,11 +100,13 @@ class Profile:
                 of["shuffled"] += stage.shuffleWriteBytes() / 1e6
         self._seen = last
         self._batches.append(found)
+        self._cpu.append(self._bench.cpu())
 
     def show(self, title: str, sample: int) -> None:
         """Prints the mean of the last micro-batches."""
         batches = self._batches[-sample:]
-        self._batches = []
+        cpu = self._cpu[-1] - self._cpu[-sample - 1]
+        self._batches, self._cpu = [], []
         columns = ("wall", "in jobs", "jobs", "tasks", "cpu", "shuffled")
         print(f"\n{title:42}" + "".join(f"{name:>9}" for name in columns))
         total = dict.fromkeys(columns, 0.0)
@@ -114,7 +119,8 @@ class Profile:
             for name in columns:
                 total[name] += mean[name]
             print(f"  {action:40}" + "".join(f"{mean[name]:9.2f}" for name in columns))
-        print(f"  {'in all':40}" + "".join(f"{total[name]:9.2f}" for name in columns), flush=True)
+        print(f"  {'in all':40}" + "".join(f"{total[name]:9.2f}" for name in columns))
+        print(f"  {'of both processes':40}" + " " * 36 + f"{cpu / len(batches):9.2f}", flush=True)
 
 
 def main() -> None:
@@ -126,8 +132,9 @@ def main() -> None:
     shutil.rmtree(options.root, ignore_errors=True)
     bench = Bench(options)
     try:
-        profile = Profile(bench.spark)
+        profile = Profile(bench)
         profile.watch(microbatch.MicroBatch, "_show", lambda _, step, *__: f"step {step.name}")
+        profile.watch(dataflow.DataflowBatch, "_show", lambda _, step, *__: f"step {step.name}")
         profile.watch(microbatch, "judge", lambda *args: f"rows {args[2].name}")
         profile.watch(microbatch, "counted", lambda *_: "rows counted")
         profile.watch(state.StateTable, "append", lambda *_: "state: commit")
