@@ -379,6 +379,10 @@ class StageBuilder:
         by_value = distinct or (self.signed and name not in RETRACTABLE)
         values = ", ".join(self.text.expression(arg) for arg in asked)
         set_name = self._distinct_set(columns, values) if by_value else None
+        identity = self.text.expression(node)
+        if any(other.identity == identity for other in self.metrics.values()):
+            # Another one that can't be told to be the same.
+            identity = f"{identity} written {key}"
         metric = Metric(
             "",
             name,
@@ -389,7 +393,7 @@ class StageBuilder:
             distinct,
             self.signed,
             types,
-            self.text.expression(node),
+            identity,
             self._digest_of(node),
         )
         suffixes = [*MetricColumns(metric).suffixes, *(FLAGS if by_value else ())]

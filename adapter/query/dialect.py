@@ -224,8 +224,12 @@ def unqualified(select: exp.Select) -> set[str]:
 
 
 def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
-    """Text for comparing two expressions: without comments, quotes, case of names, or qualifiers of the
-    columns named in `unqualified`."""
+    """Text for comparing two expressions: without comments, needless quotes, case of names, or qualifiers of
+    the columns named in `unqualified`.
+
+    >>> canonical(parse("select `A`, `a - b`").expressions[0]), canonical(parse("select `a - b`").expressions[0])
+    ('a', '`a - b`')
+    """
     copy = node.copy()
     for each in copy.walk():
         each.comments = None
@@ -234,7 +238,8 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
             column.set("table", None)
     for identifier in copy.find_all(exp.Identifier):
         identifier.set("this", identifier.this.lower())
-        identifier.set("quoted", False)
+        # A name with signs in it would be read as an expression.
+        identifier.set("quoted", not identifier.this.isidentifier() and not identifier.this.isalnum())
     return sql(copy)
 
 

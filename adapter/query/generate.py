@@ -194,6 +194,8 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
             entry["state_ttl"] = True
         if isinstance(stage, AggregateStage | GroupStage):
             entry |= _aggregates(stage, ttl)
+            if stage.grouping_sets is not None:
+                entry["key_order"] = [key.identity for key in stage.keys]
             if isinstance(stage, AggregateStage) and stage.has_finest_set:
                 entry["distinct_sets"] = "finest"
             if stage.enumerated is not None:

@@ -22,6 +22,7 @@ from collections.abc import Collection, Mapping
 from sqlglot import exp
 
 from . import marks
+from .clauses import aggregate
 from .dialect import canonical, from_clause, with_clause
 from .functions import makes_rows
 
@@ -133,10 +134,11 @@ def _query(node: exp.Expr, wanted: frozenset[str] | None, outer: Mapping[str, st
 
 def _select(select: exp.Select, wanted: frozenset[str] | None, outer: Mapping[str, str], depth: int) -> None:
     names = _names_in(select, depth)
-    whole = names is None or any(select.args.get(clause) for clause in _WHOLE)
+    whole = (
+        names is None or any(select.args.get(clause) for clause in _WHOLE) or aggregate(select) is not None
+    )
     if wanted is not _ALL and not whole:
-        items = [item for item in select.expressions if _is_asked_for(item, wanted)]
-        select.set("expressions", items or [exp.Literal.number(1)])
+        select.set("expressions", _asked_for(select, wanted) or [exp.Literal.number(1)])
     below = _asked_below(select, _ALL if whole and _has_star(select) else wanted)
     if names is None:
         below = _ALL
@@ -155,6 +157,18 @@ def _select(select: exp.Select, wanted: frozenset[str] | None, outer: Mapping[st
         new = None if single else exp.TableAlias(this=exp.to_identifier(names[node.alias_or_name.lower()]))
         node.set("alias", new)
     _rename(select, names, single, outer, depth + 1)
+
+
+def _asked_for(select: exp.Select, wanted: frozenset[str] | None) -> list[exp.Expr]:
+    """The items of a select list that make the columns asked for; also those that others of them are made of, which Spark
+    reads by their aliases."""
+    asked = wanted
+    while True:
+        items = [item for item in select.expressions if _is_asked_for(item, asked)]
+        named = frozenset(each.name.lower() for item in items for each in item.find_all(exp.Identifier))
+        if asked is _ALL or named <= asked:
+            return items
+        asked |= named
 
 
 def _is_asked_for(item: exp.Expr, wanted: frozenset[str] | None) -> bool:

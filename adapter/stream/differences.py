@@ -7,7 +7,7 @@ others' columns stay as they are. What is in the state cannot be cut by other wi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ _SAID = {
     "source": "what is read below the aggregates",
     "streams": "the streams it reads",
     "grouping_sets": "the grouping sets",
+    "key_order": "the order of its group keys, which grouping_id() goes by",
     "state_ttl": "whether there is a state_ttl",
     "lives": "how it is known what has expired, by an earlier version of this package",
     "top": "the ranking",
@@ -130,7 +131,10 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def carried_on(
-    old: Mapping[str, Any], new: Mapping[str, Any], left: Mapping[str, set[str]]
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    left: Mapping[str, set[str]],
+    dropped: Collection[str] = (),
 ) -> dict[str, Any]:
     """The signature of a state that goes on with another query.
 
@@ -138,11 +142,13 @@ def carried_on(
         old: the signature it had.
         new: that of the query.
         left: of each stage columns that still hold what is forgotten, since something else has them too.
+        dropped: columns that the state hasn't any more.
     """
     had = {stage.get("name"): stage.get("left", ()) for stage in old.get("stages", ())}
     stages = []
     for stage in new.get("stages", ()):
-        listed = sorted({*had.get(stage.get("name"), ()), *left.get(stage.get("name", ""), ())})
+        before = {*had.get(stage.get("name"), ())} - {*dropped}
+        listed = sorted(before | {*left.get(stage.get("name", ""), ())})
         stages.append({**stage, **({"left": listed} if listed else {})})
     return {**new, **({"stages": stages} if "stages" in new else {})}
 

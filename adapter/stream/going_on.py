@@ -144,7 +144,7 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
     # What keeps the run from going on is told before anything is changed.
     check_sources(spark, in_first_order(model, work.program.inputs).model)
     migration = _planned(spark, work, found, position)
-    return Change(found, migration, carried_on(had, signature, migration.left))
+    return Change(found, migration, carried_on(had, signature, migration.left, migration.drop))
 
 
 def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -> Position:

@@ -172,6 +172,61 @@ def test_a_column_that_is_handed_up_for_a_new_aggregate() -> None:
     assert only_rows(other, of("price, fee * 2 as fee", "count(*) as n, sum(fee) as s"))
 
 
+NET = (
+    "with b as (select ts, item, price * 1.1 as gross, gross - fee as net from {}) "
+    "select item, sum(net) as n from b group by item"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "was", "now"),
+    [
+        (NET, "1.1", "1.2"),
+        (NET.replace("gross - fee as net", "-gross as less, less - fee as net"), "1.1", "1.2"),
+        (
+            "select item, sum(x) as n from (select lower(k) as l, trim(l) as item, x from {}) group by item",
+            "lower",
+            "upper",
+        ),
+        (
+            "select item, count(*) as n from {} as a join (select max(x) as m from dim) as d on a.v > 0 group by item",
+            "max(x)",
+            "x",
+        ),
+        ("select item, sum(`a - b`) as n from {} group by item", "`a - b`", "a - b"),
+    ],
+)
+def test_what_a_column_below_is_made_of(text: str, was: str, now: str) -> None:
+    text = text.format(expansion.expand_stream("raw.bid"))
+    assert was in text
+    found = evolution(made(text, ttl=60_000_000), made(text.replace(was, now), ttl=60_000_000))
+    assert found.refused or found.new, found
+    assert not found.kept or found.refused
+
+
+def test_an_alias_beside_what_is_asked_for() -> None:
+    text = NET.format(expansion.expand_stream("raw.bid"))
+    more = text.replace("as net", "as net, fee * 2 as z").replace("as n ", "as n, sum(z) as twice ")
+    found = evolution(made(text, ttl=60_000_000), made(more, ttl=60_000_000))
+    assert (found.refused, found.kept, found.new) == ([], ["SUM(net)"], ["SUM(z)"])
+
+
+def test_the_order_of_keys_that_grouping_id_goes_by() -> None:
+    text = f"select a, b, c, grouping_id() as g, count(*) as n from {expansion.expand_stream('raw.bid')} group by "
+    first, second = ("a, grouping sets ((b), (c))", "grouping sets ((b), (c)), a")
+    found = evolution(*(made(text + each, domains=["a", "b", "c"], ttl=None) for each in (first, second)))
+    assert found.refused == ["the order of its group keys, which grouping_id() goes by"]
+
+
+def test_aggregates_that_cannot_be_told_to_be_the_same() -> None:
+    stream = expansion.expand_stream("raw.bid")
+    text = f"select item, sum(s.v) as x, sum(v) as y, sum(s.v.w) as z from {stream} as s group by item"
+    metrics = made(text, ttl=60_000_000)["stages"][0]["metrics"]
+    assert len({column for each in metrics.values() for column in each["columns"]}) == len(
+        [column for each in metrics.values() for column in each["columns"]]
+    )
+
+
 def test_a_row_more_or_less_is_a_difference() -> None:
     def of(text: str) -> dict[str, Any]:
         return signature(relation="src", before=f"with src as ({text})")
@@ -355,6 +410,12 @@ def test_columns_that_change_their_names() -> None:
     assert migrated(old, new, ["x", "y"], ["x", "y"]).rename == {"x": "y", "y": "x"}
     made = migrated(stages(s={"a": ["x"]}), stages(s={"a": ["y"], "b": ["x"]}), ["x"], ["x", "y"])
     assert (made.rename, made.add, made.drop) == ({"x": "y"}, {"x": "bigint"}, ())
+
+
+def test_what_is_left_goes_with_its_column() -> None:
+    old = {"stages": [{"name": "stage_1", "left": ["sum_v", "max_v"]}]}
+    new = {"stages": [{"name": "stage_1"}]}
+    assert carried_on(old, new, {}, ["sum_v"])["stages"][0]["left"] == ["max_v"]
 
 
 def test_a_column_that_another_stage_has_too() -> None:
