@@ -118,8 +118,13 @@ def _dataflow(plan: Plan, ttl: int | None) -> Program:
 
 
 def _behind(stages: Sequence[AggregateStage | RowsStage]) -> int:
-    """A row at the very end of a session belongs to it, and isn't late where the watermark is just there."""
-    return int(any(stage.window.merges for stage in stages))
+    """A row at the very end of a session belongs to it, and isn't late where the watermark is just there.
+
+    Not with sessions over windows: these come out when the watermark, that far behind, is at their end, and sessions of
+    their `window_time`, which is a microsecond less, would be closed then.
+    """
+    merging = [stage for stage in stages if stage.window.merges]
+    return int(bool(merging) and all(stage.level == 0 for stage in merging))
 
 
 def _stages_of_windows(flow: Dataflow) -> tuple[AggregateStage | RowsStage, ...]:
