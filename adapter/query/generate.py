@@ -212,11 +212,12 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
         elif isinstance(stage, JoinStage):
             entry["sides"] = {side.alias: [side.rows, side.lasts] for side in stage.sides}
         elif isinstance(stage, KeptStage):
-            entry["lasts"] = stage.lasts
+            entry |= {"lasts": stage.lasts, "made_of": stage.made_of}
         elif isinstance(stage, KeyedStage):
             entry["key"] = list(stage.key)
+            entry["replaces"] = [stage.feed, None if stage.feed else stage.time, stage.stored]
         elif isinstance(stage, TopStage):
-            entry["top"] = _top(stage.top)
+            entry |= {"top": [*_top(stage.top), stage.order_of], "made_of": stage.made_of}
         if below := _below(plan, stage):
             entry["below"] = below
         stages.append(entry)

@@ -221,6 +221,10 @@ class TopStage:
     """Whether rows are put out once nothing can come before them, and never change."""
     hidden: tuple[str, ...] = ()
     """Columns it hands up that aren't the query's."""
+    made_of: str = ""
+    """Digest of what the columns of its rows are made of; empty over groups."""
+    order_of: str = ""
+    """The same of what they are ranked within, and by."""
 
     def carried(self, place: int) -> str:
         """What a column carries that holds one of `keys`."""
@@ -272,6 +276,8 @@ class KeptStage:
     """None: a predicate bounds it."""
     lasts: int | None = None
     """Microseconds of event time for which a row is in it; None: for ever."""
+    made_of: str = ""
+    """Digest of what the columns of its rows are made of."""
 
 
 @dataclass(frozen=True)

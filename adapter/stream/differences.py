@@ -19,6 +19,8 @@ _SAID = {
     "state_ttl": "whether there is a state_ttl",
     "lives": "how it is known what has expired, by an earlier version of this package",
     "top": "the ranking",
+    "made_of": "what the rows that it keeps are made of",
+    "replaces": "how rows replace each other",
     "enumerated": "enum_distinct",
     "kept": "how its aggregates are kept, by an earlier version of this package or of values of another type",
     "distinct_sets": "how its distinct values are kept, by an earlier version of this package",
@@ -170,7 +172,7 @@ def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], 
     found.refused += _of_columns("group key", old.get("keys") or {}, new.get("keys") or {})
     if old.get("window") != new.get("window"):
         found.refused += _of_windows(old.get("window") or {}, new.get("window") or {})
-    passed = ("keys", "window", *_OF_AGGREGATES, *(("source",) if same_rows else ()))
+    passed = ("keys", "window", *_OF_AGGREGATES, *(("source", "made_of") if same_rows else ()))
     rest = [{key: value for key, value in each.items() if key not in passed} for each in (old, new)]
     found.refused += [_SAID.get(key, key) for key in _others(*rest)]
     same_rows = same_rows or old.get("source") != new.get("source")

@@ -132,9 +132,8 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
         signature = carried_on(had, signature, {})
         if signature == had:
             return None
-        if had.get(COLUMNS) != signature.get(COLUMNS):
-            # What is kept of rows may have other columns in it, too.
-            _planned(spark, work, found, position)
+        # Which columns are kept of rows is known by their types alone.
+        _planned(spark, work, found, position)
         return Change(found, None, signature)
     if model.columns is None:
         raise StreamError(

@@ -171,7 +171,7 @@ class Sink(ABC):
     def columns_of_table(self, spark: SparkSession) -> Columns:
         """The table's columns, whatever the query's are."""
         schema = spark.table(self.model.target).schema
-        return Columns(schema, passes_over=self.model.on_schema_change == IGNORE)
+        return Columns(schema, passes_over=self.model.on_schema_change == IGNORE, rebuild=self.model.rebuild)
 
     def change_columns(self, spark: SparkSession, add: Mapping[str, str], drop: Sequence[str]) -> None:
         """Add columns to the table and its changelog, and drop others. Rows that are there have NULL in new ones."""

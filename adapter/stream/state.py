@@ -263,7 +263,7 @@ class StateTable:
 
     def _columns_of(self, spark: SparkSession) -> Columns:
         if self._columns is None:
-            self._columns = Columns(spark.table(self._model.state).schema)
+            self._columns = Columns(spark.table(self._model.state).schema, rebuild=self._model.rebuild)
         return self._columns
 
     def append(self, spark: SparkSession, parts: Mapping[str, str], position: Position, few: bool) -> None:

@@ -19,9 +19,9 @@ class Columns:
     operations on a DataFrame are analysed one by one.
     """
 
-    def __init__(self, schema: StructType, passes_over: bool = False) -> None:
-        """`passes_over`: columns of a query that the table lacks are left out."""
-        self._passes_over = passes_over
+    def __init__(self, schema: StructType, passes_over: bool = False, rebuild: str = "") -> None:
+        """`passes_over`: columns of a query that the table lacks are left out. `rebuild`: how the table is built anew."""
+        self._passes_over, self._rebuild = passes_over, rebuild
         self.names = list(schema.names)
         self._types = {field.name.lower(): type_text(field.dataType) for field in schema.fields}
         self._fields = {field.name.lower(): _fields(field.dataType) for field in schema.fields}
@@ -59,7 +59,8 @@ class Columns:
                 wanted.lower()
             ]:
                 # Spark would cast them one after the other, whatever their names.
-                raise ValueError(f"column {wanted} has other fields in it than it had")
+                what_to_do = f". To build it anew: {self._rebuild}." if self._rebuild else ""
+                raise ValueError(f"column {wanted} has other fields in it than it had{what_to_do}")
             kind, found = self._types[wanted.lower()], have.get(wanted.lower())
             if found is None:
                 value = literal(part) if part is not None and wanted == "part" else "null"

@@ -365,6 +365,90 @@ def test_what_may_go_again_cannot_be_counted_from_the_middle() -> None:
     assert evolution(stage("a", "b"), stage("b")).refused == []
 
 
+# -- rows that are kept --------------------------------------------------------------------------------
+
+STREAM = expansion.expand_stream("raw.bid")
+
+
+def ranking(
+    items: str = "item, v, u as z",
+    order: str = "v desc",
+    by: str = "item",
+    source: str = STREAM,
+    last: int = 5,
+) -> dict[str, Any]:
+    rank = f"row_number() over (partition by {by} order by {order}) as r"
+    return made(f"select * from (select {items}, {rank} from {source}) where r <= {last}")
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (ranking(order="u desc"), ["the ranking"]),
+        (ranking(order="-v desc"), ["the ranking"]),
+        (ranking(items="item, v, w as z"), ["what the rows that it keeps are made of"]),
+        (ranking(items="item, v, u as y"), ["what the rows that it keeps are made of"]),
+        (ranking(items="v, item, u as z"), ["what the rows that it keeps are made of"]),
+        (ranking(items="ITEM, v as `v`, /* other */ u z", order="V  desc", by="Item"), []),
+    ],
+)
+def test_what_a_ranking_keeps(now: dict[str, Any], said: list[str]) -> None:
+    assert evolution(ranking(), now).refused == said
+
+
+def test_a_relation_that_is_named_before_columns_of_a_ranking() -> None:
+    old = ranking(source=f"{STREAM} as b")
+    assert not evolution(old, ranking("b.item, b.v, u as z", "b.v desc", source=f"{STREAM} as b")).words
+
+
+def test_the_first_row_by_another_column() -> None:
+    assert evolution(ranking(order="ts", last=1), ranking(order="seq", last=1)).refused == ["the ranking"]
+
+
+def test_what_is_above_a_ranking_changes_nothing() -> None:
+    def of(items: str) -> dict[str, Any]:
+        rank = "row_number() over (partition by item order by v) as place"
+        return made(f"select {items} from (select item, v, {rank} from {STREAM}) where place <= 3")
+
+    assert not evolution(of("*"), of("item, v + 1 as more")).words
+
+    def within(text: str) -> dict[str, Any]:
+        rank = "row_number() over (partition by item order by v) as place"
+        return made(text.format(f"(select * from (select item, v, {rank} from {STREAM}) where place <= 3)"))
+
+    assert not evolution(within("select * from {}"), within("select * from {} where place <= 2")).words
+
+
+def test_what_a_ranking_keeps_may_be_put_right() -> None:
+    old, new = ranking(items="item, cast(v as int) as n"), ranking(items="item, try_cast(v as int) as n")
+    assert evolution(old, new).refused and only_rows(old, new)
+    assert not only_rows(ranking(), ranking(order="u desc"))
+
+
+def test_what_is_kept_of_a_stream() -> None:
+    def of(items: str, alias: str = "a") -> dict[str, Any]:
+        return made(
+            f"select item, percentile(v, 0.5) as p from (select {items} from {STREAM}) {alias} group by item"
+        )
+
+    assert evolution(of("item, v"), of("item, w as v")).refused == ["what the rows that it keeps are made of"]
+    assert not evolution(of("item, v"), of("ITEM, v as v", "b")).words
+
+
+def test_rows_that_replace_each_other() -> None:
+    def of(items: str, known: Known) -> dict[str, Any]:
+        plan = planner.plan_any(f"select {items} from {STREAM}", {"raw.bid": known})
+        found: dict[str, Any] = json.loads(json.dumps(generate.signature(plan)))
+        return found
+
+    old = of("item, v", Known("ts", ("item",)))
+    assert not evolution(old, of("item, w", Known("ts", ("item",)))).words
+    assert evolution(old, of("item, v", Known("at", ("item",)))).refused == ["how rows replace each other"]
+    assert evolution(old, of("item, v", Known("ts", ("item",), changes=True))).refused == [
+        "how rows replace each other"
+    ]
+
+
 # -- the migration -------------------------------------------------------------------------------------
 
 

@@ -24,8 +24,10 @@ from ..clauses import aggregate, joined
 from ..dialect import DIALECT, canonical, function_name, sql
 from ..errors import QueryError
 from ..locality import Columns, Source, output_columns
+from ..operators.base import digest
 from ..plan import GroupStage, Growth, JoinStage, KeptStage, Key, KeyedStage, Plan, Stage, TopStage
 from ..row_level import check_joins, refuse_limit, refuse_streams_in_expressions
+from ..source_text import SourceText
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams, column_of_stream
 from ..ties import break_ties
@@ -278,6 +280,7 @@ class _Planner:
         final = time is not None and last == 1 and isinstance(rank.this, exp.RowNumber)
         hidden = [ROW_TIME] if self.ttl is not None or final else []
         below = self._with_hidden(rows_of, False, bool(hidden))
+        of_order, of_rows = _made_of(rows_of, helpers=True), _made_of(rows_of)
         function = function_name(rank.this)
         stage = TopStage(
             name=self._new_name(),
@@ -292,6 +295,8 @@ class _Planner:
             final=final,
             # Stages above measure their keys' idle time on it.
             hidden=(ROW_TIME,) if final and self.ttl is not None else (),
+            made_of=of_rows,
+            order_of=of_order,
         )
         return self._place_top(select, stage, sources)
 
@@ -427,6 +432,7 @@ class _Planner:
             reason=reason,
             growth=None if lasts is not None else self._growth(over, None),
             lasts=lasts,
+            made_of=_made_of(query),
         )
         stage = self._same_stage(f"{canonical(query)} kept {lasts}", stage)
         result = marks.StageResult(stage.name, stage.level, (), None, changes=True)
@@ -616,6 +622,19 @@ class _Planner:
 
 def _alias(name: str) -> exp.TableAlias:
     return exp.TableAlias(this=exp.to_identifier(name))
+
+
+def _made_of(query: exp.Query, helpers: bool = False) -> str:
+    """Digest of what the columns of kept rows are made of; `helpers`: those that they are ranked within and by. What a
+    UNION ALL reads says it all."""
+    if not isinstance(query, exp.Select):
+        return ""
+    text = SourceText(query)
+    items = [
+        (item.alias_or_name.lower(), exp.Paren(this=item.unalias().copy())) for item in query.expressions
+    ]
+    made = [(name, text.expression(marks.as_written(item).this)) for name, item in items]
+    return digest(*(each for each in made if rankings.is_helper(each[0]) == helpers))
 
 
 def _parsed(text: str) -> exp.Expr:

@@ -72,6 +72,11 @@ def taken_apart(
     return keys, ", ".join(order), rows
 
 
+def is_helper(name: str) -> bool:
+    """Whether a column of the rows is one that `taken_apart` adds."""
+    return name.startswith(("__by_", "__order_"))
+
+
 def group_keys(
     keys: Sequence[exp.Expr], sources: Sequence[Source], group: GroupStage | KeyedStage
 ) -> tuple[str, ...] | None:

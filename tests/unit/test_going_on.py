@@ -1,0 +1,48 @@
+"""What keeps an edited query from going on is found before anything is written."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StringType, StructField, StructType
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream import going_on
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.model import StreamModel
+from dbt.adapters.spark_streaming.stream.position import Position
+from dbt.adapters.spark_streaming.stream.writing import Columns
+
+MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", lambda: None), ())
+
+
+def prepared(monkeypatch: pytest.MonkeyPatch, had: dict[str, Any], signature: dict[str, Any]) -> Any:
+    def planned(*_: object) -> None:
+        raise StreamError("stage_1_row of its state is a STRUCT<price: INT> and would be a STRUCT<fee: INT>")
+
+    monkeypatch.setattr(going_on, "_planned", planned)
+    work: Any = SimpleNamespace(model=MODEL, program=SimpleNamespace(signature=signature))
+    none: Any = None
+    return going_on.prepare(none, work, had, Position("curves", "q1", batch=7, rows_out=100))
+
+
+def test_the_types_of_kept_rows_are_looked_at_after_any_edit(monkeypatch: pytest.MonkeyPatch) -> None:
+    had: dict[str, Any] = {"version": 2, "stages": [{"name": "stage_1", "row": "stage_1_row"}], "text": "1"}
+    assert prepared(monkeypatch, had, had) is None
+    with pytest.raises(StreamError, match="would be a STRUCT<fee"):
+        prepared(monkeypatch, had, {**had, "text": "2"})
+
+
+def test_other_fields_in_a_column_of_the_state() -> None:
+    def rows(field: str) -> StructType:
+        return StructType([StructField("row", StructType([StructField(field, StringType())]))])
+
+    spark: Any = SimpleNamespace(sql=lambda _: SimpleNamespace(schema=rows("fee")))
+    with pytest.raises(ValueError) as raised:
+        Columns(rows("price"), rebuild=MODEL.rebuild).select(spark, "select 1")
+    assert str(raised.value) == (
+        "column row has other fields in it than it had. To build it anew: "
+        "`dbt run --full-refresh --select curves`."
+    )
