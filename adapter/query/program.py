@@ -24,6 +24,7 @@ The texts read these views, which the running code provides before each step:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 EXPIRES_AT, STEP = "expires_at", "step"
@@ -196,6 +197,19 @@ class Upsert:
     there is no such."""
     certain: bool = True
     """Whether the key is known to tell rows apart; else that is looked at."""
+    carried: Mapping[str, str] = field(default_factory=dict)
+    """What columns of the table carry, where that is known: a window column, or a key of a stage."""
+
+    @property
+    def signature(self) -> dict[str, object]:
+        """How rows are found again, as plain JSON."""
+        names = None if self.key is None else sorted(name.lower() for name in self.key)
+        return {
+            "columns": None if names is None else {name: self.carried.get(name, name) for name in names},
+            # The order of the group keys is no matter.
+            "scope": sorted(self.scope.split(" and ")),
+            "bound": self.bound[0] if self.bound else None,
+        }
 
 
 @dataclass(frozen=True)

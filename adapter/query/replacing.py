@@ -47,6 +47,7 @@ def replacing(plan: Plan, pieces: Sequence[SlicedStage | KeptRows], emission: Em
         scope=f"old.{quote(end)} = fired.{WINDOW_END}",
         bound=(end, WINDOW_END),
         certain=plan.certain,
+        carried=plan.carried,
     )
 
 
@@ -86,6 +87,7 @@ def _sessions(plan: Plan, pieces: Sequence[SlicedStage | KeptRows]) -> Upsert:
         scope=" and ".join(same),
         bound=(start, WINDOW_START),
         certain=plan.certain,
+        carried=plan.carried,
     )
 
 

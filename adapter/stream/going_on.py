@@ -11,7 +11,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ..query.program import Program
 from . import settings
-from .columns import alterations, check_table
+from .columns import alterations, check_columns
 from .differences import COLUMNS, ROW_KEY, Evolution, carried_on
 from .errors import StreamError
 from .iceberg import stored_types
@@ -21,7 +21,7 @@ from .microbatch import MicroBatch, Work
 from .migration import Migration, migration
 from .model import StreamModel
 from .position import Position
-from .recovery import query_problem, what_becomes
+from .recovery import query_problem, settings_problem, what_becomes
 from .session import shuffle_partitions, working_session
 from .sink import AppendSink
 from .source_order import in_first_order
@@ -68,8 +68,7 @@ class Change:
 def signed(spark: SparkSession, model: StreamModel, program: Program) -> Program:
     """A program whose signature says all that its state depends on, as it is read back."""
     signature = settings.with_settings(program.signature, spark)
-    if program.upsert is not None and program.upsert.key is not None:
-        signature[ROW_KEY] = sorted(name.lower() for name in program.upsert.key)
+    signature[ROW_KEY] = program.upsert.signature if program.upsert is not None else {}
     if model.columns is not None:
         signature[COLUMNS] = sorted(name.lower() for name in model.columns)
     return replace(program, signature=json.loads(json.dumps(signature)))
@@ -90,16 +89,15 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
         fields = session.table(model.target).schema.fields
         has = {field.name: type_text(field.dataType) for field in fields}
     add, drop = ({}, []) if has is None else alterations(model, list(has))
+    refused = _refused_columns(model, program, has)
     if position is None or had is None:
-        return Verdict(bool(program.levels), add=add, drop=drop)
+        return Verdict(bool(program.levels), refused=refused, add=add, drop=drop)
     found = what_becomes(had, program.signature, model.keep_state)
-    refused = query_problem(model, found, had, program.signature)
-    if refused is not None:
-        refused += f" To build it anew: {model.rebuild}."
+    problem = query_problem(model, found, had, program.signature) or settings_problem(had, program.signature)
+    if refused is None and problem is not None:
+        refused = f"{problem} To build it anew: {model.rebuild}."
     change = None
     try:
-        if has is not None and model.columns is not None:
-            check_table(model, model.columns, has)
         if refused is None:
             change = prepare(
                 session,
@@ -107,9 +105,23 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
                 had,
                 position,
             )
-    except StreamError as problem:
-        refused = problem.msg.removeprefix(f"Model {model.name}: ")
+    except StreamError as error:
+        refused = _sentence(model, error)
     return Verdict(True, position, found, change.migration if change else None, refused, add, drop)
+
+
+def _refused_columns(model: StreamModel, program: Program, has: Mapping[str, str] | None) -> str | None:
+    """Why the query's columns can't be those of the table; None: they can, or are not known."""
+    try:
+        if model.columns is not None:
+            check_columns(model, program, model.columns, has)
+    except StreamError as error:
+        return _sentence(model, error)
+    return None
+
+
+def _sentence(model: StreamModel, error: StreamError) -> str:
+    return error.msg.removeprefix(f"Model {model.name}: ")
 
 
 def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position: Position) -> Change | None:

@@ -133,11 +133,8 @@ def _state_problem(model: StreamModel, signature: Mapping[str, object], found: F
     known = found.signature or {}
     if said := query_problem(model, what_becomes(known, signature, model.keep_state), known, signature):
         return said
-    if other := list(settings.differences(known, signature)):
-        return (
-            f"its state was made under other settings of the session ({'; '.join(other)}), by which the same query gives "
-            "other rows. Set them back, in the profile's server_side_parameters."
-        )
+    if said := settings_problem(known, signature):
+        return said
     if state.batch > (-1 if checkpoint.planned is None else checkpoint.planned):
         return (
             f"its state {model.state} is at micro-batch {state.batch}, but its checkpoint {model.checkpoint} "
@@ -176,11 +173,8 @@ def query_problem(
 ) -> str | None:
     """Why a state can't go on with an edited query, or may not."""
     gives = None if model.columns is None else {name.lower() for name in model.columns}
-    keys = known.get(ROW_KEY)
-    if (
-        gives is not None
-        and isinstance(keys, list)
-        and (gone := [name for name in keys if name not in gives])
+    if gives is not None and (
+        gone := [name for name in _key_columns(known.get(ROW_KEY)) if name not in gives]
     ):
         return f"its query gives no {', '.join(gone)} any more, by which rows of its table {model.target} are told apart."
     if found.refused:
@@ -188,12 +182,66 @@ def query_problem(
         if model.keep_state or what_becomes(known, signature, same_rows=True).refused:
             return said
         return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."
+    if moved := _row_key_problem(model, known, signature):
+        return moved
     if found.is_migration and model.on_state_change == FAIL:
         return (
             f"its query has changed in what its state depends on ({'; '.join(found.words)}), and its config "
             "on_state_change is 'fail'. To have the state go on with the changed query, leave on_state_change out."
         )
     return None
+
+
+def settings_problem(known: Mapping[str, object], signature: Mapping[str, object]) -> str | None:
+    """Why a state can't go on under the session's settings."""
+    if other := list(settings.differences(known, signature)):
+        return (
+            f"its state was made under other settings of the session ({'; '.join(other)}), by which the same query gives "
+            "other rows. Set them back, in the profile's server_side_parameters."
+        )
+    return None
+
+
+def _row_key_problem(
+    model: StreamModel, known: Mapping[str, object], signature: Mapping[str, object]
+) -> str | None:
+    """Why the rows that are in the table wouldn't be found again; None: they are, as far as is known."""
+    had, has = known.get(ROW_KEY), signature.get(ROW_KEY)
+    if not isinstance(has, Mapping):
+        return None
+    if had == has:
+        return None
+    if not isinstance(had, Mapping) and _key_columns(had).keys() == _key_columns(has).keys():
+        return None  # an earlier version noted only names
+    now, was = _told(has), _told(had)
+    if now == was and isinstance(had, Mapping):
+        now, was = (f"{now} where {' and '.join(each['scope'])}" for each in (has, had))
+    return (
+        f"rows of its table {model.target} would be told apart by {now}, and were by {was}, so those that are there "
+        "wouldn't be found again. Keep the columns of the key as they were: where several carry the same, it is the "
+        "first of them in the select list."
+    )
+
+
+def _key_columns(entry: object) -> Mapping[str, str]:
+    """The columns that tell rows of the table apart, and what they carry."""
+    listed = entry.get("columns") if isinstance(entry, Mapping) else entry
+    if isinstance(listed, list):
+        return {name: name for name in listed}
+    return listed if isinstance(listed, Mapping) else {}
+
+
+def _told(entry: object) -> str:
+    """What tells rows of the table apart, in words.
+
+    >>> _told({"columns": {"window_end": "window_end", "x": "stage_1.a"}}), _told({})
+    ('window_end, x (a)', 'nothing (they are only added)')
+    """
+    if not entry:
+        return "nothing (they are only added)"
+    columns = _key_columns(entry).items()
+    named = [name if what == name else f"{name} ({what.rpartition('.')[2]})" for name, what in columns]
+    return ", ".join(named) or "nothing (they are compared all together)"
 
 
 def unfinished(found: Found) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.checkpoint import Checkpoint
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamModel
@@ -296,3 +299,87 @@ def test_a_key_of_the_table_that_the_query_does_not_give_any_more() -> None:
     check(replace(MODEL, columns={"K": "int", "page": "int"}), True, _signature("a"), found)
     with pytest.raises(StreamError, match="its query gives no page any more, by which rows of its table"):
         check(replace(MODEL, columns={"k": "int"}), True, _signature("a"), found)
+
+
+def _row_key(
+    text: str, window: bool = False, unique_key: tuple[str, ...] | None = None, upsert: bool = True
+) -> dict[str, object]:
+    """A signature with what tells rows of the query apart, as it is read back."""
+    tumble = window_arguments.make("tumble", "ts", "10 minutes")
+    source = expansion.expand("raw.bid", tumble) if window else expansion.expand_stream("raw.bid")
+    plan = planner.plan_any(text.format(source=source), {"raw.bid": Known("ts")})
+    made = generate.program(plan, upsert=upsert)
+    found = made.upsert
+    if found is not None and unique_key:
+        found = replace(found, key=unique_key)
+    return {**_signature("a"), **json.loads(json.dumps({"row_key": found.signature if found else {}}))}
+
+
+GROUPS = "select {items}, count(*) as n from {{source}} group by {by}"
+WINDOWS = (
+    "select window_start, {items}, count(*) as n from {{source}} group by window_start, window_end, item"
+)
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        (
+            _row_key(GROUPS.format(items="item", by="item")),
+            _row_key(GROUPS.format(items="item as a, item", by="item")),
+            "told apart by a (item), and were by item (item), so",
+        ),
+        (
+            _row_key(GROUPS.format(items="a as x, b as y", by="a, b")),
+            _row_key(GROUPS.format(items="a as y, b as x", by="a, b")),
+            "told apart by x (b), y (a), and were by x (a), y (b), so",
+        ),
+        (
+            _row_key(WINDOWS.format(items="window_end, item"), True),
+            _row_key(WINDOWS.format(items="window_end as t, window_end, item"), True),
+            "told apart by item (item), t (window_end), and were by item (item), window_end, so",
+        ),
+        (
+            _row_key(WINDOWS.format(items="window_end, item"), True),
+            _row_key(WINDOWS.format(items="window_end as t, window_end, item"), True, ("window_end", "item")),
+            "window_end where old.`t` = fired.window_end, and were by item (item), window_end where old.`window_end` =",
+        ),
+        (
+            _row_key(WINDOWS.format(items="window_end, item"), True),
+            _row_key(WINDOWS.format(items="window_end, item"), True, upsert=False),
+            "told apart by nothing (they are only added), and were by item (item), window_end, so",
+        ),
+        (
+            _row_key(WINDOWS.format(items="window_end, item"), True, upsert=False),
+            _row_key(WINDOWS.format(items="window_end, item"), True),
+            "told apart by item (item), window_end, and were by nothing (they are only added), so",
+        ),
+        # Of an earlier version.
+        (
+            _signature("a"),
+            _row_key(GROUPS.format(items="item", by="item")),
+            "and were by nothing (they are only added), so",
+        ),
+        (
+            {**_signature("a"), "row_key": ["a"]},
+            _row_key(GROUPS.format(items="item", by="item")),
+            "told apart by item (item), and were by a, so",
+        ),
+    ],
+)
+def test_rows_of_the_table_that_would_be_found_by_other_columns(
+    was: dict[str, object], now: dict[str, object], said: str
+) -> None:
+    with pytest.raises(StreamError) as raised:
+        check(MODEL, True, now, replace(GOING, signature=was))
+    assert said in raised.value.msg and "Keep the columns of the key as they were" in raised.value.msg
+    assert raised.value.msg.endswith(REBUILD)
+
+
+def test_rows_of_the_table_that_are_found_as_they_were() -> None:
+    old = _row_key(GROUPS.format(items="a as x, b as y", by="a, b"))
+    for items in ("b as y, a as x", "a as x, a as z, b as y, 1 as c"):
+        check(MODEL, True, _row_key(GROUPS.format(items=items, by="b, a")), replace(GOING, signature=old))
+    check(MODEL, True, old, replace(GOING, signature={**_signature("a"), "row_key": ["x", "y"]}))
+    adds = _row_key(WINDOWS.format(items="window_end, item"), True, upsert=False)
+    check(MODEL, True, adds, replace(GOING, signature=_signature("a")))

@@ -115,20 +115,21 @@ def _upsert(plan: Plan, pieces: Sequence[Pieces]) -> tuple[Upsert | None, bool]:
     )
     columns = {what: column for column, what in reversed(list(plan.carried.items()))}
     if key is None or plan.whole or not isinstance(last, Groups | RowTops | GroupTops | Keyed):
-        return _all(key, plan.certain), True
+        return _all(key, plan), True
     if isinstance(last, Groups | Keyed):
         keys = [f"{last.name}.{column}" for column in identity_columns(last.stage)]
     else:
         keys = [last.stage.carried(place) for place in range(len(last.keys))]
     if not columns.keys() >= set(keys):
-        return _all(key, plan.certain), True
+        return _all(key, plan), True
     same = [
         f"old.{quote(columns[what])} <=> fired.{name}" for what, name in zip(keys, last.keys, strict=True)
     ]
     listed = ", ".join(last.keys) or "true as anything"
     scope = " and ".join(same) or "true"
-    return Upsert(key, f"select {listed} from {last.touched}", scope, None, plan.certain), False
+    fired = f"select {listed} from {last.touched}"
+    return Upsert(key, fired, scope, None, plan.certain, plan.carried), False
 
 
-def _all(key: tuple[str, ...] | None, certain: bool) -> Upsert:
-    return Upsert(key, "select true as anything from clock", "true", None, certain)
+def _all(key: tuple[str, ...] | None, plan: Plan) -> Upsert:
+    return Upsert(key, "select true as anything from clock", "true", None, plan.certain, plan.carried)

@@ -1,0 +1,79 @@
+"""What `dbt-stream state diff` says of a model before it runs, with a session and a state that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query.program import Level, Program, Upsert
+from dbt.adapters.spark_streaming.stream import going_on
+from dbt.adapters.spark_streaming.stream.model import FAIL, StreamModel
+from dbt.adapters.spark_streaming.stream.position import Position
+
+MODEL = StreamModel(
+    "m", "db.m", "db.m__state", Storage("/root", lambda: None), (), columns={"k": "bigint", "n": "bigint"}
+)
+SIGNATURE = {"version": 2, "stages": [{"name": "stage_1"}]}
+STATELESS = Program(inputs=(), levels=(), output="", boundaries=None)
+STATEFUL = replace(STATELESS, levels=(Level((), (), (), ()),), signature=SIGNATURE)
+
+
+def verdict(
+    monkeypatch: pytest.MonkeyPatch,
+    model: StreamModel,
+    program: Program,
+    has: Mapping[str, str] | None,
+    zone: str | None = None,
+) -> going_on.Verdict:
+    """The verdict over a table with columns, and a state that was made in a time zone; None: there is none."""
+    fields = [SimpleNamespace(name=name, dataType=kind) for name, kind in (has or {}).items()]
+    session: Any = SimpleNamespace(
+        catalog=SimpleNamespace(tableExists=lambda _: has is not None),
+        table=lambda _: SimpleNamespace(schema=SimpleNamespace(fields=fields)),
+        conf=SimpleNamespace(get=lambda name: "UTC" if name.endswith("timeZone") else "false"),
+    )
+    had = {**SIGNATURE, "row_key": {}, "session": {"spark.sql.session.timeZone": zone}}
+    state = SimpleNamespace(
+        position=lambda: Position("m", "q1", batch=7) if zone else None,
+        signature=lambda: had if zone else None,
+    )
+    monkeypatch.setattr(going_on, "working_session", lambda _: session)
+    monkeypatch.setattr(going_on, "type_text", str)
+    monkeypatch.setattr(going_on, "StateTable", lambda *_: state)
+    for name in ("AppendSink", "Lookups", "Work"):
+        monkeypatch.setattr(going_on, name, lambda *_: None)
+    monkeypatch.setattr(going_on, "prepare", lambda *_: None)
+    return going_on.verdict(session, model, program)
+
+
+def test_other_settings_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    has = {"k": "bigint", "n": "bigint"}
+    found = verdict(monkeypatch, MODEL, STATEFUL, has, "Europe/Berlin")
+    assert found.refused is not None and found.refused.startswith(
+        "its state was made under other settings of the session (spark.sql.session.timeZone is 'UTC' and was "
+        "'Europe/Berlin')"
+    )
+    assert found.refused.endswith(MODEL.rebuild + ".")
+    assert verdict(monkeypatch, MODEL, STATEFUL, has, "UTC").refused is None
+
+
+@pytest.mark.parametrize("program", [STATELESS, STATEFUL])
+def test_columns_where_there_is_no_state(monkeypatch: pytest.MonkeyPatch, program: Program) -> None:
+    found = verdict(monkeypatch, replace(MODEL, on_schema_change=FAIL), program, {"k": "bigint"})
+    assert found.refused is not None and "the query gives n, which the table lacks" in found.refused
+    found = verdict(monkeypatch, MODEL, program, {"k": "bigint", "n": "int"})
+    assert found.refused is not None and "its query gives n as BIGINT" in found.refused
+    assert verdict(monkeypatch, MODEL, program, {"k": "bigint"}).refused is None
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_columns_that_no_changing_row_can_have(monkeypatch: pytest.MonkeyPatch, zone: str | None) -> None:
+    columns = {"k": "bigint", "n": "map<string,int>"}
+    program = replace(STATEFUL, upsert=Upsert(key=("k",), fired="", scope="true", bound=None))
+    found = verdict(monkeypatch, replace(MODEL, columns=columns), program, columns, zone)
+    assert found.refused is not None and "its column n is or holds a MAP" in found.refused
