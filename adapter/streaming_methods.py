@@ -13,8 +13,9 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from . import streaming
 from .query import expansion, generate, window_arguments
-from .stream import columns, limits, runner, upstream
-from .stream.identifiers import type_text
+from .stream import columns, initial_offset, limits, runner, upstream
+from .stream.identifiers import joined, parts, type_text
+from .stream.model import StreamModel
 
 if TYPE_CHECKING:
     from .environment import Environment
@@ -108,7 +109,14 @@ class StreamingMethods(metaclass=AdapterMeta):
         return [made[name.lower()] for name in order] if order else list(made.values())
 
     @available.parse_none
-    def check_stream(self, model: Mapping[str, Any], sql: str, graph: Any = None, anew: bool = False) -> None:
+    def check_stream(
+        self,
+        model: Mapping[str, Any],
+        sql: str,
+        graph: Any = None,
+        anew: bool = False,
+        bootstrap: Mapping[str, str] | None = None,
+    ) -> None:
         """Passes a streaming model whose configs and text are right. Touches nothing.
 
         Args:
@@ -116,6 +124,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             sql: its compiled text.
             graph: dbt's.
             anew: whether its stream begins with this run, so that its sources must have a beginning.
+            bootstrap: as in `run_stream`.
 
         Raises:
             CompilationError: one is not; what to write instead.
@@ -129,7 +138,9 @@ class StreamingMethods(metaclass=AdapterMeta):
             program = streaming.program(model, found)
             if anew:
                 described = streaming.model(model, self.environment, program)
-                upstream.check_beginnings(self.environment.session(), described)
+                described = _bootstrapped(described, bootstrap)
+                if initial_offset.check_bootstrap_table(self.environment.session(), described) is None:
+                    upstream.check_beginnings(self.environment.session(), described)
             times = generate.times(found)
             if times is not None:
                 handle = self.connections.get_thread_connection().handle
@@ -182,6 +193,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         flush: bool = False,
         at_once: bool = False,
         keep_state: bool = False,
+        bootstrap: Mapping[str, str] | None = None,
         gives: Mapping[str, str] | None = None,
     ) -> streaming.StreamResponse:
         """Takes in what the streams of a model have, and says what came of it.
@@ -193,6 +205,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             flush: whether all windows are closed after that.
             at_once: whether it is one micro-batch, whatever limits the sources have.
             keep_state: whether a state that was made for other rows of the same sources is kept.
+            bootstrap: by a model's name the table whose rows it begins with, instead of those that its source has had.
             gives: the columns of its query and their types, which its table follows; None: it stays as it is.
 
         Raises:
@@ -205,6 +218,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
             described = streaming.model(model, self.environment, program, project_root, graph)
             described = replace(described, keep_state=keep_state, columns=gives)
+            described = _bootstrapped(described, bootstrap)
             if at_once:
                 described = limits.at_once(described)
             self.connections.get_thread_connection().handle.prepare(sql)
@@ -220,3 +234,21 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     def _is_empty_run(self) -> bool:
         return bool(getattr(self.config.args, "EMPTY", False) or getattr(self.config.args, "empty", False))  # type: ignore[attr-defined]
+
+
+def _bootstrapped(model: StreamModel, tables: Mapping[str, str] | None) -> StreamModel:
+    """A model that begins with the rows of a table, where its name is among those that do.
+
+    Raises:
+        DbtRuntimeError: the variable is something else than names and tables.
+    """
+    if tables is not None and not isinstance(tables, Mapping):
+        raise DbtRuntimeError(
+            f"The variable bootstrap is '{tables}'; write the table of each model, as in {{my_model: history}}."
+        )
+    name = (tables or {}).get(model.name)
+    if name is None:
+        return model
+    # Where it leaves out schema or catalog, those of the model's own table.
+    named, own = parts(name), parts(model.target)
+    return replace(model, bootstrap=joined([*own[: len(own) - len(named)], *named]))

@@ -81,12 +81,12 @@ class Bench:
             )
         )
         self.spark = self.environment.session()
+        self.pid = self.spark._jvm.java.lang.ProcessHandle.current().pid()
         self.spark.sql("create namespace if not exists bench")
 
     def cpu(self) -> float:
         """CPU seconds so far, of Spark and of this process."""
-        pid = self.spark._jvm.java.lang.ProcessHandle.current().pid()
-        return cpu_seconds(pid) + time.process_time()
+        return cpu_seconds(self.pid) + time.process_time()
 
     def events(self, name: str, rows: int, files: int) -> Path:
         """Page views in order of time, in so many files."""
@@ -112,7 +112,7 @@ class Bench:
         self, name: str, relation: str, folder: Path, schema: str, text: str, domains: Collection[str] = ()
     ) -> tuple[StreamModel, Program, list[dict[str, Any]]]:
         """A query kept up to date from a folder's files, one per micro-batch, until all are in: the model, what was
-        carried out, and the figures of each micro-batch with its time in all (a flush adds its own)."""
+        carried out, and the figures of each micro-batch with its time and CPU in all (a flush adds its own)."""
         plan = planner.plan_any(text, domains=domains)
         program = generate.program(plan)
         source = StreamSource(relation, str(folder), "parquet", schema, {"maxFilesPerTrigger": "1"})
@@ -123,13 +123,15 @@ class Bench:
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
         self.spark.sql(f"create or replace table {target} ({columns}) using iceberg")
         found: list[dict[str, Any]] = []
-        last = time.monotonic()
+        last, spent = time.monotonic(), self.cpu()
 
         def keep(model: StreamModel, progress: dict[str, Any]) -> None:
-            nonlocal last
-            now = time.monotonic()
-            found.append({**progress["last"], "state": progress["state"], "wall": now - last})
-            last = now
+            nonlocal last, spent
+            now, cpu = time.monotonic(), self.cpu()
+            found.append(
+                {**progress["last"], "state": progress["state"], "wall": now - last, "cpu": cpu - spent}
+            )
+            last, spent = now, cpu
 
         batches.write_progress = keep  # type: ignore[assignment]
         run_stream(self.spark, model, program)

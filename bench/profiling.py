@@ -3,17 +3,21 @@
 An action is what makes Spark work: a step that is kept, the state's commit, the differences that an upsert looks for,
 the table's commit. What is printed is the mean over the last `--sample` micro-batches of each query. Wall time in which
 no job runs is planning, and what the driver does besides; the CPU of an action is that of its tasks, and at the end
-stands that of both processes.
+stands that of both processes, by what their threads are for (Java's compiler is most of it until it has seen some
+dozen micro-batches).
 
     python bench/profiling.py --queries ranking cumulate --rows 1000000 --pieces 8
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from backfill import EVENTS, QUERY, Bench, arguments, cumulate
@@ -37,12 +41,45 @@ WORK = {
 }
 
 
+THREADS = {
+    "tasks": r"Executor task l",
+    "driver": r"stream executio|Thread-|foreachBatch|py4j",
+    "broadcasts": r"broadcast-excha",
+    "listeners": r"spark-listener-|element-trackin",
+    "scheduler": r"dag-scheduler|dispatcher-|task-result-get|netty|shuffle-|block-manager",
+    "iceberg": r"iceberg",
+    "compiler": r"C[12] Compiler",
+    "garbage": r"GC |G1 |VM Thread|Reference Hand|Finalizer|Spark Context C|context-cleaner",
+}
+
+
+def by_thread(pid: int) -> dict[str, float]:
+    """CPU seconds of Java's threads so far, by what they are for. Threads that ended are missing."""
+    found: dict[str, float] = defaultdict(float)
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            text = (task / "stat").read_text()
+        except OSError:
+            continue  # ended meanwhile
+        name, _, rest = text.partition("(")[2].rpartition(")")
+        fields = rest.split()
+        kind = next((kind for kind, which in THREADS.items() if re.match(which, name)), f"({name})")
+        found[kind] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
 class Profile:
     """What each action cost, micro-batch by micro-batch."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self._cpu: list[float] = []
+        self._compiled: list[int] = []
+        metrics = bench.spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
+        self._compilations = metrics.METRIC_COMPILATION_TIME()
+        self._own = 0.0
+        """CPU seconds that looking took."""
+        self._threads: list[dict[str, float]] = []
         self._context = bench.spark.sparkContext
         self._store = self._context._jsc.sc().statusStore()
         self._open: list[str] = []
@@ -72,6 +109,11 @@ class Profile:
 
     def over(self) -> None:
         """A micro-batch is over."""
+        self._cpu.append(self._bench.cpu() - self._own)
+        self._compiled.append(self._compilations.getCount())
+        self._threads.append(by_thread(self._bench.pid))
+        self._threads[-1]["driver"] -= self._own
+        began = self._bench.cpu()
         found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for action, seconds in self._wall.items():
             found[action]["wall"] = seconds
@@ -100,13 +142,16 @@ class Profile:
                 of["shuffled"] += stage.shuffleWriteBytes() / 1e6
         self._seen = last
         self._batches.append(found)
-        self._cpu.append(self._bench.cpu())
+        self._own += self._bench.cpu() - began
 
     def show(self, title: str, sample: int) -> None:
         """Prints the mean of the last micro-batches."""
         batches = self._batches[-sample:]
         cpu = self._cpu[-1] - self._cpu[-sample - 1]
-        self._batches, self._cpu = [], []
+        threads = self._threads[-1]
+        taken = {kind: threads[kind] - self._threads[-sample - 1].get(kind, 0.0) for kind in threads}
+        compiled = (self._compiled[-1] - self._compiled[-sample - 1]) / sample
+        self._batches, self._cpu, self._threads, self._compiled = [], [], [], []
         columns = ("wall", "in jobs", "jobs", "tasks", "cpu", "shuffled")
         print(f"\n{title:42}" + "".join(f"{name:>9}" for name in columns))
         total = dict.fromkeys(columns, 0.0)
@@ -120,7 +165,10 @@ class Profile:
                 total[name] += mean[name]
             print(f"  {action:40}" + "".join(f"{mean[name]:9.2f}" for name in columns))
         print(f"  {'in all':40}" + "".join(f"{total[name]:9.2f}" for name in columns))
-        print(f"  {'of both processes':40}" + " " * 36 + f"{cpu / len(batches):9.2f}", flush=True)
+        print(f"  {'of both processes':40}" + " " * 36 + f"{cpu / len(batches):9.2f}")
+        each = sorted(((seconds / len(batches), kind) for kind, seconds in taken.items()), reverse=True)
+        listed = ", ".join(f"{kind} {seconds:.2f}" for seconds, kind in each if seconds >= 0.01)
+        print(f"  {listed}; {compiled:.1f} compilations", flush=True)
 
 
 def main() -> None:

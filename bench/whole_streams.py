@@ -75,6 +75,7 @@ def growth(times: list[float]) -> float:
 def main() -> None:
     """Run all and print the table."""
     parser = arguments(__doc__.splitlines()[0] if __doc__ else "", "whole-streams")
+    parser.add_argument("--queries", nargs="+", choices=QUERIES, default=list(QUERIES))
     options = parser.parse_args()
     shutil.rmtree(options.root, ignore_errors=True)
     bench = WholeStreams(options)
@@ -83,18 +84,23 @@ def main() -> None:
         bench.run("warm", warm, QUERIES["general"])
         bench.anew("warm_anew", warm, QUERIES["general"])
         folder = bench.events("day", options.rows, options.pieces)
-        print(f"{'':10} {'seconds':>8} {'last / first':>13} {'jobs':>5} {'rows out':>9} {'state rows':>11}")
-        for name, text in QUERIES.items():
-            figures = bench.run(name, folder, text)
+        print(
+            f"{'':10} {'seconds':>8} {'CPU s':>8} {'last / first':>13} {'jobs':>5} {'rows out':>9} {'state rows':>11}"
+        )
+        for name in options.queries:
+            figures = bench.run(name, folder, QUERIES[name])
             times = [each["wall"] for each in figures]
+            cpu = sum(each["cpu"] for each in figures)
             jobs = statistics.median(each["jobs"] for each in figures)
             out, rows = sum(each["rows_out"] for each in figures), figures[-1]["state"]["rows"]
             print(
-                f"{name:10} {sum(times):8.1f} {growth(times):13.2f} {jobs:5.0f} {out:9,} {rows:11,}",
+                f"{name:10} {sum(times):8.1f} {cpu:8.1f} {growth(times):13.2f} {jobs:5.0f} {out:9,} {rows:11,}",
                 flush=True,
             )
+        before = bench.cpu()
         times = bench.anew("anew", folder, QUERIES["general"])
-        print(f"{'anew':10} {sum(times):8.1f} {growth(times):13.2f}", flush=True)
+        cpu = bench.cpu() - before
+        print(f"{'anew':10} {sum(times):8.1f} {cpu:8.1f} {growth(times):13.2f}", flush=True)
     finally:
         close_environments()
 

@@ -193,7 +193,7 @@ def backfill(project: Project, model: str, start: datetime, end: datetime) -> No
 
 @main.group()
 def state() -> None:
-    """Look into the state of a model, and see what an edited query would make of it."""
+    """Look into the state of a model, see what an edited query would make of it, keep it, and go back."""
 
 
 @state.command("show")
@@ -230,6 +230,98 @@ def diff_state(project: Project, model: str, as_json: bool) -> None:
             _print_json(found)
         else:
             print_diff(found)
+
+
+@state.command("savepoint")
+@click.argument("model")
+@click.argument("name", required=False)
+@click.option("--list", "listing", is_flag=True, help="List those there are, as without a name.")
+@click.option("--delete", "gone", metavar="NAME", help="Delete a savepoint.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+@click.pass_obj
+def savepoint(
+    project: Project, model: str, name: str | None, listing: bool, gone: str | None, as_json: bool
+) -> None:
+    """Keep what MODEL is now under a NAME: state, table, changes, and how far it has read."""
+    from . import savepoints
+
+    with _sentences():
+        if sum((name is not None, listing, gone is not None)) > 1:
+            raise ProjectError(
+                "A name takes a savepoint, --list lists them, --delete NAME deletes one; give one of them."
+            )
+        if name is not None:
+            click.echo(savepoints.savepoint(project, model, name))
+        elif gone is not None:
+            click.echo(savepoints.delete(project, model, gone))
+        else:
+            found = savepoints.savepoints(project, model)
+            if as_json:
+                _print_json(found)
+            else:
+                savepoints.print_savepoints(model, found)
+
+
+@state.command("restore")
+@click.argument("model")
+@click.argument("name")
+@click.pass_obj
+def restore_state(project: Project, model: str, name: str) -> None:
+    """Put MODEL back to its savepoint NAME. The next run reads again what came since."""
+    from .savepoints import restore
+
+    with _sentences():
+        click.echo(restore(project, model, name))
+
+
+@state.command("bootstrap")
+@click.argument("model")
+@click.option(
+    "--from", "table", required=True, help="An Iceberg table with the columns of the model's stream."
+)
+@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@click.pass_obj
+def bootstrap(project: Project, model: str, table: str, yes: bool) -> None:
+    """Build MODEL anew from the rows of a table, and have it go on from where its source is."""
+    from .bootstrap import bootstrap as bootstrap_model
+
+    with _sentences():
+        if not yes:
+            click.confirm(f"Forget the table of {model}, its state and its checkpoint first?", abort=True)
+        click.echo(bootstrap_model(project, model, table))
+
+
+@state.command("edit")
+@click.argument("model")
+@click.option(
+    "--sql",
+    "statement",
+    help="DELETE, UPDATE or INSERT of rows of state; or a SELECT of all that it is to have.",
+)
+@click.option(
+    "--from",
+    "source",
+    help="A CSV or Parquet file or a relation: new_rows in --sql; added, if there is none.",
+)
+@click.option("--dry-run", "dry", is_flag=True, help="Say what would change, and change nothing.")
+@click.pass_obj
+def edit_state(project: Project, model: str, statement: str | None, source: str | None, dry: bool) -> None:
+    """Change rows of the state of MODEL, in one commit that `state undo` takes back."""
+    from .state_edit import edit
+
+    with _sentences():
+        click.echo(edit(project, model, statement, source, dry))
+
+
+@state.command("undo")
+@click.argument("model")
+@click.pass_obj
+def undo(project: Project, model: str) -> None:
+    """Put MODEL back to before its state was edited, restored, or went on with an edited query, the last time."""
+    from .savepoints import restore
+
+    with _sentences():
+        click.echo(restore(project, model, None))
 
 
 def _print_json(value: Any) -> None:

@@ -16,12 +16,15 @@ from ..query.operators.base import (
     Recompute,
     SetOperation,
     Source,
+    WindowClose,
     WindowResults,
 )
 
 _NAMES = {
     "Source": "source",
     "WindowResults": "windows",
+    "WindowRows": "windows, row by row",
+    "WindowClose": "window close",
     "Project": "project",
     "UnionAll": "union all",
     "Local": "within the micro-batch",
@@ -74,6 +77,8 @@ def describe(operator: Operator) -> list[str]:
 def _state(operator: Operator) -> str:
     if isinstance(operator, WindowResults) and operator.plan.stages:
         return "slices, rows or sessions of open windows; they end with their window"
+    if isinstance(operator, WindowClose):
+        return "changes of open windows; they end with their window"
     if isinstance(operator, GroupAggregate):
         return f"partial aggregates per {', '.join(key.sql for key in operator.stage.keys) or 'stream'}"
     if isinstance(operator, SetOperation):

@@ -75,16 +75,33 @@ class Project:
             ask = streaming.asks(self.environment(), str(self.folder)) if asking else None
             return node, streaming.known(graph, [other for other in upstream if other is not node], ask)
 
-    def run(self, names: Sequence[str]) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+    def run(self, names: Sequence[str], *options: str) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
         """Runs models as `dbt run` does: their nodes, compiled, and dbt's graph.
+
+        Args:
+            names: of the models.
+            options: more of that command's.
 
         Raises:
             ProjectError: one of them fails.
         """
         manifest = self._dbt("parse")
-        result = self._dbt("run", "--select", *names, manifest=manifest, quiet=False)
+        result = self._dbt("run", "--select", *names, *options, manifest=manifest, quiet=False)
         nodes = {entry.node.name: entry.node.to_dict() for entry in result}
         return [nodes[name] for name in names], _graph(manifest)
+
+    def streaming_model(self, name: str) -> Mapping[str, Any]:
+        """The node of a streaming model.
+
+        Raises:
+            ProjectError: there is none of that name.
+        """
+        for node in self.streaming_models():
+            if node["name"] == name:
+                return node
+        raise ProjectError(
+            f"There is no streaming model '{name}'; `dbt-stream status` lists those there are."
+        )
 
     def streaming_models(self, selection: Selection = Selection()) -> list[Mapping[str, Any]]:
         """The nodes of the selected streaming models, by name."""
@@ -115,7 +132,7 @@ class Project:
         from dbt.config.runtime import load_profile
 
         with project_errors():
-            profile = load_profile(str(self.folder), self._vars(), self.profile, self.target)
+            profile = load_profile(str(self.folder), self.parsed_variables(), self.profile, self.target)
         credentials: Any = profile.credentials
         if credentials.type != "spark_streaming":
             raise ProjectError(
@@ -124,7 +141,8 @@ class Project:
         credentials.start_at(self.folder.resolve())
         return get_environment(credentials)
 
-    def _vars(self) -> dict[str, Any]:
+    def parsed_variables(self) -> dict[str, Any]:
+        """dbt's --vars."""
         import yaml
 
         return dict(yaml.safe_load(self.variables or "") or {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -15,6 +15,7 @@ from .. import streaming
 from ..stream.going_on import Verdict, verdict
 from ..stream.inspection import Inspected, inspect
 from ..stream.watermark import to_text
+from .planned import planned
 from .project import Project, ProjectError, project_errors
 from .status import bytes_text
 
@@ -25,11 +26,7 @@ def show(project: Project, name: str, sample: int, keys: Sequence[str]) -> dict[
     Raises:
         ProjectError: there is no such model or no state, or a key that it hasn't; what is wrong.
     """
-    nodes = [node for node in project.streaming_models() if node["name"] == name]
-    if not nodes:
-        raise ProjectError(
-            f"There is no streaming model '{name}'; `dbt-stream status` lists those there are."
-        )
+    node = project.streaming_model(name)
     asked = {}
     for each in keys:
         column, equals, value = each.partition("=")
@@ -40,7 +37,7 @@ def show(project: Project, name: str, sample: int, keys: Sequence[str]) -> dict[
         asked[column.strip()] = value.strip()
     environment = project.environment()
     with project_errors():
-        model = streaming.model(nodes[0], environment)
+        model = streaming.model(node, environment)
         found = inspect(environment.session(), model, sample, asked)
     if found is None:
         raise ProjectError(f"{name} has no state: it keeps none, or has not run yet.")
@@ -71,17 +68,9 @@ def diff(project: Project, name: str) -> dict[str, Any]:
     Raises:
         ProjectError: the model can't be planned, or what it reads isn't there.
     """
-    node, known = project.compiled_with_known(name, asking=True)
-    environment = project.environment()
-    sql = str(node["compiled_code"])
+    session, model, program = planned(project, name)
     with project_errors():
-        ask = streaming.asks(environment, str(project.folder))
-        program = streaming.program(node, streaming.plan(node, sql, known, ask))
-        model = streaming.model(node, environment, program, str(project.folder))
-        environment.declared.make_mentioned(sql, str(project.folder))
-        session = environment.session()
-        gives = streaming.columns_of(session, sql, ask)
-        found = verdict(session, replace(model, columns=gives), program)
+        found = verdict(session, model, program)
     return _told(name, found)
 
 
@@ -108,6 +97,7 @@ def _told(name: str, found: Verdict) -> dict[str, Any]:
             "forget_parts": list(change.parts) if change else [],
         },
         "table": {"add": dict(found.add), "drop": list(found.drop)},
+        "undo": found.undo,
     }
 
 
@@ -122,7 +112,7 @@ _VERDICTS = {
 
 def print_diff(found: Mapping[str, Any]) -> None:
     """Shows a verdict on the terminal."""
-    console = _console()
+    console = terminal()
     console.print(f"[bold]{found['model']}[/bold]  {_VERDICTS[found['verdict']]}")
     if found["reason"]:
         console.print(found["reason"], markup=False)
@@ -134,6 +124,12 @@ def print_diff(found: Mapping[str, Any]) -> None:
         console.print(table)
     for sentence in _changes(found):
         console.print(sentence, markup=False)
+    if found["undo"]:
+        console.print(
+            f"Before the query was edited last, its state had more of this: `dbt-stream state undo {found['model']}` goes "
+            f"back to that (savepoint {found['undo']}).",
+            markup=False,
+        )
 
 
 def _changes(found: Mapping[str, Any]) -> list[str]:
@@ -153,7 +149,7 @@ def _changes(found: Mapping[str, Any]) -> list[str]:
 
 def print_state(found: Mapping[str, Any]) -> None:
     """Shows a state on the terminal."""
-    _console().print(Group(*_tables(found)))
+    terminal().print(Group(*_tables(found)))
 
 
 def _tables(found: Mapping[str, Any]) -> list[RenderableType]:
@@ -184,6 +180,7 @@ def _tables(found: Mapping[str, Any]) -> list[RenderableType]:
     return made
 
 
-def _console() -> Console:
+def terminal() -> Console:
+    """Where tables are shown."""
     console = Console()
     return console if console.is_terminal else Console(width=200)  # a file or a pipe has no width to fit in

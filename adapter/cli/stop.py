@@ -60,11 +60,7 @@ def reset_model(project: Project, name: str) -> str:
 
 
 def _model(project: Project, name: str) -> tuple[Environment, StreamModel]:
-    nodes = [node for node in project.streaming_models() if node["name"] == name]
-    if not nodes:
-        raise ProjectError(
-            f"There is no streaming model '{name}'; `dbt-stream status` lists those there are."
-        )
+    node = project.streaming_model(name)
     environment = project.environment()
     with project_errors():
-        return environment, streaming.model(nodes[0], environment)
+        return environment, streaming.model(node, environment)

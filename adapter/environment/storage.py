@@ -61,6 +61,11 @@ class Storage:
         """The last progress of each model."""
         return self.path("progress")
 
+    @property
+    def savepoints(self) -> str:
+        """What the savepoints of each model name, beside the snapshots of its tables."""
+        return self.path("savepoints")
+
     def path(self, *parts: str) -> str:
         """A path under the root."""
         return posixpath.join(self.root, *parts)

@@ -6,7 +6,6 @@ keeps the rows of open windows instead.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -20,7 +19,7 @@ from .expansion import LEAVING_OUT, without_windows
 from .grouping import grouping
 from .locality import Source, window_column
 from .metric_columns import MetricColumns
-from .names import ContentNames
+from .names import ContentNames, digest
 from .plan import FLAGS, DistinctSet, Flag, Key, Metric
 from .program import EXPIRES_AT
 from .source_text import SourceText, columns_of
@@ -407,7 +406,7 @@ class StageBuilder:
         """A short text for the rows that an aggregate is over."""
         own = columns_of(node)
         wanted = None if own is None or self.fixed is None else self.fixed | own
-        return hashlib.sha256(self.text.reads(wanted).encode()).hexdigest()[:10]
+        return digest(self.text.reads(wanted))
 
     def _distinct_set(self, columns: tuple[str, ...], values: str) -> str:
         key = ", ".join(columns)

@@ -71,3 +71,26 @@ def left_out(star: exp.Expr) -> set[str]:
     """The columns, in lower case, that a star doesn't hand on as they are: of its EXCEPT, REPLACE and RENAME."""
     changed = (each for arg in ("except_", "replace", "rename") for each in star.args.get(arg) or ())
     return {part.name.lower() for each in changed for part in each.find_all(exp.Identifier)}
+
+
+def column_names(query: exp.Expr) -> list[str] | None:
+    """The names of a query's columns, in lower case and in order; None where a star hides them.
+
+    >>> from .dialect import parse
+    >>> column_names(parse("select a, B as c, * from (select d, e from t)"))
+    ['a', 'c', 'd', 'e']
+    """
+    found: list[str] = []
+    for item in query.selects if isinstance(query, exp.Query) else ():
+        if not item.is_star:
+            found.append(item.alias_or_name.lower())
+            continue
+        select = item.find_ancestor(exp.Select)
+        read = [] if select is None or select.args.get("laterals") else relations(select)
+        within = read[0].this if len(read) == 1 and isinstance(read[0], exp.Subquery) else None
+        kept = not any(left_out(star) for star in item.find_all(exp.Star))
+        names = column_names(within) if isinstance(within, exp.Query) and kept else None
+        if names is None:
+            return None
+        found += names
+    return found

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from math import gcd
 
 from .emission import FINAL, Emission
-from .program import Boundaries, clock_column
+from .program import Boundaries, clock_column, now
 from .windows import Window
+
+NOW_BEFORE, NOW_AFTER = "now_micros_before", "now_micros_after"
+"""The columns of rows with the watermark, in microseconds since 1970."""
 
 
 class Closing:
@@ -19,10 +22,10 @@ class Closing:
 
     def __init__(self, window: Window, emission: Emission = FINAL) -> None:
         self.window, self.emission = window, emission
-        self.before = f"clock.{clock_column('watermark_before', window.time_zone)}"
-        self.after = f"clock.{clock_column('watermark_after', window.time_zone)}"
-        self._now_before = f"unix_micros(clock.{clock_column('now_before', window.time_zone)})"
-        self._now_after = f"unix_micros(clock.{clock_column('now_after', window.time_zone)})"
+        self.before = now(clock_column("watermark_before", window.time_zone))
+        self.after = now(clock_column("watermark_after", window.time_zone))
+        self._now_before = f"unix_micros({now(clock_column('now_before', window.time_zone))})"
+        self._now_after = f"unix_micros({now(clock_column('now_after', window.time_zone))})"
 
     @property
     def boundaries(self) -> tuple[Boundaries, ...] | None:
@@ -77,7 +80,7 @@ class Closing:
         window, end = self.window, "unix_micros(slice_end)"
         if window.kind == "tumble":
             rows = f"select {columns}, {end} as end_micros from {relation}"
-            return f"{rows} cross join clock\nwhere {self.fires('slice_end')}" if clock else rows
+            return f"{rows}\nwhere {self.fires('slice_end')}" if clock else rows
         first, last = window.first_end(f"({end})"), window.last_end(f"({end})")
         return self.exploded(relation, [columns], first, last, clock, last)
 
@@ -95,25 +98,26 @@ class Closing:
         if window.grows and (shown := window.shown("each")):
             ends = f"filter({ends}, each -> {shown} or each = {final})"
         if clock and self.emission.changes:
-            ends = f"filter({ends}, each -> {self._due('each')})"
+            # No subquery may stand within.
+            ends = f"filter({ends}, each -> {self._due('each', NOW_BEFORE, NOW_AFTER)})"
         rows = f"select {', '.join(columns)}, explode({ends}) as end_micros\nfrom "
         if not clock:
             return f"{rows}{relation}"
-        after_it, until = self.unfired(), self.cleared()
+        after_it, until, more = self.unfired(), self.cleared(), ""
         if self.emission.changes:
             after_it, until = (
                 window.end_after(f"({self._earliest()})"),
                 window.end_until(f"({self._latest()})"),
             )
-        # greatest() and least() pass over NULL: no watermark before means everything is new. The name
-        # keeps the watermarks within reach of `ends`.
+            more = f", {self._now_before} as {NOW_BEFORE}, {self._now_after} as {NOW_AFTER}"
+        # greatest() and least() pass over NULL: no watermark before means everything is new.
         return (
             f"{rows}(\n"
             f"  select *,\n"
             f"    greatest({first}, {after_it}) as first_micros,\n"
-            f"    least({last}, {until}) as last_micros\n"
-            f"  from {relation} cross join clock\n"
-            f") as clock\n"
+            f"    least({last}, {until}) as last_micros{more}\n"
+            f"  from {relation}\n"
+            f")\n"
             f"where first_micros <= last_micros"
         )
 
@@ -121,25 +125,26 @@ class Closing:
         """All windows that end until then have put out their last result before the batch."""
         return f"{self._now_before} - {self.emission.last}"
 
-    def _latest(self) -> str:
+    def _latest(self, after: str | None = None) -> str:
         """No window that ends later puts out anything yet."""
         first = self.emission.complete if self.emission.first is None else self.emission.first
-        return f"{self._now_after} - {first}" if first >= 0 else f"{self._now_after} + {-first}"
+        after = after or self._now_after
+        return f"{after} - {first}" if first >= 0 else f"{after} + {-first}"
 
-    def _due(self, end: str) -> str:
-        """Whether one of a window's logical times has come in this batch."""
-        before, now = self._now_before, self._now_after
+    def _due(self, end: str, before: str | None = None, after: str | None = None) -> str:
+        """Whether one of a window's logical times has come in this batch; `before` and `after` are the watermark."""
+        before, after = before or self._now_before, after or self._now_after
         complete = f"{end} + {self.emission.complete}"
-        latest = f"when {now} >= {complete} then {complete}"
+        latest = f"when {after} >= {complete} then {complete}"
         if self.emission.first is not None:
             first = f"{end} + {self.emission.first}"
-            passed = f" + ({now} - ({first})) div {self.emission.update} * {self.emission.update}"
-            latest += f" when {now} >= {first} then {first}{passed if self.emission.update else ''}"
-        due = f"coalesce(case {latest} end > {before}, {before} is null and {end} <= {self._latest()})"
+            passed = f" + ({after} - ({first})) div {self.emission.update} * {self.emission.update}"
+            latest += f" when {after} >= {first} then {first}{passed if self.emission.update else ''}"
+        due = f"coalesce(case {latest} end > {before}, {before} is null and {end} <= {self._latest(after)})"
         if not self.emission.late_updates:
             return f"coalesce({due}, false)"
         # What hasn't changed since is the same row again, and not written.
-        late = f"{now} >= {complete} and {end} + {self.emission.last} > {before}"
+        late = f"{after} >= {complete} and {end} + {self.emission.last} > {before}"
         return f"coalesce({due} or ({late}), false)"
 
 

@@ -241,31 +241,3 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
         # A name with signs in it would be read as an expression.
         identifier.set("quoted", not identifier.this.isidentifier() and not identifier.this.isalnum())
     return sql(copy)
-
-
-def column_names(query: exp.Expr) -> list[str] | None:
-    """The names of a query's columns, in lower case and in order; None where a star hides them.
-
-    >>> column_names(parse("select a, B as c, * from (select d, e from t)"))
-    ['a', 'c', 'd', 'e']
-    """
-    found: list[str] = []
-    for item in query.selects if isinstance(query, exp.Query) else ():
-        if not item.is_star:
-            found.append(item.alias_or_name.lower())
-            continue
-        select = item.find_ancestor(exp.Select)
-        from_ = from_clause(select) if select is not None else None
-        alone = select is not None and not select.args.get("joins") and not select.args.get("laterals")
-        within = (
-            from_.this.this if alone and from_ is not None and isinstance(from_.this, exp.Subquery) else None
-        )
-        names = (
-            column_names(within) if isinstance(within, exp.Query) and not item.args.get("except_") else None
-        )
-        if names is None or (
-            isinstance(item, exp.Star) and (item.args.get("except_") or item.args.get("replace"))
-        ):
-            return None
-        found += names
-    return found

@@ -14,5 +14,13 @@ class NotMeant(QueryError):
     """A query that has a meaning, but hardly the one its author has in mind."""
 
 
+class NotInStages(QueryError):
+    """Parts of a query don't go together within stages. As operators they may; what they refuse is the reason then."""
+
+
+class Unkeyed(QueryError):
+    """The key that tells a query's rows apart isn't in its select list."""
+
+
 class Unbounded(QueryError):
     """The state of a query can grow for ever."""

@@ -18,6 +18,7 @@ from .clauses import aggregate, conjuncts, filters, relations
 from .dialect import DIALECT, canonical, function_name, sql, walk_same_query
 from .errors import QueryError
 from .expansion import WINDOW_COLUMNS
+from .program import now
 from .streams import Known
 
 _CLOCKS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
@@ -27,8 +28,8 @@ _WORDS = frozenset({"now", "today", "yesterday", "tomorrow"})
 _IS_EVENT_TIME = "event time"
 
 # Before any time, so that without a watermark every row passes.
-_WATERMARK = "coalesce((select now_before from clock), timestamp_micros(-62135596800000000))"
-READS_CLOCK = "SELECT now_before FROM clock"
+_WATERMARK = f"coalesce({now('now_before')}, timestamp_micros(-62135596800000000))"
+READS_CLOCK = "FROM clock).now_before"
 """Stands in a text that judges rows by the watermark."""
 
 

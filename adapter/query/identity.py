@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from .clauses import left_out, only_asks
+from .clauses import conjuncts, filters, left_out, only_asks
 from .dialect import arguments, canonical, relation_names, unqualified
-from .errors import QueryError
+from .errors import QueryError, Unkeyed
 from .functions import makes_rows
 from .grouping import grouping
 from .locality import Columns, Source
@@ -29,12 +29,40 @@ def of_select(select: exp.Select, sources: Sequence[Source], outputs: dict[str, 
     if select.args.get("group") or select.args.get("distinct"):
         return of_groups(select, outputs)
     found: set[str] = set()
+    twice: set[str] = set()
     for source in sources:
         if source.kind == "result" and not (source.join is not None and only_asks(source.join)):
             if source.unique is None:
                 return of_rank(select, outputs, _OF_WINDOW)
+            twice |= found & source.unique
             found |= source.unique
-    return frozenset(found)
+    # A query that is read twice has the same columns twice, which needn't be equal.
+    return frozenset(found) if twice <= equal(select, sources) else of_rank(select, outputs, _OF_WINDOW)
+
+
+def equal(select: exp.Select, sources: Sequence[Source]) -> set[str]:
+    """What columns of two relations carry that a SELECT joins by."""
+    columns = {source.alias.lower(): source.window_columns for source in sources}
+    found = {
+        columns[alias][name.name.lower()]
+        for join in select.args.get("joins") or ()
+        for name in join.args.get("using") or ()
+        for alias in columns
+        if name.name.lower() in columns[alias]
+    }
+    for test in [
+        *filters(select),
+        *(t for join in select.args.get("joins") or () for t in conjuncts(join.args.get("on"))),
+    ]:
+        sides = (test.this, test.expression) if isinstance(test, exp.EQ | exp.NullSafeEQ) else ()
+        carried = [
+            columns.get(side.table.lower(), {}).get(side.name.lower())
+            for side in sides
+            if isinstance(side, exp.Column)
+        ]
+        if len(carried) == 2 and carried[0] == carried[1] and carried[0] is not None:
+            found.add(carried[0])
+    return found
 
 
 def of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
@@ -134,7 +162,8 @@ def key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> tuple[str
         names: what to call that which no column carries, for the message.
 
     Raises:
-        QueryError: they aren't all in the select list.
+        Unkeyed: they aren't all in the select list.
+        QueryError: nothing identifies a row.
     """
     if unique is None:
         raise QueryError(
@@ -145,7 +174,7 @@ def key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> tuple[str
     missing = sorted(unique - found.keys())
     if missing:
         listed = ", ".join(names.get(name, name.partition(".")[2] or name) for name in missing)
-        raise QueryError(
+        raise Unkeyed(
             f"Results that change need to find the rows they replace: put {listed} into the select list."
         )
     return tuple(found[name] for name in sorted(unique))

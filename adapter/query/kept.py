@@ -70,7 +70,7 @@ class KeptRows:
         columns, stored = f"{EXPIRES_AT}, {SLICE_END}, `row`", f"{EXPIRES_AT}, {SLICE_END}, {self.kept_row}"
         into_state = f"{EXPIRES_AT}, {SLICE_END}, `row` as {self.kept_row}"
         new = f"select {columns} from {self.part}"
-        live = f"from state cross join clock where part = '{self.part}' and {self.closing.live()}"
+        live = f"from state where part = '{self.part}' and {self.closing.live()}"
         append, initial = f"select {into_state} from {self.part}", None
         fold = f"select {stored} {live}"
         if self.stage.top is not None:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from .clauses import aggregate, conjuncts, left_out, only_asks
 from .dialect import arguments, sql
-from .errors import QueryError
+from .errors import NotInStages, QueryError
 from .grouping import grouping
 
 Columns = Mapping[str, str]
@@ -115,7 +115,7 @@ def check(select: exp.Select, sources: Sequence[Source], outputs: Columns) -> No
         )
     group = select.args.get("group")
     if group and not _groups_by_window(select, sources):
-        raise QueryError(
+        raise NotInStages(
             f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it "
             "as they are, to each set of it where it has several."
         )
@@ -147,7 +147,7 @@ def check_ranks(select: exp.Select, sources: Sequence[Source]) -> None:
             if not any(
                 window_key(key, sources) == "window_end" for key in window.args.get("partition_by") or ()
             ):
-                raise QueryError(
+                raise NotInStages(
                     f"'{sql(window)}' ranks rows of different windows together; write PARTITION BY "
                     "window_start, window_end, ….",
                 )

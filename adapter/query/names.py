@@ -16,6 +16,11 @@ from collections.abc import Collection, Iterable
 _LONGEST = 60
 
 
+def digest(*texts: object, length: int = 10) -> str:
+    """A short name for what some texts say: so many hexadecimal digits."""
+    return hashlib.sha256("\n".join(map(str, texts)).encode()).hexdigest()[:length]
+
+
 class Names:
     """Hands out names that differ in more than case, and avoids reserved ones."""
 
@@ -94,5 +99,5 @@ def _slug(text: str) -> str:
 
 
 def _digested(slug: str, text: str) -> str:
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return slug if slug.endswith(digest) else f"{slug[: _LONGEST - 9].rstrip('_')}_{digest}"
+    short = digest(text, length=8)
+    return slug if slug.endswith(short) else f"{slug[: _LONGEST - 9].rstrip('_')}_{short}"

@@ -381,10 +381,16 @@ class Plan:
         return bool(self.stages) and not self.windowed
 
     @property
+    def grouped_windows(self) -> list[Window]:
+        """The windows whose rows are grouped."""
+        if self.dataflow is not None:
+            return self.dataflow.grouped
+        return [*(stage.window for stage in self.stages if isinstance(stage, AggregateStage)), *self.grouped]
+
+    @property
     def shape(self) -> Mapping[str, bool]:
         """What a materialization may ask of a query."""
-        windows = [stage.window for stage in self.stages if isinstance(stage, AggregateStage)]
-        windows += self.grouped
+        windows = self.grouped_windows
         return {
             "window_aggregate": bool(windows),
             "cumulate": bool(windows) and all(window.grows for window in windows),

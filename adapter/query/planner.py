@@ -29,13 +29,14 @@ from .aggregate_stage import (
     check_rows_of_stage,
     slice_columns,
 )
-from .clauses import joined, relations
+from .clauses import column_names, joined, relations
+from .continuous import generate as continuous
 from .continuous.planner import continuous_plan
-from .dialect import canonical, column_names, function_name, parse, sql, walk_same_query
-from .errors import NotMeant, QueryError, Unbounded
+from .dialect import canonical, function_name, parse, sql, walk_same_query
+from .errors import NotInStages, NotMeant, QueryError, Unbounded, Unkeyed
 from .functions import Ask
 from .locality import Columns, Source, check, check_ranks, output_columns
-from .operators.base import Recompute
+from .operators.base import Recompute, WindowClose
 from .operators.planner import dataflow
 from .plan import AggregateStage, GroupStage, Plan, RowsStage, Stream, TopStage
 from .program import MiniBatch
@@ -92,7 +93,9 @@ def plan_any(
     ask = None if ask is None else cache(ask)  # the same text is planned twice
     try:
         found = plan(text, known, ttl, ask=ask)
-        return _from_changes(found, text, known or {}, ttl, domains, ask) if found.whole else found
+        if found.whole:
+            return _from_changes(found, text, known or {}, ttl, domains, ask)
+        return _without_key(found, text, known or {}, ttl, domains, ask)
     except NotMeant:
         raise
     except QueryError as refused:
@@ -101,6 +104,8 @@ def plan_any(
         except Unbounded as problem:
             raise Unbounded(f"{refused} To have the query as it is: {problem}") from problem
         except QueryError as problem:
+            if isinstance(refused, NotInStages):
+                raise
             raise refused from problem
 
 
@@ -130,6 +135,27 @@ def _from_changes(
     whole = any(isinstance(each, Recompute) and each.is_whole for each in flow.operators)
     # Without a key the table is written anew, which costs what it holds, too.
     return found if whole or (flow.root.relation.changes and flow.key is None) else made
+
+
+def _without_key(
+    found: Plan,
+    text: str,
+    known: Mapping[str, Known],
+    ttl: int | None,
+    domains: Collection[str],
+    ask: Ask | None,
+) -> Plan:
+    """A query without the key of its rows in the select list, as operators: these add up what the table has."""
+    if not found.is_continuous:
+        return found
+    try:
+        continuous.program(found, ttl, {})
+    except Unkeyed:
+        try:
+            return plan_operators(text, known, ttl, domains, ask)
+        except QueryError:
+            return found  # its program can't be made, and that is told
+    return found
 
 
 def plan(
@@ -216,6 +242,11 @@ def plan_operators(
     rewrites.check()
     inputs = streams.read(True)
     unmeasured = [stream.relation for stream in inputs if stream.event_time is None]
+    if unmeasured and any(isinstance(each, WindowClose) for each in flow.operators):
+        raise QueryError(
+            f"Windows close by event time, and nothing says which column of {', '.join(unmeasured)} that is; give it dbt's "
+            "config event_time."
+        )
     if unmeasured and len(inputs) > 1:
         raise QueryError(
             f"It can't be told how far {', '.join(unmeasured)} has come, since nothing says which column is its event time; "
@@ -275,7 +306,7 @@ def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
                 if what.changes
                 else "its unique_key says that rows replace each other"
             )
-            raise QueryError(
+            raise NotInStages(
                 f"A window function over {marks.relation_name(table)}: {how}, so windows that have closed would change. "
                 "Put the windows over the stream it is made from, or group it without windows."
             )
@@ -397,8 +428,8 @@ class _Planner:
             return Info(STATIC)
         check_row_level(select, sources)
         if kinds.count(ROWS) > 1:
-            raise QueryError(
-                "Joins of two streams without windows are not supported yet; join window results on window_start and "
+            raise NotInStages(
+                "A join of two streams stands below a window function; join window results on window_start and "
                 "window_end, or read one of the two as a table."
             )
         return Info(ROWS)
@@ -407,7 +438,7 @@ class _Planner:
         kinds = [source.kind for source in sources]
         if ROWS in kinds:
             row = next(source.alias for source in sources if source.kind == ROWS)
-            raise QueryError(
+            raise NotInStages(
                 f"'{row}' is a stream without windows, joined with windows; give it a window function too, or read it "
                 "as a table."
             )
@@ -460,7 +491,7 @@ class _Planner:
         if kinds == {WINDOWED} and plain:
             return Info(WINDOWED, _common(node, sides), max(side.level for side in sides))
         if not kinds <= {WINDOWED, RESULT}:
-            raise QueryError(
+            raise NotInStages(
                 f"{node.key.upper()} puts window results together with something else; both sides must be over windows."
             )
         for side in (node.this, node.expression):

@@ -6,7 +6,7 @@ Spark objects and no SQL trees, only names and texts, so that `dbt-stream explai
 The texts read these views, which the running code provides before each step:
 
 ``clock``
-    one row: ``batch_id`` BIGINT, ``watermark_before`` and ``watermark_after`` TIMESTAMP. Both are
+    one row (read by `now`): ``batch_id`` BIGINT, ``watermark_before`` and ``watermark_after`` TIMESTAMP. Both are
     NULL where there is no watermark yet; ``watermark_after`` is NULL until the input was read. A
     changing value is never a literal in a text: each new text would be compiled anew. ``step`` BIGINT
     numbers micro-batches and flushes. ``now_before`` and ``now_after`` are the watermarks themselves, where the others
@@ -44,6 +44,18 @@ def clock_column(name: str, time_zone: str | None) -> str:
     return f"{name}_{re.sub(r'[^a-z0-9]+', '_', time_zone.lower())}" if time_zone else name
 
 
+def now(column: str) -> str:
+    """A column of ``clock``, wherever a value may stand.
+
+    Not by a join, for which Spark sends the row around with a job of its own. As a field of a struct, which Spark hands
+    to the code that it compiles; a plain value it would write into it, and compile anew.
+
+    >>> now("watermark_after")
+    '(select struct(*) from clock).watermark_after'
+    """
+    return f"(select struct(*) from clock).{column}"
+
+
 @dataclass(frozen=True)
 class StreamInput:
     """A relation read as a stream."""
@@ -72,11 +84,17 @@ class Step:
     """Used more than once, so computed once and kept until the end of the micro-batch."""
     materialize: bool = False
     """A kept step that is computed when it is made, by a job of its own: with it a plan would get too large."""
+    lazy: bool = False
+    """A kept step that is computed with the first one that reads it, by that one's job: nothing depends on how many rows
+    it has."""
     unless_empty: str | None = None
     """A kept step: while that has no rows, `initial` is the text to use."""
     initial: str | None = None
     """The text to use instead while the state has no rows; cheaper, with the same result. Where
     `initial` of one step or part of a level is used, so is that of all the others."""
+    fresh: str | None = None
+    """Of a step of `Level.emit`, the text to use instead where the steps of `Level.ingest` were made before it: it reads
+    those, with the same result. After a crash the state is all there is."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +118,9 @@ class Rows:
     """Whether it has an ``event_time``."""
     expires: bool = True
     """Whether it has an ``expires_at``."""
+    read_by: str | None = None
+    """The step that alone reads it, and for which it needn't be known how far its streams have come: the rows need not be
+    kept for it. It is the first of `Level.ingest` that reads rows."""
     forgets: bool = False
     """Whether what a row would have met may be forgotten once the watermark has passed its event time: such a row is
     taken all the same, and counted as late."""

@@ -9,7 +9,7 @@ from sqlglot import exp
 from . import marks
 from .clauses import only_asks
 from .dialect import sql, walk_same_query
-from .errors import QueryError
+from .errors import NotInStages, QueryError
 from .locality import Source
 
 
@@ -22,7 +22,7 @@ def refuse_streams_in_expressions(select: exp.Select) -> None:
     for node in _outside_from(select):
         for query in node.find_all(exp.Query):
             if any(marks.is_stream(table) for table in query.find_all(exp.Table)):
-                raise QueryError(
+                raise NotInStages(
                     f"'{sql(query)[:80]}' reads a stream inside an expression; write it as a join "
                     "(LEFT SEMI, LEFT ANTI) in FROM."
                 )
@@ -95,14 +95,14 @@ def check_row_level(select: exp.Select, sources: Sequence[Source]) -> None:
     """
     for clause in ("group", "distinct", "limit", "having"):
         if value := select.args.get(clause):
-            raise QueryError(
+            raise NotInStages(
                 f"'{sql(value).strip() or 'DISTINCT'}' over a whole stream, whose result changes, stands below a window "
                 "function; put the window function around the stream and group by window_start, window_end."
             )
     for item in select.expressions:
         for node in walk_same_query(item):
             if isinstance(node, exp.Window | exp.AggFunc):
-                raise QueryError(
+                raise NotInStages(
                     f"'{sql(node)}' over a whole stream, whose result changes, stands below a window function; put the "
                     "window function around the stream and group or partition by window_start, window_end."
                 )

@@ -55,7 +55,7 @@ class Sessions:
         return Step(
             self._open,
             f"select {', '.join([*self.keys, SESSION_START, SESSION_END])}\n"
-            f"from (\n{self._in_state()}\n) cross join clock\nwhere {still}",
+            f"from (\n{self._in_state()}\n)\nwhere {still}",
             initial=nothing,
         )
 
@@ -87,7 +87,7 @@ class Sessions:
             f"from (\n"
             f"  select `row`, min(since) {of_session} as {SESSION_START}, max(until) {of_session} as {SESSION_END}\n"
             f"  from (\n{self._islands(f'({chr(10)}{found}{chr(10)})', 'since', 'until')}\n  )\n"
-            f"){' cross join clock' if clock else ''}\n"
+            f")\n"
             f"where `row` is not null"
         )
 
@@ -105,7 +105,7 @@ class Sessions:
         else:
             # Only keys with a session that could fire are looked at.
             touched = (
-                f"select distinct {', '.join(self.keys) or '1 as one'} from state cross join clock\n"
+                f"select distinct {', '.join(self.keys) or '1 as one'} from state\n"
                 f"where part = '{self._part}' and {self.closing.may_fire(SESSION_END)}"
             )
             same = " and ".join(f"state.{key} <=> touched.{key}" for key in self.keys) or "true"
@@ -113,14 +113,14 @@ class Sessions:
         return Step(
             self.name,
             f"select sessions.* from (\nselect {', '.join(columns)} from (\n{bounds}\n)\n) as sessions\n"
-            f"cross join clock\nwhere {fires}",
+            f"where {fires}",
             persist=True,
         )
 
     def alive(self) -> str:
         """The sessions that are open after the batch."""
         bounds = f"select {', '.join(self.columns)}, {self._end(SESSION_END)} as {EXPIRES_AT} from (\n{self._in_state()}\n)"
-        return f"(\nselect sessions.* from (\n{bounds}\n) as sessions cross join clock\nwhere {self.closing.live()}\n)"
+        return f"(\nselect sessions.* from (\n{bounds}\n) as sessions\nwhere {self.closing.live()}\n)"
 
     def joined(self, part: str, columns: Sequence[str], sessions: str) -> str:
         """Rows of a part in the state, with the session they are in.
@@ -252,7 +252,7 @@ class SessionStage(SlicedStage):
         if not self.window.grows:
             return f"(\n{rows}\n)"
         put_out = self._put_out(f"row_{SLICE_END}")
-        return f"(select *, {put_out} as {SLICE_END} from (\n{rows}\n) cross join clock)"
+        return f"(select *, {put_out} as {SLICE_END} from (\n{rows}\n))"
 
     def _fold_slices(self) -> str:
         columns = [*self.keys, *map(quote, self._kept_columns())]

@@ -58,17 +58,23 @@ class SlicedStage(Partials):
         for members in self.stage.distinct_sets if self.first_sights else ():
             initial, met = self._first_values(members), self._met_values(members)
             if self.kept_for_finest:
-                steps.append(Step(self._met(members), met, persist=True, initial=initial))
+                steps.append(Step(self._met(members), met, persist=True, lazy=True, initial=initial))
                 initial, new = self._of_sets(members, initial=True), self._of_sets(members, initial=False)
             else:
                 new = f"{met}\nwhere {self._better(members)}"
                 if self.stage.grouping_sets is not None:
                     # Read twice, and not cheap: each row is in all sets.
                     steps.append(
-                        Step(self._batch(members), initial, persist=True, initial="select 1 as nothing")
+                        Step(
+                            self._batch(members),
+                            initial,
+                            persist=True,
+                            lazy=True,
+                            initial="select 1 as nothing",
+                        )
                     )
             # First sights that are new or earlier than those known, with the known ones beside them.
-            steps.append(Step(self._new(members), new, persist=True, initial=initial))
+            steps.append(Step(self._new(members), new, persist=True, lazy=True, initial=initial))
         return steps
 
     def parts(self) -> list[StatePart]:
@@ -96,7 +102,7 @@ class SlicedStage(Partials):
         first = f"timestamp_micros({self.closing.unfired()})"
         return (
             f"select {', '.join([EVENT_TIME, *columns])}, greatest({SLICE_END}, {first}) as {SLICE_END}\n"
-            f"from (\n{raw}\n) cross join clock"
+            f"from (\n{raw}\n)"
         )
 
     def _row_columns(self) -> list[str]:
@@ -284,14 +290,14 @@ class SlicedStage(Partials):
     def _fold_slices(self) -> str:
         """One row per key for all that has been put out, and one per slice and key after it."""
         alive = f"part = '{self.slices}' and {self.closing.live()}"
-        source = f"select * from state cross join clock where {alive}"
+        source = f"select * from state where {alive}"
         if self.first_sights:
             columns = [
                 c for c in [*self.slice, *self.keys, *map(quote, self._kept_columns())] if c != SLICE_END
             ]
             source = (
                 f"select {', '.join(columns)}, {self._put_out(SLICE_END)} as {SLICE_END}\n"
-                f"  from state cross join clock where {alive}"
+                f"  from state where {alive}"
             )
         return self._merged(f"({source})", [*self.slice, *self.keys])
 
@@ -300,7 +306,7 @@ class SlicedStage(Partials):
         return f"greatest({slice_end}, timestamp_micros({self.closing.cleared()}))"
 
     def _fold_values(self, members: DistinctSet) -> str:
-        where = f"from state cross join clock where part = '{self._part(members)}' and {self.closing.live()}"
+        where = f"from state where part = '{self._part(members)}' and {self.closing.live()}"
         if self.first_sights:
             identity = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
             made = [f"min({first}) as {first}" for first in self._firsts(members)]
@@ -398,7 +404,7 @@ class SlicedStage(Partials):
             return relation
         watermark = self.closing.before
         return (
-            f"(select state.* from {relation} as state cross join clock\n"
+            f"(select state.* from {relation} as state\n"
             f"where {watermark} is null or state.{EXPIRES_AT} > {watermark})"
         )
 

@@ -22,8 +22,8 @@ from collections.abc import Collection, Mapping
 from sqlglot import exp
 
 from . import marks
-from .clauses import aggregate
-from .dialect import canonical, from_clause, with_clause
+from .clauses import aggregate, relations
+from .dialect import canonical, with_clause
 from .functions import makes_rows
 
 _ALL = None
@@ -92,17 +92,12 @@ def columns_of(*nodes: exp.Expr) -> set[str] | None:
     return {each.name.lower() for node in nodes for each in node.find_all(exp.Identifier)}
 
 
-def _relations(select: exp.Select) -> list[exp.Expr]:
-    source = from_clause(select)
-    return [*([source.this] if source else []), *(join.this for join in select.args.get("joins") or ())]
-
-
 def _names_in(select: exp.Select, depth: int) -> dict[str, str] | None:
     """How the relations of a SELECT are called, and what they are called instead; None: they keep their names."""
     if select.args.get("laterals") or with_clause(select) is not None:
         return None
     names = {}
-    for number, node in enumerate(_relations(select)):
+    for number, node in enumerate(relations(select)):
         alias = node.args.get("alias")
         plain = isinstance(node, exp.Table | exp.Subquery) and not any(
             node.args.get(part) for part in ("pivots", "sample", "laterals", "joins")
@@ -111,7 +106,7 @@ def _names_in(select: exp.Select, depth: int) -> dict[str, str] | None:
             return None
         names[node.alias_or_name.lower()] = f"__{depth}_{number}"
     # A name twice, or none for one of several: nothing tells which is meant.
-    return names if len(names) == len(_relations(select)) and ("" not in names or len(names) == 1) else None
+    return names if len(names) == len(relations(select)) and ("" not in names or len(names) == 1) else None
 
 
 def _query(node: exp.Expr, wanted: frozenset[str] | None, outer: Mapping[str, str], depth: int) -> None:
@@ -142,18 +137,18 @@ def _select(select: exp.Select, wanted: frozenset[str] | None, outer: Mapping[st
     below = _asked_below(select, _ALL if whole and _has_star(select) else wanted)
     if names is None:
         below = _ALL
-    relations = _relations(select)
-    for node in relations:
+    read = relations(select)
+    for node in read:
         # What stands in FROM sees nothing of its neighbours.
         _query(node, below, outer if names is None else {}, depth + 1)
     if names is None:
         # Its own relations hide others of their names.
-        own = {node.alias_or_name.lower() for node in (*relations, *(select.args.get("laterals") or ()))}
+        own = {node.alias_or_name.lower() for node in (*read, *(select.args.get("laterals") or ()))}
         seen = {name: new for name, new in outer.items() if name not in own}
         _rename(select, {}, False, seen, depth + 1)
         return
     single = len(names) == 1
-    for node in relations:
+    for node in read:
         new = None if single else exp.TableAlias(this=exp.to_identifier(names[node.alias_or_name.lower()]))
         node.set("alias", new)
     _rename(select, names, single, outer, depth + 1)
@@ -193,8 +188,8 @@ def _asked_below(select: exp.Select, wanted: frozenset[str] | None) -> frozenset
     if _has_star(select) and wanted is _ALL:
         return _ALL
     found = set(wanted or ()) if _has_star(select) else set()
-    relations = {id(node) for node in _relations(select)}
-    for node in select.walk(prune=lambda each: id(each) in relations):
+    below = {id(node) for node in relations(select)}
+    for node in select.walk(prune=lambda each: id(each) in below):
         if isinstance(node, exp.Column | exp.Identifier):
             found.add(node.name.lower())
     return frozenset(found)
@@ -204,12 +199,12 @@ def _rename(
     node: exp.Expr, names: Mapping[str, str], single: bool, outer: Mapping[str, str], depth: int
 ) -> None:
     """Has the columns of a SELECT, or of an expression over its relations, call those by their new names."""
-    relations = {id(each) for each in _relations(node)} if isinstance(node, exp.Select) else set()
+    read = {id(each) for each in relations(node)} if isinstance(node, exp.Select) else set()
     around = {**outer, **names}
     inner: list[exp.Expr] = []
 
     def is_other(each: exp.Expr) -> bool:
-        if id(each) in relations:
+        if id(each) in read:
             return True
         if each is not node and isinstance(each, exp.Query):
             inner.append(each)

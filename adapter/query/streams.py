@@ -32,27 +32,33 @@ class Known:
         return self.changes or bool(self.key)
 
 
+_NUMBER = "window_number"
+
+
 class Streams:
     """Gives each stream of a tree a view, and its tables that name. Changes the tree."""
 
     def __init__(self, tree: exp.Query, known: Mapping[str, Known] | None = None) -> None:
         self._identifiers = {node.this.lower() for node in tree.find_all(exp.Identifier)}
         self._stars = _free_stars(tree)
-        self._times: dict[str, set[str | None]] = {}
+        self._times: dict[str, dict[int, str | None]] = {}
         self._known = {relation.lower(): found for relation, found in (known or {}).items()}
         self.streams: dict[str, Stream] = {}
         """By relation, in lower case."""
         self.static: dict[str, None] = {}
         """The other relations."""
-        for select in tree.find_all(exp.Select):
+        for number, select in enumerate(tree.find_all(exp.Select)):
             window = marks.window_of(select)
             if window:
+                select.meta[_NUMBER] = number
                 below = marks.input_of(select)
-                over_windows = next(marks.windows_under(below), None) is not None
-                for table in below.find_all(exp.Table) if not over_windows else ():
+                plain = next(marks.windows_under(below), None) is None and _passes_rows(below)
+                for table in below.find_all(exp.Table) if plain else ():
                     if marks.is_stream(table):
                         column = column_of_stream(below, window.time_col, table)
-                        self.takes_time(marks.relation_name(table), column)
+                        times = self._times.setdefault(marks.relation_name(table).lower(), {})
+                        # Several branches of one UNION ALL may take several.
+                        times[number] = column if times.get(number, column) == column else None
         for table in list(tree.find_all(exp.Table)):
             relation = marks.relation_name(table)
             if not marks.is_stream(table):
@@ -78,9 +84,10 @@ class Streams:
         relation = next((stream.relation for stream in self.streams.values() if stream.view == view), "")
         return self._known.get(relation.lower(), Known())
 
-    def takes_time(self, relation: str, column: str | None) -> None:
-        """Notes that a column of a stream (None: something computed) is taken for its event time."""
-        self._times.setdefault(relation.lower(), set()).add(column)
+    def passes_no_time(self, window: exp.Select) -> None:
+        """Notes that the time of a window function says nothing of how far its streams have come."""
+        for times in self._times.values():
+            times.pop(window.meta.get(_NUMBER, -1), None)
 
     def read(self, whole_rows: bool) -> tuple[Stream, ...]:
         """The streams with the columns that are read of them; `whole_rows`: a plain star means all."""
@@ -108,11 +115,22 @@ class Streams:
         return tuple(sorted({*columns, *own}))
 
     def _event_time(self, stream: Stream) -> str | None:
-        columns = self._times.get(stream.relation.lower())
-        if columns is None:
+        columns = set(self._times.get(stream.relation.lower(), {}).values())
+        if not columns:
             return self.known(stream.view).event_time
         named = sorted(column for column in columns if column is not None)
         return named[0] if None not in columns and len({*map(str.lower, named)}) == 1 else None
+
+
+def _passes_rows(query: exp.Expr) -> bool:
+    """Whether a query hands on the rows of its streams one by one, so that their time may be that of its rows."""
+    return all(
+        not any(select.args.get(clause) for clause in ("group", "distinct", "having", "qualify", "limit"))
+        and sum(any(map(marks.is_stream, _tables(each))) for each in relations(select)) == 1
+        and not any(select.find_all(exp.Window))
+        for select in query.find_all(exp.Select)
+        if any(map(marks.is_stream, _tables(select)))
+    )
 
 
 def _free_stars(tree: exp.Query) -> str:

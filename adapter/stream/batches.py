@@ -11,11 +11,10 @@ from .dataflow import DataflowBatch
 from .errors import StreamError
 from .failpoints import reached
 from .microbatch import MicroBatch, Work, now
-from .pieces import Cutter
+from .pieces import Cutter, Piece
 from .position import Position
 from .progress import Figures, read_progress, report, write_progress
 from .session import prepare, shuffle_partitions
-from .sink import Sink
 from .state import digest
 from .watermark import Watermark
 
@@ -63,7 +62,10 @@ class Batches:
         self._query_id = query_id
         self._partitions = shuffle_partitions(spark)
         self._prepared = False
-        self._cutter = Cutter(spark, work.model, work.program.inputs, bool(work.program.levels), cut_short)
+        asked = any(rows.read_by is not None for level in work.program.levels[:1] for rows in level.rows)
+        self._cutter = Cutter(
+            spark, work.model, work.program.inputs, bool(work.program.levels), cut_short, asked
+        )
         self._watermark = Watermark(
             delay=work.model.watermark_delay + work.program.behind,
             newest={
@@ -75,9 +77,9 @@ class Batches:
         )
 
     @property
-    def sink(self) -> Sink:
-        """The model's table."""
-        return self._work.sink
+    def work(self) -> Work:
+        """What is carried out."""
+        return self._work
 
     def take(self, batch: DataFrame, number: int) -> None:
         """Take in a micro-batch, unless it is in already: Spark replays one that a crash cut short."""
@@ -105,12 +107,13 @@ class Batches:
                     cut=piece.cut,
                     before=self.position.after,
                 )
-                self._take(spark, piece.rows, position, at)
+                self._take(spark, piece, position, at)
                 if piece.cut is not None:
                     reached("batch:cut", self._work.model.name)
 
-    def _take(self, spark: SparkSession, rows: DataFrame, position: Position, at: int) -> None:
-        with self._step(spark, position) as step:
+    def _take(self, spark: SparkSession, piece: Piece, position: Position, at: int) -> None:
+        rows = piece.rows
+        with self._step(spark, position, piece.expected) as step:
             if self._work.program.levels:
                 self._watermark = step.take_in(rows, self._watermark, at)
                 step.put_out()
@@ -162,11 +165,13 @@ class Batches:
         return self._work.state.size() if self._work.program.levels else None
 
     @contextmanager
-    def _step(self, spark: SparkSession, position: Position) -> Iterator[MicroBatch]:
+    def _step(
+        self, spark: SparkSession, position: Position, expected: int | None = None
+    ) -> Iterator[MicroBatch]:
         scheduler = spark._jsc.sc().dagScheduler()
         jobs = scheduler.numTotalJobs()
         kind = MicroBatch if self._work.program.again is None else DataflowBatch
-        step = kind(self._work, spark, position, self._partitions)
+        step = kind(self._work, spark, position, self._partitions, expected)
         try:
             yield step
         finally:

@@ -24,6 +24,7 @@ from .identifiers import type_text
 from .maintenance import Maintenance, of_read_table
 from .model import StreamModel
 from .position import PREFIX, Position, read_position
+from .session import sql
 from .writing import literal, one_file, quoted
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Changes:
         # One file: the two rows of an update are stored together.
         rows = one_file(f"select {columns}, {number}L as {BATCH_ID} from (\n{query}\n)")
         properties = {**position.properties(), _NUMBER: str(number), **(notes or {})}
-        commit.append("changelog.append", self._model, table, spark.sql(rows), properties)
+        commit.append("changelog.append", self._model, table, sql(spark, rows), properties)
 
     def last(self, spark: SparkSession) -> DataFrame:
         """The rows of its last step."""

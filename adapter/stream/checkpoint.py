@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..environment.storage import Storage
@@ -50,6 +50,67 @@ def read_offsets(storage: Storage, path: str, batch: int) -> list[str]:
     return (storage.read_text(f"{path}/offsets/{batch}") or "").splitlines()[2:]
 
 
+def next_snapshots(storage: Storage, path: str) -> dict[int, int | None]:
+    """By a source's place the snapshot at which the next micro-batch of a stream begins; None: it has read none yet.
+
+    A micro-batch that was cut short is read again, from where the one before it ended.
+    """
+    checkpoint = read_checkpoint(storage, path)
+    if checkpoint is not None and checkpoint.done is not None:
+        return dict(enumerate(map(last_snapshot, read_offsets(storage, path, checkpoint.done))))
+    sources = f"{path}/sources"
+    notes = {int(each): f"{sources}/{each}/offsets/0" for each in storage.list(sources) if each.isdigit()}
+    return {place: last_snapshot(storage.read_text(note) or "") for place, note in notes.items()}
+
+
+def copy_checkpoint(storage: Storage, path: str, to: str) -> None:
+    """Copy what a stream needs of its checkpoint to go on: the last micro-batches, and what was read of each source.
+
+    That is a few small files, and of a folder with files the names of those that were read.
+
+    Args:
+        storage: where both are.
+        path: the checkpoint.
+        to: an empty folder.
+    """
+    names = ["metadata", "sources.json", "whole.json", "bootstrap.json"]
+    for log in ("offsets", "commits"):
+        # Spark begins a micro-batch where the one before it ended, and does the last one again if it has no commit.
+        names += [f"{log}/{number}" for number in _numbers(storage, f"{path}/{log}")[-2:]]
+    for source in filter(str.isdigit, storage.list(f"{path}/sources")):
+        log = f"sources/{source}"
+        names += [f"{log}/{name}" for name in needed(storage.list(f"{path}/{log}"))]
+        names += [f"{log}/offsets/{number}" for number in _numbers(storage, f"{path}/{log}/offsets")]
+    for name in names:
+        text = storage.read_text(f"{path}/{name}")
+        if text is not None:
+            storage.write_text(f"{to}/{name}", text)
+
+
+def needed(log: Iterable[str]) -> list[str]:
+    """Of the names in a log those that say all that it says. Now and then Spark sums it up; from the last two sums on it
+    also tells how often.
+
+    >>> needed(["0", "1", "2.compact", "3", "4", "5.compact", "6", "7", "8.compact", "9", "10", ".9.crc", "offsets"])
+    ['5.compact', '6', '7', '8.compact', '9', '10']
+    """
+    places = {name: int(number) for name in log if (number := name.removesuffix(".compact")).isdigit()}
+    sums = sorted(place for name, place in places.items() if name.endswith(".compact"))
+    first = sums[-2:][0] if sums else 0
+    return sorted((name for name, place in places.items() if place >= first), key=places.__getitem__)
+
+
+def files_read(storage: Storage, path: str, source: int) -> set[str]:
+    """The files that were read of a source that is a folder, going by its log; none of another kind of source."""
+    log = f"{path}/sources/{source}"
+    found = set()
+    for name in needed(storage.list(log)):
+        for line in (storage.read_text(f"{log}/{name}") or "").splitlines():
+            if line.startswith("{") and "path" in (entry := json.loads(line)):
+                found.add(str(entry["path"]))
+    return found
+
+
 def _missing_logs(storage: Storage, path: str, batch: int) -> Iterator[str]:
     """The logs of folders' files, where they lack what a micro-batch was to read: Spark takes such a folder for read."""
     for number, offset in enumerate(read_offsets(storage, path, batch)):
@@ -93,4 +154,9 @@ def _number(offset: str, name: str) -> int | None:
 
 
 def _newest(storage: Storage, log: str) -> int | None:
-    return max((int(name) for name in storage.list(log) if name.isdigit()), default=None)
+    return max(_numbers(storage, log), default=None)
+
+
+def _numbers(storage: Storage, log: str) -> list[int]:
+    """The micro-batches that a log has an entry of, the first one first."""
+    return sorted(int(name) for name in storage.list(log) if name.isdigit())

@@ -58,7 +58,7 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
     types = {name.lower(): kind for name, kind in has.items()}
     for name, kind in gives.items():
         known = types.get(name.lower())
-        if known is not None and not _fits(kind.lower(), known.lower()):
+        if known is not None and not fits(kind.lower(), known.lower()):
             raise StreamError(
                 f"Model {model.name}: its query gives {name} as {kind.upper()}, and in its table {model.target} it is "
                 f"{known.upper()}, so values would be cut off or lost. Give it another name, or convert it: "
@@ -66,12 +66,12 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
             )
 
 
-def _fits(kind: str, known: str) -> bool:
+def fits(kind: str, known: str) -> bool:
     """Whether each value of a type is one of another, as far as they are told here.
 
-    >>> _fits("int", "bigint"), _fits("double", "bigint"), _fits("decimal(10,2)", "decimal(12,2)"), _fits("int", "string")
+    >>> fits("int", "bigint"), fits("double", "bigint"), fits("decimal(10,2)", "decimal(12,2)"), fits("int", "string")
     (True, False, True, False)
-    >>> _fits("decimal(10,2)", "decimal(11,3)"), _fits("decimal(12,2)", "decimal(12,3)"), _fits("char(3)", "string")
+    >>> fits("decimal(10,2)", "decimal(11,3)"), fits("decimal(12,2)", "decimal(12,3)"), fits("char(3)", "string")
     (True, False, True)
     """
     if kind == known or "void" in (kind, known) or "<" in kind or "<" in known:

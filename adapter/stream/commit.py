@@ -145,6 +145,7 @@ def migrate(
         StreamError: another run of the model has written the table; nothing was changed.
     """
     with around(point, model.name):
+        table.refresh()  # a savepoint may have changed the metadata meanwhile
         transaction = table.java.newTransaction()
         schema = transaction.updateSchema()
         change_columns(spark, schema, change.add, change.drop, change.rename)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
@@ -40,6 +41,17 @@ def explain(model: StreamModel, problem: BaseException) -> StreamError:
             return StreamError(link.msg)
     text = "\n".join(_message(link) for link in _chain(problem))
     return StreamError(_known(model, text) or f"Model {model.name}: {_first_cause(text)}")
+
+
+@contextmanager
+def sentences(model: StreamModel) -> Iterator[None]:
+    """What goes wrong with a model in a block, as a `StreamError`."""
+    try:
+        yield
+    except StreamError:
+        raise
+    except Exception as problem:
+        raise explain(model, problem) from problem
 
 
 def _chain(problem: BaseException | None) -> Iterator[BaseException]:

@@ -22,11 +22,12 @@ from .migration import Migration, migration
 from .model import StreamModel
 from .position import Position
 from .recovery import query_problem, settings_problem, what_becomes
+from .savepoints import STATE, cut_short, listed
 from .session import shuffle_partitions, working_session
 from .sink import AppendSink
 from .source_order import in_first_order
 from .sources import read_streams
-from .state import StateTable, digest
+from .state import StateTable, digest, read_signature
 from .upstream import check_sources
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Verdict:
     """Columns that the table gets."""
     drop: Sequence[str] = ()
     """Columns that it loses."""
+    undo: str | None = None
+    """A savepoint of the state before the query was edited last, which has more of what this query asks for."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
         fields = session.table(model.target).schema.fields
         has = {field.name: type_text(field.dataType) for field in fields}
     add, drop = ({}, []) if has is None else alterations(model, list(has))
-    refused = _refused_columns(model, program, has)
+    refused = cut_short(model) or _refused_columns(model, program, has)
     if position is None or had is None:
         return Verdict(bool(program.levels), refused=refused, add=add, drop=drop)
     found = what_becomes(had, program.signature, model.keep_state)
@@ -107,7 +110,23 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
             )
     except StreamError as error:
         refused = _sentence(model, error)
-    return Verdict(True, position, found, change.migration if change else None, refused, add, drop)
+    undo = _before(model, program, found) if refused is not None or found.new else None
+    return Verdict(True, position, found, change.migration if change else None, refused, add, drop, undo)
+
+
+def _before(model: StreamModel, program: Program, found: Evolution) -> str | None:
+    """The savepoint that `undo` goes back to, if the query asks for less that it hasn't than of the state as it is."""
+    saved = next(
+        (each for each in reversed(listed(model.storage, model.savepoints)) if each.is_automatic), None
+    )
+    state = saved.tables[STATE] if saved is not None else None
+    if saved is None or state is None:
+        return None
+    known = read_signature(model, state.properties, f"the state of its savepoint '{saved.name}'")
+    before = what_becomes(known, program.signature, model.keep_state)
+    if query_problem(model, before, known, program.signature) or settings_problem(known, program.signature):
+        return None
+    return saved.name if found.refused or len(before.new) < len(found.new) else None
 
 
 def _refused_columns(model: StreamModel, program: Program, has: Mapping[str, str] | None) -> str | None:
@@ -173,7 +192,10 @@ def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -
         return position
     work.state.migrate(spark, change.migration, change.signature, position)
     told = change.found.sentence
-    logger.info(f"Model {work.model.name}: its state goes on with the changed query ({told})")
+    logger.info(
+        f"Model {work.model.name}: its state goes on with the changed query ({told}). To take it back: "
+        f"`dbt-stream state undo {work.model.name}`."
+    )
     return position
 
 

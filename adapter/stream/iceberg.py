@@ -99,6 +99,11 @@ class IcebergTable:
         """Whether the table, as it is now, came about from one of its snapshots by adding to it."""
         return any(int(each.snapshotId()) == snapshot for each in self.snapshots())
 
+    def left(self, snapshot: int) -> bool:
+        """Whether the table went on from before one of its snapshots, which it was put back to, and another way."""
+        now = {int(each.snapshotId()) for each in self.snapshots()}
+        return any(int(each.snapshotId()) in now for each in self._back_from(self._table.snapshot(snapshot)))
+
     def past(self) -> Iterator[str]:
         """What made each snapshot that led to the newest, from there back: `APPEND`, `REPLACE` or another operation of
         Iceberg's; `EXPIRED` at the end if the oldest has lost the one before it."""
@@ -231,6 +236,10 @@ class IcebergTable:
         """The snapshots that led to the newest, from there back."""
         return list(map(_snapshot, self.snapshots()))
 
+    def lineage_of(self, snapshot: int) -> list[Snapshot]:
+        """One of its snapshots, the one it came from, and so on."""
+        return list(map(_snapshot, self._back_from(self._table.snapshot(snapshot))))
+
     def columns_of(self, snapshot: int) -> str:
         """The table's columns as they are now, as a select list over one of its snapshots, which has the columns of its
         time."""
@@ -263,6 +272,8 @@ class IcebergTable:
             drop: their names.
             before: the column that new ones stand before; None: they come last.
         """
+        # Iceberg makes no second try of its own where the metadata is older than the table's.
+        self.refresh()
         update = self._table.updateSchema()
         change_columns(spark, update, add, drop, {}, before)
         update.commit()
@@ -340,6 +351,10 @@ class IcebergTable:
         """When the oldest snapshot was made, in milliseconds since 1970; None if there is none."""
         snapshots = self._table.snapshots().iterator()
         return int(snapshots.next().timestampMillis()) if snapshots.hasNext() else None
+
+    def made(self, snapshot: int) -> int:
+        """When one of its snapshots was made, in milliseconds since 1970."""
+        return int(self._table.snapshot(snapshot).timestampMillis())
 
     def expire(self, before: int) -> None:
         """Forget the snapshots made before a time (milliseconds since 1970), and delete the files only they have.

@@ -16,16 +16,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from dbt.adapters.events.logging import AdapterLogger
 
 from .checkpoint import last_snapshot, read_checkpoint, read_offsets
+from .errors import StreamError
 from .failpoints import around
-from .iceberg import load
+from .iceberg import IcebergTable, load
 from .model import StreamModel, StreamSource
 from .upstream import FROM_TIMESTAMP, has_lost_its_beginning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = AdapterLogger("Spark")
 
 _NEVER = str(2**62)
 
@@ -49,7 +54,7 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
             found.append(number)
     if found or model.storage.exists(_whole(model)):
         model.storage.write_text(_whole(model), json.dumps(found))
-    return bool(found)
+    return bool(found) or bootstrapped_from(model) is not None
 
 
 def has_to_begin_again(spark: SparkSession, model: StreamModel) -> bool:
@@ -65,14 +70,87 @@ def begins_with_all(model: StreamModel) -> bool:
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None or checkpoint.done is not None:
         return False
-    return bool(_read_whole(model))
+    return bool(_read_whole(model)) or bootstrapped_from(model) is not None
 
 
-def whole_tables(model: StreamModel) -> dict[str, int]:
-    """The tables that the first micro-batch reads as a whole, by what the query calls them, and at which snapshot."""
+class Whole(NamedTuple):
+    """A table that a micro-batch reads as it is at a snapshot."""
+
+    table: str
+    snapshot: int
+    beside: bool = False
+    """Whether its rows come beside those of the micro-batch; else in their place."""
+
+
+def whole_tables(model: StreamModel) -> dict[str, Whole]:
+    """The tables that the first micro-batch reads as a whole, by what the query calls their streams."""
+    if (bootstrap := bootstrapped_from(model)) is not None:
+        return {model.sources[0].relation: bootstrap}
     ends = read_offsets(model.storage, model.checkpoint, 0)
     snapshots = {number: last_snapshot(ends[number]) for number in _read_whole(model) if number < len(ends)}
-    return {model.sources[number].relation: at for number, at in snapshots.items() if at is not None}
+    return {
+        model.sources[number].relation: Whole(model.sources[number].location, at)
+        for number, at in snapshots.items()
+        if at is not None
+    }
+
+
+def bootstrapped_from(model: StreamModel) -> Whole | None:
+    """The table that the first micro-batch has in the place of what its source has had until then; None: there is none."""
+    text = model.storage.read_text(_bootstrap(model))
+    return None if text is None else Whole(**json.loads(text))
+
+
+def wait_for_source(model: StreamModel) -> None:
+    """Have a stream that begins with another table's rows take them in with the first rows of its source, where that has
+    none yet: a micro-batch needs some."""
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    bootstrap = bootstrapped_from(model)
+    if bootstrap is None or (checkpoint is not None and checkpoint.planned is not None):
+        return
+    model.storage.write_text(_bootstrap(model), json.dumps(bootstrap._replace(beside=True)._asdict()))
+    logger.warning(
+        f"Model {model.name}: its source {model.sources[0].relation} has no rows yet. Those of {bootstrap.table} are taken "
+        "in together with its first."
+    )
+
+
+def note_bootstrap(spark: SparkSession, model: StreamModel) -> None:
+    """Note which rows a stream begins with, if those are another table's. To be called until its first micro-batch is in.
+
+    Raises:
+        StreamError: as in `check_bootstrap_table`.
+    """
+    table = check_bootstrap_table(spark, model)
+    if table is not None:
+        # By its snapshot: after a crash the same rows are read again.
+        assert table.known is not None
+        model.storage.write_text(_bootstrap(model), json.dumps(Whole(table.name, table.known)._asdict()))
+
+
+def check_bootstrap_table(spark: SparkSession, model: StreamModel) -> IcebergTable | None:
+    """The table that a model is to begin with; None: it begins with its sources.
+
+    Raises:
+        StreamError: there is no such table, or the model can't begin with one.
+    """
+    if model.bootstrap is None:
+        return None
+    if len(model.sources) > 1:
+        raise StreamError(
+            f"Model {model.name}: only a model with one stream can begin with another table's rows, and it has "
+            f"{len(model.sources)}. Leave bootstrap out."
+        )
+    table = load(spark, model.bootstrap)
+    if table is None or table.known is None:
+        raise StreamError(
+            f"Model {model.name}: the table {model.bootstrap} that it is to begin with doesn't exist, or has no rows."
+        )
+    return table
+
+
+def _bootstrap(model: StreamModel) -> str:
+    return f"{model.checkpoint}/bootstrap.json"
 
 
 def begin_again(model: StreamModel) -> None:
@@ -94,6 +172,8 @@ def lacks_rows(spark: SparkSession, model: StreamModel, number: int, with_all: b
     ends = read_offsets(model.storage, model.checkpoint, number)
     starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
     known = _read_whole(model) if with_all else []
+    if with_all and bootstrapped_from(model) is not None:
+        known = [0]
     for place, (source, end) in enumerate(zip(model.sources, ends, strict=False)):
         begins = source.is_table and last_snapshot(end) is not None and place not in known
         if not begins or (place < len(starts) and last_snapshot(starts[place]) is not None):

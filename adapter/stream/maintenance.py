@@ -8,7 +8,8 @@ What has to stay, whatever its age:
 - the newest snapshot that carries a stream's position, and all after it;
 - the newest snapshot that appends rows, and what came after it: a stream that begins reads the table as it is there
   (up to `_MANY` times as many as are wanted);
-- what a stream of the same storage root has not read yet: its checkpoint names the snapshot it has come to;
+- what a stream of the same storage root has not read yet: its checkpoint names the snapshot it has come to; and what it
+  would read again from a savepoint;
 - what the table's own properties keep: ``history.expire.max-snapshot-age-ms`` and ``history.expire.min-snapshots-to-keep``.
 """
 
@@ -208,7 +209,13 @@ class Maintenance:
 
     def _tell_who_holds(self, oldest: Snapshot, kept: int, left: Unread) -> None:
         holder = left.whole or left.after.get(oldest.id)
-        if holder is not None:
+        if holder is not None and "/" in holder:
+            _, name = holder.split("/")
+            logger.warning(
+                f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for the savepoint {holder} "
+                f"would read them again. `dbt-stream state savepoint … --delete {name}` lets them go."
+            )
+        elif holder is not None:
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for the stream that writes "
                 f"{holder} has not read them yet. Run that model, or have `dbt-stream reset` forget it; of one that is no "

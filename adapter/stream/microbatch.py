@@ -22,9 +22,9 @@ from .lookups import Lookups
 from .model import StreamModel
 from .position import Position
 from .progress import Figures
-from .rows import Counted, Judged, Kept, Meter, counted, counting, judge
+from .rows import Counted, Judged, Kept, Meter, counted, counting, judge, judgement
 from .schema import schema_of_parts
-from .session import show, spread
+from .session import show, spread, sql
 from .sink import Sink
 from .sources import split
 from .state import StateTable
@@ -57,9 +57,17 @@ class MicroBatch:
         spark: the session it runs in; views of this step are made there.
         position: the step. Its watermark `before` is set; so is `after`, where there is no input.
         partitions: into how many pieces few rows are shuffled.
+        expected: at most so many rows come; None: that isn't known.
     """
 
-    def __init__(self, work: Work, spark: SparkSession, position: Position, partitions: int) -> None:
+    def __init__(
+        self,
+        work: Work,
+        spark: SparkSession,
+        position: Position,
+        partitions: int,
+        expected: int | None = None,
+    ) -> None:
         self.position = position
         self.figures = Figures()
         self._work = work
@@ -67,6 +75,11 @@ class MicroBatch:
         self._partitions = partitions
         self._kept = Kept()
         self._rows_of: dict[str, int] = {}
+        self._expected = expected
+        self._early: set[str] = set()
+        """The steps that were made before their level's others."""
+        self._added: set[int] = set()
+        """The levels whose steps of before their commit are there."""
 
     def take_in(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """From the micro-batch's rows to the first commit.
@@ -86,12 +99,12 @@ class MicroBatch:
             self._show_known(level)
         self._look_up(level.lookups)
         with self.figures.timed("read"):
-            judged = self._judge(level)
+            judged = self._judge(level, self._expected)
             counts = [counted(self._kept, stream) for stream in self._work.program.inputs]
             watermark = watermark.advance(self._newest(counts, judged), at)
         self._move_to(watermark)
         self._show_clock()
-        self._add_level(level, judged)
+        self._add_level(0, judged)
         return watermark
 
     def put_out(self) -> None:
@@ -115,11 +128,11 @@ class MicroBatch:
                 with self.figures.timed("read"):
                     judged = self._judge(level)
                 self.position = replace(self.position, level=number)
-                self._add_level(level, judged)
+                self._add_level(number, judged)
             with self.figures.timed("emission"):
                 self._work.state.show(self._spark)
                 for step in level.emit:
-                    self._show(step)
+                    self._show(self._freshest(step, number))
         self._look_up(program.lookups)
         with self.figures.timed("emission"):
             self._append(few=self._work.state.rows <= FEW_ROWS)
@@ -214,7 +227,7 @@ class MicroBatch:
         for zone in (None, *program.time_zones):
             values |= {clock_column(name, zone): instant(shown(at, zone)) for name, at in times.items()}
         row, names = ", ".join(values.values()), ", ".join(values)
-        show(self._spark.sql(f"select * from values ({row}) as clock({names})"), "clock")
+        show(sql(self._spark, f"select * from values ({row}) as clock({names})"), "clock")
 
     def _show_streams(self, batch: DataFrame, level: Level) -> None:
         """A view per stream; their rows are counted when they are read."""
@@ -248,8 +261,31 @@ class MicroBatch:
             lookup_keys=self.position.lookup_keys + figures.lookup_keys - keys,
         )
 
-    def _judge(self, level: Level) -> list[Judged]:
-        return [judge(self._spark, self._work.model, step, self._kept) for step in level.rows]
+    def _judge(self, level: Level, expected: int | None = None) -> list[Judged]:
+        """The rows of a level, kept and counted. Where it is known how many to expect, those that one step alone reads are
+        counted when that is made, and not kept."""
+        readers = []
+        for rows in level.rows:
+            live = judge(self._spark, self._work.model, rows)
+            if rows.read_by is None or expected is None:
+                self._kept.keep(live)
+            else:
+                readers.append(rows.read_by)
+        if readers:
+            spread(self._spark, self._partitions, expected or 0)
+            self._prepare()
+        for step in level.ingest:
+            if step.name in readers:
+                self._show(replace(step, lazy=False), self._work.state.rows == 0)
+                self._early.add(step.name)
+        return [judgement(self._kept, rows) for rows in level.rows]
+
+    def _prepare(self) -> None:
+        """The state as it is before the step."""
+        state = self._work.state
+        if not state.exists:
+            state.create(self._spark, self._schema_of_state(), self._work.program.signature)
+        state.show(self._spark)
 
     def _newest(self, counts: Sequence[Counted], judged: Sequence[Judged]) -> dict[str, int | None]:
         """The newest event time of each stream. On the way their rows are counted."""
@@ -264,26 +300,35 @@ class MicroBatch:
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         nothing = step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
-        rows = self._spark.sql(text_of(step, state_is_empty or nothing))
-        if step.persist:
+        rows = sql(self._spark, text_of(step, state_is_empty or nothing))
+        if step.persist and step.lazy:
+            rows = self._kept.hold(rows)
+        elif step.persist:
             self._rows_of[step.name] = self._kept.keep(rows)
         show(rows, step.name)
 
+    def _freshest(self, step: Step, level: int) -> Step:
+        """A step of a level's emission as it costs least: of what is there in memory, if that was made in here."""
+        if step.fresh is None or level not in self._added:
+            return step
+        return replace(step, sql=step.fresh, persist=False)
+
     # Commits.
 
-    def _add_level(self, level: Level, judged: Sequence[Judged]) -> None:
+    def _add_level(self, number: int, judged: Sequence[Judged]) -> None:
         """From judged rows to a commit of the state."""
+        level = self._work.program.levels[number]
+        self._added.add(number)
         self._count(judged)
         state = self._work.state
         rows = sum(each.live_rows for each in judged)
         spread(self._spark, self._partitions, rows)
         with self.figures.timed("state"):
-            if not state.exists:
-                state.create(self._spark, self._schema_of_state(), self._work.program.signature)
-            state.show(self._spark)
+            self._prepare()
             is_empty = state.rows == 0
             for step in level.ingest:
-                self._show(step, is_empty)
+                if step.name not in self._early:
+                    self._show(step, is_empty)
             parts = {part.name: text_of(part, is_empty) for part in level.parts}
         self._commit(parts, few=rows <= FEW_ROWS)
 
@@ -327,12 +372,24 @@ class MicroBatch:
         Args:
             batch: a micro-batch without rows.
         """
+        self._show_nothing(batch)
+        return self._schema_of_state()
+
+    def columns_of_parts(self, batch: DataFrame) -> dict[str, list[str]]:
+        """Which of these columns each part has; the others are NULL there. Nothing is read.
+
+        Args:
+            batch: a micro-batch without rows.
+        """
+        self._show_nothing(batch)
+        return {name: rows.columns for name, rows in self._parts().items()}
+
+    def _show_nothing(self, batch: DataFrame) -> None:
         self._show_clock()
         rows_of = split(batch, self._work.program.inputs)
         for stream in self._work.program.inputs:
             show(rows_of[stream.view], stream.view)
         self._show_level(self._work.program.levels[0])
-        return self._schema_of_state()
 
     def _show_level(self, level: Level) -> None:
         """The rows of a level, of no rows and no state."""
@@ -345,6 +402,9 @@ class MicroBatch:
 
     def _schema_of_state(self) -> StructType:
         """The state's columns, from its texts: each is analysed, none is run."""
+        return schema_of_parts(self._parts())
+
+    def _parts(self) -> dict[str, DataFrame]:
         parts: dict[str, DataFrame] = {}
         for number, level in enumerate(self._work.program.levels):
             if number > 0:
@@ -357,7 +417,7 @@ class MicroBatch:
             for step in level.ingest:
                 show(self._spark.sql(text_of(step, True)), step.name)
             parts |= {part.name: self._spark.sql(text_of(part, True)) for part in level.parts}
-        return schema_of_parts(parts)
+        return parts
 
 
 def now() -> int:

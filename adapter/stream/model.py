@@ -99,6 +99,8 @@ class StreamModel:
     """Microseconds without rows after which a stream doesn't hold the watermark; None: it always does."""
     keep_state: bool = False
     """Whether a state that was made for other rows of the same sources is kept: their author says that it may be."""
+    bootstrap: str | None = None
+    """A table whose rows its stream begins with, in the place of those that its source has had so far; None: those."""
     on_state_change: str = MIGRATE
     """Whether a state goes on with an edited query where it can: `MIGRATE`, or `FAIL`."""
     columns: Mapping[str, str] | None = None
@@ -145,6 +147,16 @@ class StreamModel:
     def progress(self) -> str:
         """The file with the last micro-batch's figures."""
         return f"{self.storage.progress}/{self.key}.json"
+
+    @property
+    def savepoints(self) -> str:
+        """The folder of its savepoints."""
+        return f"{self.storage.savepoints}/{self.key}"
+
+    @property
+    def restoring(self) -> str:
+        """The file that says which savepoint is being restored, from before the first change until after the last."""
+        return f"{self.savepoints}/.restoring"
 
     @property
     def keep(self) -> str:

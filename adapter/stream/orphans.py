@@ -16,6 +16,7 @@ from .iceberg import IcebergTable, load
 from .identifiers import joined, parts, with_suffix
 from .lock import locked
 from .model import CHANGES, STATE, StreamModel
+from .saving import left_behind
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -50,6 +51,8 @@ def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool)
                 found += table.orphans(spark, before, remove)
         # Under its lock nobody writes to a checkpoint, where there are locks.
         until = None if model.storage.is_local else before
+        if model.storage.is_local:
+            found += left_behind(spark, model, remove)
         return found + _partial(model.storage, model.checkpoint, until, remove)
 
 
@@ -84,7 +87,7 @@ def dropped(spark: SparkSession, storage: Storage, catalog: str, schemas: Iterab
     """
     names = {
         tuple(key.split("."))
-        for key in storage.list(storage.checkpoints)
+        for key in [*storage.list(storage.checkpoints), *storage.list(storage.savepoints)]
         if key.count(".") == 2 and key.startswith(f"{catalog}.") and not _DIGEST.search(key)
     }
     for schema in schemas:

@@ -24,6 +24,7 @@ from ..query.instants import is_usable
 from .checkpoint import last_snapshot, read_offsets
 from .errors import StreamError
 from .iceberg import IcebergTable
+from .initial_offset import bootstrapped_from
 from .position import Cut
 from .session import driver_memory
 from .source_order import in_first_order
@@ -43,6 +44,8 @@ _BYTES_OF_A_ROW, _BYTES_OF_A_VALUE = 256, 64
 _BYTES_IN_A_FILE = 8
 """At least, of a row: Parquet is dense."""
 _FEWEST = 50_000
+_MANY = 5_000_000
+"""More rows than these are counted before they are shuffled."""
 _MOST_PIECES = 100
 _MOST_STEPS = 900
 """Of a micro-batch. There are numbers for a thousand, and flushes need some."""
@@ -55,6 +58,8 @@ class Piece:
     rows: DataFrame
     cut: Cut | None
     """Where the next piece begins; None: it is the last."""
+    expected: int | None = None
+    """At most so many rows, where that was asked for and they aren't many."""
 
 
 class Cutter:
@@ -66,6 +71,7 @@ class Cutter:
         inputs: its streams.
         stateful: whether a micro-batch has a state; rows that are only passed on need no memory.
         cut_short: the micro-batch that a run before began and didn't end, perhaps for lack of memory; None: there is none.
+        asked: whether it is to be told how many rows to expect.
     """
 
     def __init__(
@@ -75,7 +81,9 @@ class Cutter:
         inputs: Sequence[StreamInput],
         stateful: bool,
         cut_short: int | None,
+        asked: bool = False,
     ) -> None:
+        self._asked = asked
         self._spark, self._model, self._inputs, self._cut_short = spark, model, inputs, cut_short
         # What changes a row is in a feed in order of its micro-batches, not of event time.
         self._cuts = stateful and all(each.event_time is not None and not each.feed for each in inputs)
@@ -107,14 +115,14 @@ class Cutter:
                 f"{self._model.rebuild}."
             )
         if not self._cuts:
-            yield iter([Piece(batch, None)])
+            yield iter([Piece(batch, None, self._told(batch, number))])
             return
         tries = self._tries(number)
         most = max(1, self._most_rows(batch) >> tries)
         is_large = since is not None or self._expected(batch, number) > most
         with self._noted(number, tries) if is_large or tries else nullcontext():
             if not is_large:
-                yield iter([Piece(batch, None)])
+                yield iter([Piece(batch, None, self._told(batch, number))])
                 return
             from pyspark import StorageLevel
 
@@ -208,6 +216,10 @@ class Cutter:
             self._fit = max(_FEWEST, self._memory // (_BYTES_OF_A_ROW + _BYTES_OF_A_VALUE * width))
         return self._fit
 
+    def _told(self, batch: DataFrame, number: int) -> int | None:
+        expected = self._expected(batch, number) if self._asked else None
+        return None if expected is None or expected > _MANY else expected
+
     def _expected(self, batch: DataFrame, number: int) -> int:
         """At most so many rows, told without reading one."""
         if self._ordered is None:
@@ -217,6 +229,8 @@ class Cutter:
         starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
         if len(ends) != len(model.sources):
             return 0
+        if number == 0 and (bootstrap := bootstrapped_from(model)) is not None:
+            return IcebergTable(self._spark, bootstrap.table).appended(None, bootstrap.snapshot)
         total = 0
         for place, (source, end) in enumerate(zip(model.sources, ends, strict=True)):
             start = starts[place] if place < len(starts) else None

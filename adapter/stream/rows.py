@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..query.instants import is_usable
-from ..query.program import Rows, StreamInput, clock_column
+from ..query.program import Rows, StreamInput, clock_column, now
 from .errors import StreamError
 from .model import StreamModel
-from .session import java_class, show
+from .session import java_class, show, sql
 from .sources import is_time
 from .writing import quoted
 
@@ -54,7 +54,7 @@ class Kept:
 
         One job without a shuffle. Their size is known afterwards, so that joins with them are planned well.
         """
-        rows.persist()
+        rows._jdf.persist()
         self._rows.append(rows)
         cache = rows._jdf.queryExecution().withCachedData().cacheBuilder()
         cache.cachedColumnBuffers().count()
@@ -73,7 +73,7 @@ class Kept:
         Through views a query is otherwise analysed with all that its relations are made from, as often as they
         stand in it.
         """
-        rows.persist()
+        rows._jdf.persist()
         self._rows.append(rows)
         return leaf(rows)
 
@@ -85,7 +85,7 @@ class Kept:
     def release(self) -> None:
         """Give the memory back."""
         for rows in self._rows:
-            rows.unpersist()
+            rows._jdf.unpersist()
         self._rows.clear()
 
 
@@ -151,14 +151,13 @@ def _newest(column: str) -> str:
     return f"unix_micros(cast(max(case when {is_usable(column)} then {column} end) as timestamp))"
 
 
-def judge(spark: SparkSession, model: StreamModel, step: Rows, kept: Kept) -> Judged:
-    """Compute and keep the rows of a step, and make those that live a view under its name.
+def judge(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
+    """Make the rows of a step that live a view under its name. They are counted when they are computed (`judged`).
 
     Args:
         spark: the session of the micro-batch, with the views of the streams and ``clock``.
         model: for messages.
         step: rows that go into a level.
-        kept: holds them.
 
     Raises:
         StreamError: ``event_time`` isn't a time.
@@ -167,27 +166,29 @@ def judge(spark: SparkSession, model: StreamModel, step: Rows, kept: Kept) -> Ju
 
     watermark, is_late = clock_column("watermark_before", step.time_zone), "false"
     if step.expires:
-        is_late = f"coalesce(step.expires_at <= clock.{watermark}, false)"
+        is_late = f"coalesce(step.expires_at <= {now(watermark)}, false)"
     elif step.forgets:
-        is_late = "coalesce(cast(step.event_time as timestamp) < clock.watermark_before, false)"
-    # The watermark is joined in, not written in: each literal would make other code, to be compiled anew.
-    clock = " cross join clock" if step.expires or step.forgets else ""
-    rows = spark.sql(f"select step.*, {is_late} as {_LATE}\nfrom (\n{step.sql}\n) as step{clock}")
+        is_late = f"coalesce(cast(step.event_time as timestamp) < {now('watermark_before')}, false)"
+    rows = sql(spark, f"select step.*, {is_late} as {_LATE}\nfrom (\n{step.sql}\n) as step")
     _check_times(model, {field.name: field.dataType for field in rows.schema.fields})
     # One beyond SQL's range is none either: a window of it would end where no TIMESTAMP reaches.
     no_time = f"not coalesce({is_usable('event_time')}, false)" if step.timed else "false"
     latest = _newest("event_time") if step.timed else "cast(null as bigint)"
     lives = f"not ({no_time}) and not {_LATE}" if step.expires else f"not ({no_time})"
-    judged = rows.observe(
+    observed = rows.observe(
         step.name,
         F.expr(f"count_if({no_time})"),
         F.expr(f"count_if(not ({no_time}) and {_LATE})"),
         F.expr(f"count_if({lives})"),
         F.expr(latest),
     )
-    live = judged.where(lives).drop(_LATE, "event_time")
-    kept.keep(live)
+    live = observed.where(lives).drop(_LATE, "event_time")
     show(live, step.name)
+    return live
+
+
+def judgement(kept: Kept, step: Rows) -> Judged:
+    """What became of the rows of a step, after they were kept or went into something that is."""
     null_times, late, alive, newest = kept.observed(step.name)
     return Judged(step.streams, null_times or 0, late or 0, alive or 0, newest)
 

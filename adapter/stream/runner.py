@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,16 +15,19 @@ from .batches import Batches
 from .changes import changes_of
 from .checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
 from .columns import alterations
-from .errors import StreamError, explain
+from .errors import StreamError, sentences
 from .failpoints import around, reached
 from .going_on import go_on, prepare, signed
 from .initial_offset import (
     begin_again,
     begin_with_all,
     begins_with_all,
+    bootstrapped_from,
     has_to_begin_again,
     lacks_rows,
     move_along,
+    note_bootstrap,
+    wait_for_source,
     whole_tables,
 )
 from .limits import at_once
@@ -34,6 +37,8 @@ from .microbatch import Work
 from .model import StreamModel
 from .position import Position
 from .recovery import Found, check, unfinished
+from .savepoints import MIGRATION, check_whole
+from .saving import forget_all, save_before
 from .session import working_session
 from .sink import AppendSink, Sink
 from .source_order import in_first_order, note_order
@@ -98,7 +103,7 @@ def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamRe
     Raises:
         StreamError: as in `run_stream`.
     """
-    with _sentences(model), locked(spark, model):
+    with sentences(model), locked(spark, model):
         session = working_session(spark)
         batches = _resume(session, model, program)
         if program.levels and batches.position.batch >= 0:
@@ -115,7 +120,14 @@ class AtRest:
     """To work in."""
     position: Position
     """How far the stream has come."""
-    sink: Sink
+    work: Work
+    finish: Callable[[], object]
+    """Puts out what comes of a step that was written to the state meanwhile."""
+
+    @property
+    def sink(self) -> Sink:
+        """The model's table."""
+        return self.work.sink
 
 
 @contextmanager
@@ -125,10 +137,10 @@ def at_rest(spark: SparkSession, model: StreamModel, program: Program) -> Iterat
     Raises:
         StreamError: as in `run_stream`.
     """
-    with _sentences(model), locked(spark, model):
+    with sentences(model), locked(spark, model):
         session = working_session(spark)
         batches = _resume(session, model, program)
-        yield AtRest(session, batches.position, batches.sink)
+        yield AtRest(session, batches.position, batches.work, lambda: _resume(session, model, program))
 
 
 def reset(spark: SparkSession, model: StreamModel) -> None:
@@ -144,7 +156,7 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
     Raises:
         StreamError: a run of the model is going on.
     """
-    with _sentences(model), locked(spark, model):
+    with sentences(model), locked(spark, model):
         changes = changes_of(spark, model, None)
         StateTable(spark, model).drop(spark)
         with around("changelog.drop", model.name):
@@ -155,6 +167,7 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
         with around("progress.delete", model.name):
             model.storage.delete(model.progress)
             model.storage.delete(model.attempt)
+        forget_all(spark, model)
 
 
 class RunningStream:
@@ -176,13 +189,18 @@ class RunningStream:
         """Whether something was read of every table."""
         self._with_all = False
         """Whether a micro-batch has all rows of tables that can't be read from their beginning."""
-        with _sentences(model), ExitStack() as stack:
+        with sentences(model), ExitStack() as stack:
             stack.enter_context(locked(spark, model))
             session = working_session(spark)
             self._batches = _resume(session, model, program)
             # Of a run that ended before it was read.
             model.storage.delete(model.stop_request)
             clear_beginning(model.storage, model.checkpoint)
+            if model.bootstrap is not None and self._batches.position.batch >= 0:
+                raise StreamError(
+                    f"Model {model.name}: it has begun already, so it can't begin with the rows of {model.bootstrap}. To "
+                    f"build it anew with them: {model.rebuild}. Else leave the variable bootstrap out."
+                )
             order = in_first_order(model, program.inputs)
             self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
             check_sources(session, ordered)
@@ -192,6 +210,7 @@ class RunningStream:
                 begin_again(model)
                 check_beginnings(session, ordered)
             note_order(order)
+            note_bootstrap(session, ordered)
             reached("stream:starting", model.name)
             stopped = self._take_all(session, ordered, inputs)
             self._query = stopped or self._start(session, ordered, inputs)
@@ -223,6 +242,8 @@ class RunningStream:
                 self._with_all = False
                 self._problem = None
             if problem is None or isinstance(problem, _Second):
+                if not stopped:
+                    wait_for_source(model)
                 return query if stopped else None
             if not isinstance(problem, _Beyond):
                 raise problem
@@ -246,7 +267,7 @@ class RunningStream:
             StreamError: it ended because something went wrong.
         """
         deadline = math.inf if seconds is None else time.monotonic() + seconds
-        with _sentences(self.model):
+        with sentences(self.model):
             _, problem = self._watch(self._query, deadline)
             if problem is not None:
                 raise problem
@@ -273,7 +294,7 @@ class RunningStream:
 
     def stop(self) -> None:
         """End the stream after the commits of the micro-batch it is in, or without that micro-batch."""
-        with _sentences(self.model):
+        with sentences(self.model):
             try:
                 if self._query.isActive:
                     self._query.stop()
@@ -286,8 +307,10 @@ class RunningStream:
             reached("batch:begun", self.model.name)
             if self._with_all and number > 0:
                 raise _Second
-            self._check_beginning(batch.sparkSession, number)
-            if self._with_all:
+            # Also where the source had no rows when the stream began, and has its first now.
+            with_all = self._with_all or (number == 0 and bootstrapped_from(self.model) is not None)
+            self._check_beginning(batch.sparkSession, number, with_all)
+            if with_all:
                 batch = as_a_whole(batch, self._ordered, self._inputs, whole_tables(self._ordered))
             self._batches.take(batch, number)
             # What follows is Spark's own commit in the checkpoint.
@@ -297,11 +320,11 @@ class RunningStream:
             return False
         return True
 
-    def _check_beginning(self, spark: SparkSession, number: int) -> None:
+    def _check_beginning(self, spark: SparkSession, number: int, with_all: bool) -> None:
         """Passes a micro-batch that has all rows of tables with which it begins."""
         if self._begun:
             return
-        if (source := lacks_rows(spark, self._ordered, number, self._with_all)) is not None:
+        if (source := lacks_rows(spark, self._ordered, number, with_all)) is not None:
             raise _Beyond(lost(spark, self.model, source) if number else overtaken(self.model, source))
         ends = read_offsets(self.model.storage, self.model.checkpoint, number)
         self._begun = None not in (
@@ -359,6 +382,7 @@ class _Second(Exception):
 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
     """Look at checkpoint, state, changelog and table, and finish what a crash cut short."""
+    check_whole(model)
     program = signed(session, model, program)
     state = StateTable(session, model)
     upsert = program.upsert
@@ -389,6 +413,8 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     if found.state is not None and found.signature is not None:
         change = prepare(session, work, found.signature, found.state)
     add, drop = ({}, []) if model.columns is None else alterations(model, session.table(model.target).columns)
+    if change is not None and change.migration is not None:
+        save_before(session, model, MIGRATION)
     # Old and new query both go on with a table that has a column more.
     sink.change_columns(session, add, ())
     if change is not None and found.state is not None:
@@ -429,13 +455,3 @@ def _result(batches: Batches) -> StreamResult:
         lookup_requests=taken.lookup_requests,
         lookup_keys=taken.lookup_keys,
     )
-
-
-@contextmanager
-def _sentences(model: StreamModel) -> Iterator[None]:
-    try:
-        yield
-    except StreamError:
-        raise
-    except Exception as problem:
-        raise explain(model, problem) from problem

@@ -43,6 +43,10 @@ def prepare(session: SparkSession, partitions: int) -> None:
         "spark.sql.autoBroadcastJoinThreshold": str(min(64 << 20, driver_memory(session) // 64)),
         # What is kept is read once or twice and let go: trying out encodings on each column doesn't pay.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
+        # What is kept is computed once: a row that went to the state must not be made anew for the table.
+        "spark.sql.defaultCacheStorageLevel": "MEMORY_AND_DISK",
+        # Where it is on, Spark copies the session for whatever is kept.
+        "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
         # Some 500,000 rows: the hash table of a task stays small, and fits beside what is kept.
         "spark.sql.files.maxPartitionBytes": "8m",
     }
@@ -63,13 +67,27 @@ def spread(session: SparkSession, partitions: int, rows: int) -> None:
     session.conf.set("spark.sql.shuffle.partitions", str(wanted))
 
 
+def sql(spark: SparkSession, text: str) -> DataFrame:
+    """The rows of a query. Not by `spark.sql`, which looks for one of Java's classes in all packages each time."""
+    from pyspark.sql import DataFrame
+
+    return DataFrame(spark._jsparkSession.sql(text), spark)
+
+
 def show(rows: DataFrame, view: str) -> None:
     """Make rows a view of their session, in the place of the one of that name.
 
     Not by `createOrReplaceTempView`: when that replaces a view, Spark forgets what was kept of any rows
-    made from a view of that name, in all sessions, so also what another model keeps.
+    made from a view of that name, in all sessions, so also what another model keeps. And where there was one with the
+    same columns, not by a command either: Spark would plan it, and tell of it with all that the rows are made from.
     """
-    rows.sparkSession._jsparkSession.sessionState().catalog().dropTempView(view)
+    catalog = rows.sparkSession._jsparkSession.sessionState().catalog()
+    found, plan = catalog.getRawTempView(view), rows._jdf.queryExecution().analyzed()
+    if found.isDefined() and found.get().tableMeta().schema().equals(plan.schema()):
+        some = java_class(rows.sparkSession, "scala.Some")
+        catalog.createTempView(view, found.get().copy(found.get().tableMeta(), some(plan)), True)
+        return
+    catalog.dropTempView(view)
     rows.createTempView(view)
 
 

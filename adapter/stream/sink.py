@@ -17,7 +17,7 @@ from .maintenance import Maintenance, of_read_table
 from .model import IGNORE, StreamModel
 from .position import Position, read_position
 from .rows import Kept
-from .session import show
+from .session import show, sql
 from .writing import Columns, one_file
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class AppendSink(Sink):
                 self._changes.append(
                     spark, f"select *, '{INSERT}' as {CHANGE_TYPE} from appended_rows", position
                 )
-            self._append(spark.sql(one_file(made) if few else made), position)
+            self._append(sql(spark, one_file(made) if few else made), position)
         finally:
             kept.release()
         return self.table.count("added-records")

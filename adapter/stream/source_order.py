@@ -33,17 +33,18 @@ class Order(NamedTuple):
     """Whether the checkpoint says so, or else the query's text."""
 
 
-def in_first_order(model: StreamModel, inputs: Sequence[StreamInput]) -> Order:
+def in_first_order(model: StreamModel, inputs: Sequence[StreamInput], checkpoint: str | None = None) -> Order:
     """A model's sources and the streams made from them, in the order of its checkpoint.
 
     Args:
         model: the model.
         inputs: its streams.
+        checkpoint: another one than its own.
 
     Raises:
         StreamError: the query reads another source than it began with, one more or one less.
     """
-    noted = _noted(model)
+    noted = _noted(model, checkpoint or model.checkpoint)
     if noted is None:
         # Nothing was planned yet, or by a version that noted no order: that of the text.
         return Order(model, tuple(inputs), is_noted=False)
@@ -63,7 +64,9 @@ def note_order(order: Order) -> None:
     """
     if not order.is_noted:
         model = order.model
-        model.storage.write_text(_path(model), json.dumps([_identity(source) for source in model.sources]))
+        model.storage.write_text(
+            f"{model.checkpoint}/{_FILE}", json.dumps([_identity(source) for source in model.sources])
+        )
 
 
 def noted_sources(storage: Storage, checkpoint: str) -> list[str]:
@@ -72,15 +75,11 @@ def noted_sources(storage: Storage, checkpoint: str) -> list[str]:
     return [each["reads"] for each in json.loads(text)] if text is not None else []
 
 
-def _noted(model: StreamModel) -> list[dict[str, str]] | None:
-    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+def _noted(model: StreamModel, path: str) -> list[dict[str, str]] | None:
+    checkpoint = read_checkpoint(model.storage, path)
     begun = checkpoint is not None and checkpoint.planned is not None
-    text = model.storage.read_text(_path(model)) if begun else None
+    text = model.storage.read_text(f"{path}/{_FILE}") if begun else None
     return json.loads(text) if text is not None else None
-
-
-def _path(model: StreamModel) -> str:
-    return f"{model.checkpoint}/{_FILE}"
 
 
 def _identity(source: StreamSource) -> dict[str, str]:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from ..messages import MESSAGE, advice, message
 from ..query.program import StreamInput
+from .columns import fits
 from .errors import StreamError
 from .iceberg import IcebergTable
-from .initial_offset import reading_options
+from .identifiers import type_text
+from .initial_offset import Whole, reading_options
 from .limits import without_limits
 from .model import StreamModel, StreamSource
 from .session import jvm
@@ -46,7 +48,7 @@ def read_streams(spark: SparkSession, model: StreamModel, inputs: tuple[StreamIn
 
 
 def as_a_whole(
-    batch: DataFrame, model: StreamModel, inputs: tuple[StreamInput, ...], tables: Mapping[str, int]
+    batch: DataFrame, model: StreamModel, inputs: tuple[StreamInput, ...], tables: Mapping[str, Whole]
 ) -> DataFrame:
     """A micro-batch in which some streams have the rows of their tables at a snapshot.
 
@@ -54,27 +56,51 @@ def as_a_whole(
         batch: the micro-batch.
         model: whose sources they are.
         inputs: the model's streams.
-        tables: the snapshots, by `StreamInput.relation`.
+        tables: by `StreamInput.relation`.
     """
     from pyspark.sql import functions as F
 
-    sources = {source.relation: source for source in model.sources}
     read = {}
     for each in inputs:
         if each.relation in tables:
-            spark, at = batch.sparkSession, tables[each.relation]
-            table = IcebergTable(spark, sources[each.relation].location)
+            spark, (name, at, _) = batch.sparkSession, tables[each.relation]
+            table = IcebergTable(spark, name)
             columns = table.columns_of(at)
             read[each.view] = _wanted(
                 each, spark.sql(f"select {columns} from {table.name} version as of {at}")
             )
     if len(inputs) == 1:
-        return read[inputs[0].view] if read else batch
+        if not read:
+            return batch
+        rows = _as(batch.schema, read[inputs[0].view], model, tables)
+        return rows.unionByName(batch) if tables[inputs[0].relation].beside else rows
     for view, rows in read.items():
         struct = F.struct(*map(quoted, rows.columns)).alias(view)
         others = batch.where(batch[view].isNull())
         batch = others.unionByName(rows.select(struct), allowMissingColumns=True)
     return batch
+
+
+def _as(schema: StructType, rows: DataFrame, model: StreamModel, tables: Mapping[str, Whole]) -> DataFrame:
+    """Rows of another table than the stream's, with its columns.
+
+    Raises:
+        StreamError: they have others.
+    """
+    ((name, *_),) = tables.values()
+    has = {field.name.lower(): field for field in rows.schema.fields}
+    columns = []
+    for wanted in schema.fields:
+        found = has.get(wanted.name.lower())
+        kind, given = type_text(wanted.dataType), None if found is None else type_text(found.dataType)
+        if found is None or given is None or not fits(given.lower(), kind.lower()):
+            what = "has no such column" if given is None else f"has it as {given.upper()}"
+            raise StreamError(
+                f"Model {model.name}: its stream has {wanted.name} as {kind.upper()}, and {name}, with whose rows it is to "
+                f"begin, {what}."
+            )
+        columns.append(f"cast({quoted(found.name)} as {kind}) as {quoted(wanted.name)}")
+    return rows.selectExpr(*columns)
 
 
 def split(batch: DataFrame, inputs: tuple[StreamInput, ...]) -> dict[str, DataFrame]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
@@ -35,7 +35,7 @@ from .position import (
     growth_to_text,
     read_position,
 )
-from .session import show
+from .session import show, sql
 from .writing import Columns, literal, one_file, quoted
 
 if TYPE_CHECKING:
@@ -75,6 +75,13 @@ _PROPERTIES = {
     "write.summary.partition-limit": "1000",
     **PROPERTIES,
 }
+
+
+_LOCAL = {
+    # What a file costs besides its bytes. By Iceberg's 4 MB a task reads four of the small ones that micro-batches leave.
+    "read.split.open-file-cost": str(512 << 10),
+}
+"""Of a state on this machine's disk."""
 
 
 class StateTable:
@@ -126,21 +133,8 @@ class StateTable:
         """
         if self._table is None:
             return None
-        version = int(self._table.property(_VERSION) or VERSION)
-        if version < VERSION:
-            raise StreamError(
-                f"Model {self._model.name}: its state {self._model.state} was made by an earlier dbt-spark-streaming, "
-                f"before its first release (layout {version}, this one knows {VERSION}). To build it anew: "
-                f"{self._model.rebuild}."
-            )
-        if version > VERSION:
-            raise StreamError(
-                f"Model {self._model.name}: its state {self._model.state} was made by a newer "
-                f"dbt-spark-streaming (layout {version}, this one knows {VERSION}). Update the "
-                "package."
-            )
-        found: Mapping[str, object] = json.loads(self._table.property(_SIGNATURE) or "{}")
-        return found
+        properties = {name: self._table.property(name) or "" for name in (_VERSION, _SIGNATURE)}
+        return read_signature(self._model, properties, f"its state {self._model.state}")
 
     def sign(self, spark: SparkSession, signature: Mapping[str, object]) -> None:
         """Note what the state is of, where that is known more exactly than before, or its author says that it goes on."""
@@ -177,6 +171,7 @@ class StateTable:
                 )
         properties = {
             **_PROPERTIES,
+            **(_LOCAL if self._model.storage.is_local else {}),
             **{
                 f"write.metadata.metrics.column.{field.name}": "full"
                 for field in schema.fields
@@ -243,7 +238,7 @@ class StateTable:
         if self._shown != now:
             # By its snapshot: a commit would have Spark compute anew what is kept of rows made from it.
             version = "" if snapshot is None else f" version as of {snapshot}"
-            show(spark.sql(f"select * from {self._model.state}{version}"), "state")
+            show(sql(spark, f"select * from {self._model.state}{version}"), "state")
             self._shown = now
 
     def show_with(self, spark: SparkSession, parts: Mapping[str, str]) -> None:
@@ -258,7 +253,9 @@ class StateTable:
         columns = self._columns_of(spark)
         made = [columns.select(spark, query, part=name) for name, query in parts.items()]
         version = "" if self._table.known is None else f" version as of {self._table.known}"
-        show(spark.sql("\nunion all\n".join([f"select * from {self._model.state}{version}", *made])), "state")
+        show(
+            sql(spark, "\nunion all\n".join([f"select * from {self._model.state}{version}", *made])), "state"
+        )
         self._shown = None
 
     def _columns_of(self, spark: SparkSession) -> Columns:
@@ -291,6 +288,13 @@ class StateTable:
         commit.overwrite("state.fold", self._model, self._table, rows, properties, list(parts))
         self._committed(parts, position)
         self._folded = True
+
+    def edit(self, rows: DataFrame, parts: Sequence[str], position: Position) -> None:
+        """Put rows in the place of all rows of some parts, in one commit that carries `position`."""
+        assert self._table is not None
+        growth = {part: growth for part, growth in self._growth.items() if part not in parts}
+        properties = replace(position, growth=growth).properties()
+        commit.overwrite("state.edit", self._model, self._table, rows, properties, parts)
 
     def compact(self, spark: SparkSession) -> None:
         """Put small files together, in one commit. It carries no position: Iceberg makes it without a condition, and
@@ -395,7 +399,35 @@ class StateTable:
         columns = self._columns_of(spark)
         made = [columns.select(spark, query, part=name) for name, query in parts.items()]
         united = "\nunion all\n".join(made)
-        return spark.sql(one_file(united) if few else united)
+        return sql(spark, one_file(united) if few else united)
+
+
+def read_signature(
+    model: StreamModel, properties: Mapping[str, str], what: str = "its state"
+) -> Mapping[str, object]:
+    """What a state was made for, by the properties of its table.
+
+    Args:
+        model: whose state it is.
+        properties: of the table.
+        what: how it is called in a sentence.
+
+    Raises:
+        StreamError: the table was made by another version of this package.
+    """
+    version = int(properties.get(_VERSION) or VERSION)
+    if version < VERSION:
+        raise StreamError(
+            f"Model {model.name}: {what} was made by an earlier dbt-spark-streaming, before its first release (layout "
+            f"{version}, this one knows {VERSION}). To build it anew: {model.rebuild}."
+        )
+    if version > VERSION:
+        raise StreamError(
+            f"Model {model.name}: {what} was made by a newer dbt-spark-streaming (layout {version}, this one knows "
+            f"{VERSION}). Update the package."
+        )
+    found: Mapping[str, object] = json.loads(properties.get(_SIGNATURE) or "{}")
+    return found
 
 
 def digest(signature: Mapping[str, object]) -> str:

@@ -1,13 +1,15 @@
-"""What the streams of a storage root have not read yet of a table: their checkpoints say so."""
+"""What the streams of a storage root have not read yet of a table: their checkpoints say so, and those of savepoints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .checkpoint import last_snapshot, read_checkpoint, read_offsets
+from .checkpoint import next_snapshots
+from .errors import StreamError
 from .identifiers import parts
+from .savepoints import listed
 from .source_order import noted_sources
 
 if TYPE_CHECKING:
@@ -19,7 +21,8 @@ class Unread:
     """What a table has to keep for the streams that read it."""
 
     after: Mapping[int, str] = field(default_factory=dict)
-    """The snapshots, of whatever tables, that streams have come to, and which stream: they and what came later."""
+    """The snapshots, of whatever tables, that streams have come to, and which stream: they and what came later. Of a
+    savepoint also which one, as in ``orders/before-deploy``."""
     whole: str | None = None
     """A stream that has begun and read nothing of it yet, so that it begins with the first snapshot; None: there is none."""
 
@@ -33,15 +36,14 @@ def unread(storage: Storage, table: str) -> Unread:
     """
     after: dict[int, str] = {}
     whole = None
-    for name in storage.list(storage.checkpoints):
-        path = f"{storage.checkpoints}/{name}"
+    for name, path in _checkpoints(storage):
         try:
             places = [
                 place
                 for place, each in enumerate(noted_sources(storage, path))
                 if parts(each) == parts(table)
             ]
-            next_ones = _next_ones(storage, path)
+            next_ones = next_snapshots(storage, path)
         except NotADirectoryError:
             continue  # a file of somebody's, as file managers leave them
         except (ValueError, KeyError, TypeError):
@@ -54,14 +56,18 @@ def unread(storage: Storage, table: str) -> Unread:
     return Unread(after, whole)
 
 
-def _next_ones(storage: Storage, path: str) -> dict[int, int | None]:
-    """By a source's place the snapshot at which the next micro-batch of a stream begins; None: it has read none yet.
+def _checkpoints(storage: Storage) -> Iterator[tuple[str, str]]:
+    """The checkpoints of streams and those that savepoints have copies of, and what each is called."""
+    for name in storage.list(storage.checkpoints):
+        yield name, f"{storage.checkpoints}/{name}"
+    for model in storage.list(storage.savepoints):
+        for name in _savepoints(storage, f"{storage.savepoints}/{model}"):
+            yield f"{model}/{name}", f"{storage.savepoints}/{model}/{name}/checkpoint"
 
-    A micro-batch that was cut short is read again, from where the one before it ended.
-    """
-    checkpoint = read_checkpoint(storage, path)
-    if checkpoint is not None and checkpoint.done is not None:
-        return dict(enumerate(map(last_snapshot, read_offsets(storage, path, checkpoint.done))))
-    sources = f"{path}/sources"
-    notes = {int(each): f"{sources}/{each}/offsets/0" for each in storage.list(sources) if each.isdigit()}
-    return {place: last_snapshot(storage.read_text(note) or "") for place, note in notes.items()}
+
+def _savepoints(storage: Storage, path: str) -> list[str]:
+    """Those that somebody asked for, in the folder of a model. Others are taken back soon, or never."""
+    try:
+        return [each.name for each in listed(storage, path) if not each.is_automatic]
+    except (NotADirectoryError, StreamError):
+        return []

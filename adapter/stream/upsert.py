@@ -18,7 +18,7 @@ from .iceberg import COMMIT, FOLLOWED
 from .model import StreamModel
 from .position import Position
 from .rows import Kept
-from .session import show
+from .session import show, sql
 from .sink import DECIDED, Sink
 from .writing import Columns, literal, one_file, quoted
 
@@ -72,6 +72,15 @@ class UpsertSink(Sink):
         finally:
             kept.release()
 
+    @property
+    def _is_small(self) -> bool:
+        return self.table.count("total-records") <= _SMALL
+
+    def _shuffled(self, alias: str) -> str:
+        """A hint for a join of the table with a relation. To send that around takes a job of its own; where the table is
+        small, to shuffle both is nothing beside it."""
+        return f"/*+ merge({alias}) */ " if self._is_small else ""
+
     def _merge(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
         from pyspark.sql import functions as F
 
@@ -81,8 +90,9 @@ class UpsertSink(Sink):
         recent = self._recent(spark, kept)
         if recent is None:
             return 0
+        hint = self._shuffled("fired") if "=" in self._upsert.scope else ""
         old = (
-            f"select old.* from (select * from {self._as_it_is(columns)} where {recent}) as old\n"
+            f"select {hint}old.* from (select * from {self._as_it_is(columns)} where {recent}) as old\n"
             f"left semi join {_FIRED} as fired on {self._upsert.scope}"
         )
         new = columns.select(spark, query)
@@ -95,7 +105,7 @@ class UpsertSink(Sink):
         counting = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in kinds]
         twice = "false" if self._upsert.certain else f"{_TIMES} > 1"
         counting.append(F.expr(f"count_if({twice})").alias("twice"))
-        changed = spark.sql(differences).observe(_CHANGED, *counting)
+        changed = sql(spark, differences).observe(_CHANGED, *counting)
         kept.keep(changed)
         show(changed, _CHANGED)
         *found, same_key = kept.observed(_CHANGED)
@@ -116,14 +126,15 @@ class UpsertSink(Sink):
         """Put the rows of a query in the place of all, if they differ; some may be there more than once."""
         from pyspark.sql import functions as F
 
-        rows = spark.sql(columns.select(spark, query))
+        rows = sql(spark, columns.select(spark, query))
         kept.keep(rows)
         show(rows, _NEW)
         listed = ", ".join(map(quoted, columns.names))
-        differences = spark.sql(
+        differences = sql(
+            spark,
             f"select {listed}, sum(__sign) as __times from (\n"
             f"  select *, 1 as __sign from {_NEW}\n  union all\n  select *, -1 as __sign from {self._as_it_is(columns)}\n"
-            f") group by {listed} having sum(__sign) <> 0"
+            f") group by {listed} having sum(__sign) <> 0",
         ).observe(_CHANGED, F.expr("sum(abs(__times))").alias("rows"))
         kept.keep(differences)
         (changed,) = kept.observed(_CHANGED)
@@ -132,7 +143,7 @@ class UpsertSink(Sink):
         if self._changes is not None:
             show(differences, _CHANGED)
             self._changes.append(spark, each_change(_CHANGED, listed), position)
-        made = spark.sql(one_file(f"select * from {_NEW}")) if few else rows
+        made = sql(spark, one_file(f"select * from {_NEW}")) if few else rows
         self._overwrite(made, _counting(position, changed))
         return changed
 
@@ -207,11 +218,10 @@ class UpsertSink(Sink):
         """What rows of the table may be among the old ones; None: no result is new."""
         from pyspark.sql import functions as F
 
-        fired = spark.sql(self._upsert.fired)
+        fired = sql(spark, self._upsert.fired)
         if self._upsert.bound is None:
-            found = kept.keep(fired)
             show(fired, _FIRED)
-            return "true" if found else None
+            return "true"
         bound, of_fired = self._upsert.bound
         fired = fired.observe(_FIRED, F.expr(f"min(unix_micros({of_fired}))").alias("since"))
         kept.keep(fired)
@@ -267,17 +277,18 @@ class UpsertSink(Sink):
         columns = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in names)
         rows = f"select {columns} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
         if kinds == {INSERT}:
-            self._append(spark.sql(one_file(rows) if few else rows), position)
+            self._append(sql(spark, one_file(rows) if few else rows), position)
             return
-        if self.table.count("total-records") <= _SMALL:
+        if self._is_small:
             same = " and ".join(
                 f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys
             )
             kept = (
-                f"select old.* from {target} as old left anti join {_CHANGED} as changed\n"
+                f"select {self._shuffled('changed') if same else ''}old.*\n"
+                f"from {target} as old left anti join {_CHANGED} as changed\n"
                 f"on {CHANGE_TYPE} <> '{INSERT}'{f' and {same}' if same else ''}"
             )
-            self._overwrite(spark.sql(one_file(f"{kept}\nunion all\n{rows}")), position)
+            self._overwrite(sql(spark, one_file(f"{kept}\nunion all\n{rows}")), position)
             return
         matching = [
             f"{target}.{quoted(name)} <=> if({CHANGE_TYPE} = '{INSERT}', {quoted('new ' + name)}, {quoted('old ' + name)})"

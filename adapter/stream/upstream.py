@@ -12,15 +12,21 @@ a later one. Where the first one replaced another table's it can't be read at al
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .checkpoint import last_snapshot, read_checkpoint, read_offsets
+from .checkpoint import last_snapshot, next_snapshots, read_checkpoint, read_offsets
 from .errors import StreamError, rows_changed
-from .iceberg import APPEND, EXPIRED, REPLACE, load
+from .iceberg import APPEND, EXPIRED, REPLACE, IcebergTable, load
+from .identifiers import parts
 from .model import StreamModel, StreamSource, make_anew
+from .savepoints import checkpoint_of, listed
+from .source_order import noted_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from ..environment.storage import Storage
 
 FROM_TIMESTAMP = "stream-from-timestamp"
 
@@ -42,7 +48,7 @@ def check_sources(spark: SparkSession, model: StreamModel) -> None:
     offsets = read_offsets(model.storage, model.checkpoint, checkpoint.planned)
     if len(offsets) != len(model.sources):
         return  # the checkpoint is of other sources, which the stream says when it starts
-    for source, offset in zip(model.sources, offsets, strict=True):
+    for place, (source, offset) in enumerate(zip(model.sources, offsets, strict=True)):
         table = load(spark, source.location) if source.is_table else None
         if table is None:
             continue
@@ -52,6 +58,8 @@ def check_sources(spark: SparkSession, model: StreamModel) -> None:
             if has_lost_its_beginning(spark, source):
                 raise StreamError(lost(spark, model, source))
         elif not table.follows(snapshot):
+            if table.left(snapshot):
+                raise StreamError(put_back(model, place, table))
             past = set(table.past())
             begins = past <= {APPEND, REPLACE} or (EXPIRED in past and table.whole() is not None)
             raise StreamError(replaced(model, source.location, begins))
@@ -102,6 +110,23 @@ def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
     return table is not None and table.has_lost_rows
 
 
+def readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
+    """The streams of a storage root that have read a snapshot of a table which no longer leads to its current one."""
+    for name in storage.list(storage.checkpoints):
+        path = f"{storage.checkpoints}/{name}"
+        try:
+            checkpoint, reads = read_checkpoint(storage, path), noted_sources(storage, path)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # it is none, or can't be read
+        if checkpoint is None or checkpoint.planned is None:
+            continue
+        offsets = read_offsets(storage, path, checkpoint.planned)
+        for source, offset in zip(reads, offsets, strict=False):
+            snapshot = last_snapshot(offset)
+            if parts(source) == parts(table.name) and snapshot is not None and not table.follows(snapshot):
+                yield name
+
+
 def lost(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
     """What to do about a table that can't be read from its beginning."""
     table = load(spark, source.location)
@@ -144,6 +169,31 @@ def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:
     return (
         f"Model {model.name}: the table {table} that it streams from was built anew (or rolled back, or the last snapshot "
         f"read of it has expired), so new rows can't be told from those that are in already. {remedy} {_WHO_APPENDS}"
+    )
+
+
+def put_back(model: StreamModel, place: int, table: IcebergTable) -> str:
+    """What to do about a table that is what it was before some of its rows were read.
+
+    Args:
+        model: who reads it.
+        place: of the table among its sources.
+        table: the table.
+    """
+    fitting = [
+        each.name
+        for each in listed(model.storage, model.savepoints)
+        if (begins := next_snapshots(model.storage, checkpoint_of(model, each.name)).get(place)) is not None
+        and table.follows(begins)
+    ]
+    if fitting:
+        remedy = f"Put this model back as well: `dbt-stream state restore {model.name} {fitting[-1]}`. Or build it anew: "
+    else:
+        remedy = "Build this model anew too: "
+    return (
+        f"Model {model.name}: the table {table.name} that it streams from was put back (by `dbt-stream state restore`, or a "
+        "rollback of Iceberg's) to before what this model has read last, so it has rows in that the table hasn't any more. "
+        f"{remedy}{model.rebuild}."
     )
 
 

@@ -31,7 +31,7 @@
 
   {%- set anew = existing is none or full_refresh or not existing.is_table -%}
 
-  {%- do adapter.check_stream(model, sql, graph, anew) -%}
+  {%- do adapter.check_stream(model, sql, graph, anew, var('bootstrap', none)) -%}
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
@@ -49,7 +49,8 @@
 
   {#- History that was asked for anew is one micro-batch; a first run keeps the limits that its sources have. -#}
   {%- set response = adapter.run_stream(
-    model, sql, graph, flush=var('flush', false), at_once=full_refresh, keep_state=var('keep_state', false), gives=gives
+    model, sql, graph, flush=var('flush', false), at_once=full_refresh, keep_state=var('keep_state', false),
+    bootstrap=var('bootstrap', none), gives=gives
   ) -%}
   {%- do store_result('main', response) -%}
 

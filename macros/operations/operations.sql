@@ -44,3 +44,30 @@
 {% macro state_diff(model) %}
   {%- do print(adapter.dbt_stream('state', ['diff', model])) -%}
 {% endmacro %}
+
+{% macro state_savepoint(model, name=none, delete=none) %}
+  {%- set arguments = ['savepoint', model] -%}
+  {%- if name is not none -%}{%- do arguments.append(name) -%}{%- endif -%}
+  {%- if delete is not none -%}{%- do arguments.extend(['--delete', delete]) -%}{%- endif -%}
+  {%- do print(adapter.dbt_stream('state', arguments)) -%}
+{% endmacro %}
+
+{% macro state_restore(model, name) %}
+  {%- do print(adapter.dbt_stream('state', ['restore', model, name])) -%}
+{% endmacro %}
+
+{% macro state_undo(model) %}
+  {%- do print(adapter.dbt_stream('state', ['undo', model])) -%}
+{% endmacro %}
+
+{% macro state_edit(model, sql=none, source=none, dry_run=false) %}
+  {%- set arguments = ['edit', model] -%}
+  {%- if sql is not none -%}{%- do arguments.extend(['--sql', sql]) -%}{%- endif -%}
+  {%- if source is not none -%}{%- do arguments.extend(['--from', source]) -%}{%- endif -%}
+  {%- if dry_run -%}{%- do arguments.append('--dry-run') -%}{%- endif -%}
+  {%- do print(adapter.dbt_stream('state', arguments)) -%}
+{% endmacro %}
+
+{% macro state_bootstrap(model, source) %}
+  {%- do print(adapter.dbt_stream('state', ['bootstrap', model, '--from', source, '--yes'])) -%}
+{% endmacro %}

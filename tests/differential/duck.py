@@ -296,7 +296,7 @@ class Laboratory:
             return Outcome(NO_BATCH, f"program: {problem}")
         except Refused as refusal:
             return Outcome(REFUSED, str(refusal))
-        except NotAKey as problem:
+        except Wrong as problem:
             return Outcome(DIFFERENT, str(problem))
         finally:
             database.close()
@@ -344,8 +344,8 @@ class Refused(Exception):
     """What the running code refuses."""
 
 
-class NotAKey(Exception):
-    """Rows that the running code takes to be told apart."""
+class Wrong(Exception):
+    """Rows that the running code takes to be told apart, or to be the same after a crash."""
 
 
 def _expected(model: Model) -> str:
@@ -531,7 +531,7 @@ class Streamed:
             self._compute(empty)
             return
         self._add(level)
-        self._put_out(0)
+        self._put_out(0, added=True)
 
     def _compute(self, empty: bool) -> None:
         """All changes, from the state as it was, and then the one commit."""
@@ -613,7 +613,8 @@ class Streamed:
             self._do(f"insert into {table} by name select * from new_{table}")
         self._show_state()
 
-    def _put_out(self, done: int) -> None:
+    def _put_out(self, done: int, added: bool = False) -> None:
+        """What comes out of all levels; up to `done` they are in the state, with their steps of before where `added`."""
         program, clock = self.program, self.clock
         if program.boundaries is not None and not any(
             each.crossed(shown(clock.before, each.time_zone), shown(clock.after, each.time_zone))
@@ -628,8 +629,25 @@ class Streamed:
                 self._add(level)
             for step in level.emit:
                 self._step_of(step, False)
+            if added or number > done:
+                self._look_at_fresh(level)
         self._emit_rows()
         self._fold()
+
+    def _look_at_fresh(self, level: Level) -> None:
+        """Whether what comes out of the steps of before the commit is what comes out of the state after it."""
+        if all(step.fresh is None for step in level.emit):
+            return
+        said = [_rows(self._do(f'select * from "{step.name}"').fetchall()) for step in level.emit]
+        for step, rows in zip(level.emit, said, strict=True):
+            self._show(step.name, step.fresh or step.sql)
+            found = _rows(self._do(f'select * from "{step.name}"').fetchall())
+            # A step that only says which keys are touched may say so twice.
+            same = found.keys() == rows.keys() if step.persist else found == rows
+            if not same:
+                raise Wrong(
+                    f"{step.name} is another after a crash: {found - rows} in place of {rows - found}"
+                )
 
     def _fold(self) -> None:
         if not self.fold:
@@ -662,7 +680,7 @@ class Streamed:
         keys = Counter(tuple(map(plain, (row[i] for i in at))) for row in new)
         if any(count > 1 for count in keys.values()):
             if upsert.certain:
-                raise NotAKey(
+                raise Wrong(
                     f"the key {', '.join(upsert.key) or '()'} doesn't tell the rows apart, and nobody looks"
                 )
             raise Refused("two rows of its result have the same key")

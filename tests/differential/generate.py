@@ -305,7 +305,7 @@ class Generator:
                 pairs.append((column, by_name[0] if by_name else self.chance.choice(same)))
             elif column in fixed:
                 return None
-        if len(pairs) < 2:
+        if len(pairs) < max(2, len(fixed)):
             return None
         if not fixed or self.often(0.5):
             keep = self.chance.randint(max(2, len(fixed)), len(pairs))
@@ -752,6 +752,46 @@ class Generator:
         kind = self.chance.choice(("inner", "inner", "left", "right", "full", "left semi", "left anti"))
         return self.join(kind, left, right, [self.chance.choice(keys)])
 
+    def windows_over_table(self, steps: int) -> Node:
+        """Windows over what was ranked, grouped or joined first, and perhaps something above."""
+        pick = self.chance.random()
+        rows = self.rows(self.chance.randint(0, 1))
+        below: Node | None
+        if pick < 0.35:
+            below = self.rank(rows)
+        elif pick < 0.55:
+            times = [c for c in rows.columns if c.event_time]
+            if not times:
+                raise Invalid("no event time")
+            minute = Item(
+                Expr(f"date_trunc('minute', {times[0].name})", TIME, frozenset({times[0].name})), "minute"
+            )
+            grouped = self.group(rows)
+            assert isinstance(grouped, Group)
+            below = replace(grouped, keys=(minute, *grouped.keys), sets="", metrics=grouped.metrics)
+            if grouped.sets:
+                below = replace(below, metrics=(Item(Expr("count(*)", "bigint"), "n"),))
+        elif pick < 0.8:
+            below = self.join_of_streams()
+        else:
+            below = self.table(max(1, steps - 1))
+        found = [c for c in below.columns if c.kind == TIME and c.exact] if below is not None else []
+        if below is None or not found:
+            raise Invalid("no time")
+        at = self.chance.choice(found).name
+        items = [Item(Expr(at, TIME, frozenset({at})), "at")]
+        items += [
+            Item(Expr.of(c), c.name) for c in below.columns if c.name not in (*WINDOW, "window_time", "at")
+        ]
+        windowed: Node = Windowed(Select(below, tuple(items)), self.call_for(below, "at"))
+        if self.often(0.2):
+            windowed = self.select(windowed)
+        above = self.group(windowed) if self.often(0.8) else self.rank(windowed)
+        if self.often(0.25):
+            above = self.rank(above)
+        made: Node = Loose(above)
+        return self.group(made) if self.often(0.2) else made
+
     # -- whole cases -----------------------------------------------------------------------------------
 
     def case(self) -> Case:
@@ -782,8 +822,11 @@ class Generator:
 
     def model(self, steps: int, upstream: bool = False) -> Model:
         pick = self.chance.random()
-        if pick < 0.35:
-            root: Node = self.result(steps)
+        root: Node
+        if pick < 0.08:
+            root = self.windows_over_table(steps)
+        elif pick < 0.35:
+            root = self.result(steps)
         elif pick < 0.6:
             root = self.table(max(2, steps), loose=0.8)
         elif pick < 0.85:

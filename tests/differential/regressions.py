@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from tests.differential.tables import STREAMS
-from tests.differential.tree import TIME, Call, Case, Column, Model, Written
+from tests.differential.tree import (
+    TIME,
+    UPSTREAM,
+    Call,
+    Case,
+    Column,
+    Expr,
+    Item,
+    Model,
+    Select,
+    Stream,
+    Written,
+)
 
 TUMBLE = Call("tumble", "ts", ("10 minutes",))
 HOP = Call("hop", "ts", ("5 minutes", "15 minutes"))
@@ -31,6 +43,8 @@ def of_windows(name: str) -> str:
 
 FIRST = f"""(select * from (
     select *, row_number() over (partition by v order by ts) as rn from {stream("clicks")}) where rn = 1)"""
+LAST = f"""(select * from (
+    select *, row_number() over (partition by k, u order by ts desc, v) as rn from {stream("clicks")}) where rn = 1)"""
 BY_K = f"(select k, u, count(*) as n, sum(w) as total from {FIRST} group by k, u)"
 LONG = "1000 days"
 OF_TIMES = f"""select window_start as ws, window_time as wt, window_end - interval 1 hour as earlier, k, count(*) as n,
@@ -39,7 +53,23 @@ OF_TABLE = f"""(select c.k, c.v, {{}} from {stream("clicks")} c join (
   select k, timestamp '2024-03-04 07:00:00' + interval 1 minute * factor as ts from dims) d on c.k = d.k)"""
 
 
+_COUNTS = (Column("ts", TIME), Column("n", "bigint"))
 EXAMPLES = {
+    # All rows are looked at in each step, and only those of the last one were kept.
+    "rows of a model that changes, multiplied": Case(
+        Model(
+            Select(
+                Stream(UPSTREAM, _COUNTS),
+                (Item(Expr.of(_COUNTS[1]), "n"), Item(Expr("part", "bigint", frozenset({"part"})), "part")),
+                explode=Item(Expr("array(n, 1)", "array", frozenset({"n"})), "part"),
+            )
+        ),
+        Model(
+            Written(f"select ts, count(*) as n from {stream('clicks')} group by ts", _COUNTS),
+            (("changelog", True), ("constant_domains", ("ts",))),
+        ),
+        cuts=3,
+    ),
     "groups of groups of first rows": _case(
         f"select k, count(*) as n, max(n) as most from {BY_K} group by k", "k n most", 4, state_ttl=LONG
     ),
@@ -570,6 +600,15 @@ SHORT_LIVED = {
     "medians of groups": _short_lived(f"select h, median(n) as m from {COUNTED} group by h", "h m"),
     "EXCEPT ALL": _short_lived(
         f"select k, u from {stream('clicks')} except all select k, u from {stream('orders')}", "k u"
+    ),
+    "windows of last rows": _short_lived(
+        f"""select window_start, window_end, k, count(*) as n, max(v) as m from {HOP.expand(LAST)}
+        group by window_start, window_end, k""",
+        "window_start window_end k n m",
+    ),
+    "medians of windows of last rows": _short_lived(
+        f"select window_start, window_end, median(v) as m from {HOP.expand(LAST)} group by window_start, window_end",
+        "window_start window_end m",
     ),
     "INTERSECT of groups": _short_lived(
         f"select k, n from {COUNTED} intersect select k, v as n from {stream('orders')}", "k n"

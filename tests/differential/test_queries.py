@@ -14,7 +14,7 @@ import pytest
 from tests.differential import duck, planning, spark, tables
 from tests.differential.generate import Generator
 from tests.differential.outcome import EQUAL, NO_BATCH, REFUSED
-from tests.differential.regressions import EXAMPLES, GROUPS_OF_TWO_STREAMS, LONG, SHORT_LIVED
+from tests.differential.regressions import EXAMPLES, GROUPS_OF_TWO_STREAMS, LONG, SHORT_LIVED, stream
 from tests.differential.tree import Call, Model, Written
 from tests.thorough import mostly_thorough
 
@@ -90,6 +90,55 @@ def test_a_row_at_the_very_end_of_a_session_is_of_it(on_duckdb: duck.Laboratory,
     on_duckdb.tables = None
     model = Model(Written(text, ()))
     outcome = on_duckdb.stream(model.text(), planning.planned(model), 3, timedelta())
+    assert outcome.kind == EQUAL, outcome.detail
+
+
+BEGIN = datetime(2024, 3, 4, 10, tzinfo=timezone.utc)
+_LAST = f"""(select * from (select *, row_number() over (partition by k order by ts desc) as rn
+  from {stream("clicks")}) where rn = 1)"""
+
+
+def _windows(*found: tuple[float, float, int]) -> str:
+    """Windows from minute to minute after `BEGIN`, with a count each."""
+    at = [f"timestamp'{BEGIN + timedelta(minutes=minutes):%F %T}'" for each in found for minutes in each[:2]]
+    rows = [f"({at[2 * place]}, {at[2 * place + 1]}, {each[2]})" for place, each in enumerate(found)]
+    return f"select * from values {', '.join(rows)} as t(window_start, window_end, n)"
+
+
+@pytest.mark.parametrize(
+    ("call", "rows", "found"),
+    [
+        # d comes late, f when the state of its window has expired.
+        (
+            Call("tumble", "ts", ("10 minutes",)),
+            [(0, "a"), (1, "b"), (30, "c"), (5, "d"), (200, "e"), (6, "f")],
+            [(0, 10, 3), (30, 40, 1), (200, 210, 1)],
+        ),
+        # A session that is open keeps what it is of, however long ago it began.
+        (
+            Call("session", "ts", ("90 minutes",), partition_by=("g",)),
+            [(0, "a"), (70, "b"), (75, None), (80, "c"), (300, "d"), (500, "e")],
+            [(0, 170, 4), (300, 390, 1), (500, 590, 1)],
+        ),
+        # A late row puts two sessions together, one of which had ended long ago.
+        (
+            Call("session", "ts", ("10 minutes",), partition_by=("g",)),
+            [(0, "a"), (20, "b"), (75, None), (10, "c"), (200, "e"), (300, "f")],
+            [(0, 30, 3), (75, 85, 1), (200, 210, 1), (300, 310, 1)],
+        ),
+    ],
+)
+def test_windows_and_what_expires(
+    on_duckdb: duck.Laboratory, call: Call, rows: list[Any], found: list[tuple[float, float, int]]
+) -> None:
+    """Over the last row of each `k`, all of one `g`; the state is kept for an hour."""
+    text = f"""select window_start, window_end, count(*) as n from {call.expand(_LAST)}
+      group by window_start, window_end"""
+    at = [(BEGIN + timedelta(minutes=minutes), key, *[None] * 9) for minutes, key in rows]
+    on_duckdb.put("clicks", tables.CLICKS, [[row] for row in at])
+    on_duckdb.tables = None
+    model = Model(Written(text, ()), (("state_ttl", "1 hour"),))
+    outcome = on_duckdb.stream(_windows(*found), planning.planned(model), 6, timedelta())
     assert outcome.kind == EQUAL, outcome.detail
 
 

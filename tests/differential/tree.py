@@ -360,7 +360,7 @@ class Windowed(Node):
 
     def check(self) -> None:
         super().check()
-        if self.input.form not in (ROWS, RESULT) or self.input.column(self.over.time_col).kind != TIME:
+        if self.input.form not in (ROWS, RESULT, TABLE) or self.input.column(self.over.time_col).kind != TIME:
             raise Invalid("a windowing function over something else")
         _needs(self.input, self.over.partition_by)
 
@@ -440,8 +440,8 @@ class Group(Node):
         if outside:
             text += f"\ngroup by {', '.join(outside)}"
         tests = [] if self.having is None else [self.having.sql]
-        if printer.ties and self.input.form == ROWS and self._has_total:
-            # A stream has its totals once there is something to count.
+        if printer.ties and self._has_total and (self.sets or self.input.form == ROWS):
+            # A stream has its totals once there is something to count; so has Spark those of grouping sets, DuckDB hasn't.
             tests.append("count(*) > 0")
         if tests:
             text += f"\nhaving {' and '.join(tests)}"

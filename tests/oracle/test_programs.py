@@ -12,7 +12,7 @@ from tests.oracle.streams import planned
 
 pytestmark = pytest.mark.skipif(ORACLE is None, reason=NO_ORACLE)
 
-CUTS = (3, 7)
+CUTS = (5,)
 
 
 @pytest.fixture(scope="module")

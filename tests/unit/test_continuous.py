@@ -317,10 +317,29 @@ def test_rows_that_never_change_come_out_once_below_what_is_computed_anew(
     found = plan(above.format(first), ttl)
     assert found.whole
     lower, upper = generate.program(found, ttl=ttl).levels
-    assert "due <= clock.watermark_after" in lower.emit[-1].sql
+    assert "due <= (select struct(*) from clock).watermark_after" in lower.emit[-1].sql
     # What the upper stage measures its keys' idle time on is handed up to it.
     handed = lower.emit[-1].sql.startswith(
         "select * except (`__by_0`, `__order_0`, `__row_time`), __row_time from"
     )
     assert handed == (ttl is not None)
     assert all(("__row_time" in rows.sql) == (ttl is not None) for rows in upper.rows)
+
+
+def test_rows_that_are_only_added_up_are_not_kept() -> None:
+    def read_by(text: str, ttl: int | None = None) -> list[str | None]:
+        return [rows.read_by for rows in generate.program(plan(text, ttl), ttl=ttl).levels[0].rows]
+
+    assert read_by(f"select x, sum(y) as s from {B} group by x") == ["stage_1_changed"]
+    # Looked up in the state, too; and how long a key is idle is measured on the watermark after them.
+    assert read_by(f"select x, count(distinct y) as d from {B} group by x") == [None]
+    assert read_by(f"select x, sum(y) as s from {B} group by x", 10**12) == [None]
+
+
+def test_results_are_made_without_a_look_at_the_state_where_it_was_just_written() -> None:
+    groups = f"select x, z, sum(y) as s from {B} group by x, z"
+    ranked = f"select * from (select *, row_number() over (partition by x order by s) as n from ({groups})) where n < 4"
+    (level,) = generate.program(plan(ranked)).levels
+    assert all(step.fresh and "state" not in step.fresh for step in level.emit)
+    (level,) = generate.program(plan(groups)).levels
+    assert [step.fresh for step in level.emit] == ["select `x`, `z` from stage_1_changed", None]

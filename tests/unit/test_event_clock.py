@@ -14,9 +14,8 @@ BIDS, ASKS = "(select /*+ STREAM */ * from bids)", "(select /*+ STREAM */ * from
 KNOWN = {"bids": Known("ts"), "asks": Known("ts")}
 AGO = "current_timestamp() - interval '1' hour"
 COUNTED = "select window_start, window_end, {} as n from {} group by window_start, window_end"
-THE_WATERMARK = (
-    "COALESCE((SELECT now_before FROM clock), TIMESTAMP_MICROS(-62135596800000000)) - INTERVAL '1' HOUR"
-)
+NOW = "(SELECT STRUCT(*) FROM clock).now_before"
+THE_WATERMARK = f"COALESCE({NOW}, TIMESTAMP_MICROS(-62135596800000000)) - INTERVAL '1' HOUR"
 
 
 def window(of: str = "bids", time: str = "ts", kind: str = "tumble") -> str:

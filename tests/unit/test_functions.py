@@ -291,9 +291,9 @@ def test_what_is_taken_away_keeps_its_type() -> None:
     known = {"raw.bid": Known("ts", key=("id",))}
     text = f"select k, sum(v) as s, avg(v) as a from {S} group by k"
     program = generate.program(planner.plan(text, known, ask=Decimals()))
-    (append,) = [p.append for level in program.levels for p in level.parts if p.name.endswith("groups")]
-    assert "case when sign < 0 then -(sum(`v`)) else sum(`v`) end" in append
-    assert "sign *" not in append.replace("sign * count(*)", "")
+    (added,) = [s.sql for level in program.levels for s in level.ingest if s.name.endswith("_changed")]
+    assert "case when sign < 0 then -(sum(`v`)) else sum(`v`) end" in added
+    assert "sign *" not in added.replace("sign * count(*)", "")
 
 
 def test_a_state_depends_on_the_type_of_its_sums() -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.aggregates import TYPED
+from dbt.adapters.spark_streaming.query.continuous import growth
+from dbt.adapters.spark_streaming.query.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
+from dbt.adapters.spark_streaming.query.operators import above_groups
 from dbt.adapters.spark_streaming.query.operators.base import (
     Dataflow,
     GroupAggregate,
     Operator,
     Recompute,
     UnionAll,
+    WindowClose,
 )
+from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.differences import differences
 
@@ -387,3 +395,217 @@ def test_a_subquery_whose_last_digit_differs_is_refused() -> None:
             planned_over_doubles(text.format(call))
     assert planned_over_doubles(text.format("max(o.v)"))
     assert flow(text.format("avg(o.v)"))
+
+
+LAST = f"(select * from (select *, row_number() over (partition by k order by ts desc) as rn from {STREAM}) where rn = 1)"
+
+
+def windows_over(relation: str, kind: str = "tumble", *lengths: str) -> str:
+    return expansion.expand(relation, window_arguments.make(kind, "ts", *(lengths or ("5 minutes",))))
+
+
+def test_groups_of_windows_of_what_changes_wait_for_the_window() -> None:
+    found = flow(
+        f"select window_start, window_end, count(*) as n from {windows_over(LAST)} group by window_start, window_end"
+    )
+    assert kinds(found)[-4:] == ["WindowRows", "GroupAggregate", "WindowClose", "Project"]
+    assert found.key == ("window_end", "window_start")
+    assert only(found, WindowClose).relation.open_until is None
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        # At once, as over a stream.
+        (f"select v, window_end as e from {windows_over(LAST)}", ["WindowRows", "Project"]),
+        (f"select * from {windows_over(LAST, 'hop', '1 minute', '5 minutes')}", ["WindowRows", "Project"]),
+        # What doesn't hand a window's end on waits for it below.
+        (
+            f"select v, count(*) as n from {windows_over(LAST)} group by v",
+            ["WindowClose", "GroupAggregate", "Project"],
+        ),
+        (
+            f"select window_start, count(*) as n from {windows_over(LAST)} group by window_start",
+            ["WindowClose", "GroupAggregate", "Project"],
+        ),
+        (
+            f"""select window_end, count(*) as n from (select *, window_end as we from {windows_over(LAST)})
+            group by window_end""",
+            ["WindowRows", "Project", "WindowClose", "GroupAggregate", "Project"],
+        ),
+        (
+            f"select k, window_end from {windows_over(LAST, 'session', '1 minute')}",
+            ["Project", "Recompute", "WindowClose", "Project"],
+        ),
+        (
+            f"""select window_end, k, count(*) as n from (select * from {windows_over("db.s")} as c
+            where k in (select k from {OTHER})) group by window_start, window_end, k""",
+            ["WindowResults", "WindowClose", "Source", "Project", "Recompute", "GroupAggregate", "Project"],
+        ),
+        (
+            f"select v from (select distinct v, window_end from {windows_over(LAST)})",
+            ["WindowClose", "SetOperation", "Project"],
+        ),
+        (
+            f"select window_end, median(v) as m from {windows_over(LAST)} group by window_start, window_end",
+            ["WindowRows", "WindowClose", "Recompute"],
+        ),
+        (
+            f"""select * from (select *, row_number() over (partition by window_end order by v) as place
+            from {windows_over(LAST)}) where place < 3""",
+            ["WindowRows", "WindowClose", "Recompute", "Project"],
+        ),
+        (
+            f"select window_end, count(*) as n from {windows_over(LAST, 'session', '1 minute')} group by window_end",
+            ["Recompute", "WindowClose", "GroupAggregate", "Project"],
+        ),
+    ],
+)
+def test_what_waits_for_the_window(text: str, last: list[str]) -> None:
+    assert kinds(flow(text))[-len(last) :] == last
+
+
+def test_windows_over_a_model_whose_rows_change() -> None:
+    text = f"select window_start, window_end, count(*) as n from {windows_over('db.s')} group by window_start, window_end"
+    known = {"db.s": Known(event_time="ts", key=("k",), changes=True)}
+    made = planner.plan_any(text, known, DAY).dataflow
+    assert made is not None
+    assert kinds(made) == [
+        "Source",
+        "Project",
+        "WindowRows",
+        "GroupAggregate",
+        "WindowClose",
+        "Project",
+    ]
+    with pytest.raises(Unbounded, match="To have the query as it is: The state of this query grows for ever"):
+        planner.plan_any(text, known)
+    with pytest.raises(QueryError, match="has a unique_key, whose rows replace each other"):
+        planner.plan_any(text, {"db.s": Known(event_time="ts", key=("k",))}, DAY)
+
+
+def test_steps_without_new_rows_are_not_left_out_over_what_changes() -> None:
+    rows = expansion.expand(
+        LAST, window_arguments.make("cumulate", "ts", "1 minute", "1 hour", emit="on_change")
+    )
+    with pytest.raises(
+        QueryError, match="emit='on_change' leaves out steps without new rows of a key, which is told"
+    ):
+        planner.plan_any(
+            f"select window_end, count(*) as n from {rows} group by window_start, window_end", KNOWN, DAY
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            f"select k, v, count(*) as n from {STREAM} group by rollup (k, v) having max(v) > (select max(v) from {OTHER})",
+            "in the select list or HAVING of grouping sets",
+        ),
+        (
+            f"select s.k, (select max(v) from {OTHER} as t where t.k = s.k) as m, max(v) from {STREAM} as s group by s.k",
+            "'s.k' of the groups stands in a subquery of their select list or HAVING",
+        ),
+        (
+            f"select count(*) as n from {STREAM} group by k in (select k from {OTHER})",
+            "A subquery over a stream stands in a GROUP BY",
+        ),
+        (
+            f"select k, sum(v - (select min(v) from {OTHER})) as s from {STREAM} group by k",
+            "A subquery over a stream stands inside 'SUM(",
+        ),
+        (
+            f"select k, count(*) filter (where v > (select min(v) from {OTHER})) as s from {STREAM} group by k",
+            "A subquery over a stream stands inside 'COUNT(",
+        ),
+        (
+            f"select k, count(*), (select min(v) from {OTHER}) as m from {STREAM} group by k",
+            "'COUNT(*)' stands beside a subquery over a stream and has no name",
+        ),
+    ],
+)
+def test_subqueries_beside_groups_that_are_refused(text: str, sentence: str) -> None:
+    with pytest.raises(QueryError) as problem:
+        planner.plan_any(text, KNOWN, DAY)
+    assert sentence in str(problem.value)
+
+
+@pytest.mark.parametrize("plan_it", [planner.plan_any, planner.plan_operators])
+def test_keys_with_few_values_need_no_bound(plan_it: Callable[..., Plan]) -> None:
+    kinds_of = f"(select *, case when v > 9 then 'much' when v is null then 'none' end as much from {STREAM})"
+    few = f"select much, k is null as missing, v % 7, count(*) as n from {kinds_of} group by much, k is null, v % 7"
+    found = plan_it(few, KNOWN)
+    growth.check(found, None, ())
+    with pytest.raises(QueryError) as problem:
+        growth.check(plan_it(few.replace("k is null", "k"), KNOWN), None, ())
+    assert "constant_domains: ['missing'] if" in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("inner", "one_row"),
+    [
+        (f"select count(*) from {OTHER}", True),
+        (f"select max(v) from {OTHER} as t where t.v < 10 and k <> 'a'", True),
+        # It may be one for each row around it.
+        (f"select max(v) from {OTHER} as t where t.k = g.k", False),
+        (f"select max(v) from {OTHER} as t where v = n", False),
+        (f"select max(v) from {OTHER} as t group by k having count(*) > 100", False),
+    ],
+)
+def test_a_subquery_of_one_row_is_kept_as_that(inner: str, one_row: bool) -> None:
+    found = only(flow(f"select k, n, ({inner}) as x from ({GROUPS}) as g"), Recompute)
+    assert isinstance(found, Recompute)
+    assert found.inputs[1].relation.bounded == one_row
+
+
+def test_what_a_group_is_compared_with_needs_no_bound_of_its_own() -> None:
+    text = f"select k, count(*) / (select count(*) from {STREAM}) as share from {STREAM} group by k"
+    assert flow(text, ttl=None).key == ("k",)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "percentile_cont(0.5) within group (order by v)",
+        "any_value(v) ignore nulls",
+        "listagg(k) within group (order by k)",
+    ],
+)
+def test_an_aggregate_stays_whole_below_a_subquery(call: str) -> None:
+    select = parse(f"select k, {call} as a, (select min(v) from {OTHER}) as m from {STREAM} group by k")
+    assert isinstance(select, exp.Select)
+    assert "__aggregate_1` AS a" in sql(above_groups.lifted(select))
+    assert sql(parse(call.join(("select ", "")))).removeprefix("SELECT ") in sql(above_groups.lifted(select))
+
+
+def test_a_key_that_is_computed_hides_no_column() -> None:
+    inner = f"(select max(v) from {OTHER} as o where o.k = k)"
+    select = parse(f"select upper(k) as k, count(*) as n, {inner} as m from {STREAM} group by upper(k), k")
+    assert isinstance(select, exp.Select)
+    assert "SELECT UPPER(k) AS `__key_0`, k AS `k`, COUNT(*)" in sql(above_groups.lifted(select))
+
+
+def test_how_far_streams_under_such_windows_have_come() -> None:
+    known = {"db.s": Known(event_time="ts", key=("k",), changes=True), "db.t": Known()}
+    computed = f"(select k, date_trunc('minute', ts) as ts from {STREAM})"
+    counted = "select window_start, window_end, count(*) as n from {} group by window_start, window_end"
+    assert planner.plan_any(counted.format(windows_over(computed)), known, DAY).streams[0].event_time == "ts"
+    last = LAST.replace("db.s", "db.t")
+    with pytest.raises(QueryError, match=r"nothing says which column of db\.t that is"):
+        planner.plan_any(counted.format(windows_over(last)), known, None, ("k",))
+
+
+@pytest.mark.parametrize(
+    ("on", "key"),
+    [("l.k = r.k and l.v = r.v", ("k", "v")), ("l.n = r.n", None), ("l.k = r.k", None)],
+)
+def test_a_query_that_is_read_twice_is_told_apart_by_all_of_its_keys(
+    on: str, key: tuple[str, ...] | None
+) -> None:
+    text = f"""with g as (select k, v, count(*) as n from {STREAM} group by k, v)
+      select l.k, l.v, l.n, r.n as m, r.v as w from g as l left join g as r on {on}"""
+    found = planner.plan_any(text, KNOWN, DAY)
+    upsert = generate.program(found, ttl=DAY).upsert
+    assert upsert is not None
+    assert upsert.key == key

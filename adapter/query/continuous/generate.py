@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -57,12 +58,16 @@ def program(plan: Plan, ttl: int | None, signature: dict[str, object]) -> Progra
 
 
 def _pieces(plan: Plan, ttl: int | None) -> list[Pieces]:
+    above = " ".join(
+        stage.rows for stage in plan.stages if isinstance(stage, TopStage) and stage.over is not None
+    )
     ranked = {stage.over for stage in plan.stages if isinstance(stage, TopStage)}
     groups: dict[str, Groups | Keyed] = {}
     found: list[Pieces] = []
     for stage in plan.stages:
         if isinstance(stage, GroupStage):
-            groups[stage.name] = Groups(stage, ttl, fused=stage.name in ranked)
+            again = len(re.findall(rf"\b{stage.name}\b", above)) > 1
+            groups[stage.name] = Groups(stage, ttl, fused=stage.name in ranked, read_again=again)
             found.append(groups[stage.name])
         elif isinstance(stage, KeyedStage):
             groups[stage.name] = Keyed(stage)
@@ -95,9 +100,17 @@ def _rows(piece: Pieces) -> list[Rows]:
         ]
     timed = piece.lives.ttl is not None if isinstance(piece, Groups) else piece.timed
     final = isinstance(piece, RowTops) and piece.stage.final
-    return [
-        Rows(piece.rows, piece.rows_text(), piece.stage.streams, timed=timed, expires=False, forgets=final)
-    ]
+    alone = piece.changed if isinstance(piece, Groups) and piece.reads_rows_once else None
+    rows = Rows(
+        piece.rows,
+        piece.rows_text(),
+        piece.stage.streams,
+        timed=timed,
+        expires=False,
+        forgets=final,
+        read_by=alone,
+    )
+    return [rows]
 
 
 def _upsert(plan: Plan, pieces: Sequence[Pieces]) -> tuple[Upsert | None, bool]:

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from ..aggregate_stage import GROUPING_ID
 from ..partials import Partials, flag_columns
 from ..plan import SEEN, TIMES, DistinctSet, GroupStage, KeyedStage
-from ..program import EXPIRES_AT, STEP, StatePart, Step
+from ..program import EXPIRES_AT, STEP, StatePart, Step, now
 from ..windows import quote
-from .lives import NO_STEP, SINCE, TIME, Lives, matching, new_in_step, of_keys, same
+from .lives import NO_STEP, SINCE, TIME, Lives, matching, of_keys, same, touched_in_step
 
 _ROWS, _THERE = "rows_there", "__there"
 
@@ -27,12 +27,14 @@ class Groups(Partials):
         stage: the stage.
         ttl: microseconds after which an idle key is forgotten; None: never.
         fused: another stage works on the keys that changed before the state is written.
+        read_again: that reads them more than once.
     """
 
     stage: GroupStage
 
-    def __init__(self, stage: GroupStage, ttl: int | None, fused: bool) -> None:
+    def __init__(self, stage: GroupStage, ttl: int | None, fused: bool, read_again: bool = True) -> None:
         super().__init__(stage)
+        self.read_again = read_again
         self.name, self.signed, self.fused = stage.name, stage.signed, fused
         self.part = f"{stage.name}_groups"
         self.changed = f"{stage.name}_changed"
@@ -44,10 +46,15 @@ class Groups(Partials):
         self.kept_metrics = self.plain if self.signed else self.metrics
         self.flags_say = TIMES if self.signed else SEEN
 
+    @property
+    def reads_rows_once(self) -> bool:
+        """Whether `changed` alone reads the rows."""
+        return self.lives.ttl is None and not self.stage.distinct_sets
+
     def rows_text(self) -> str:
         """The stage's rows, with the step they come in."""
         time = f", input.{TIME} as event_time" if self.lives.ttl is not None else ""
-        return f"select clock.{STEP}{time}, input.* from (\n{self.stage.rows}\n) as input cross join clock"
+        return f"select {now(STEP)} as {STEP}{time}, input.* from (\n{self.stage.rows}\n) as input"
 
     # -- before the commit -------------------------------------------------------------------------
 
@@ -59,23 +66,28 @@ class Groups(Partials):
             initial = self._values_of_batch(members)
             if self.stage.grouping_sets is not None:
                 # Read twice, and not cheap: each row is in all sets.
-                steps.append(Step(self._batch(members), initial, persist=True, initial="select 1 as nothing"))
-            steps.append(Step(self._new(members), self._new_values(members), persist=True, initial=initial))
+                nothing = "select 1 as nothing"
+                steps.append(Step(self._batch(members), initial, persist=True, lazy=True, initial=nothing))
+            new = self._new_values(members)
+            steps.append(Step(self._new(members), new, persist=True, lazy=True, initial=initial))
+        # Where nothing else reads them before, they are computed with the commit.
+        changed = Step(
+            self.changed, self._changes(), persist=True, lazy=not self.fused, initial=self._initial()
+        )
+        steps.append(changed)
         if self.fused:
-            steps.append(Step(self.changed, self._changes(), persist=True, initial=self._initial()))
             columns = ", ".join(self._columns())
             known = matching(self.part, self.keys, self.changed)
             both = f"select {columns} from (\n{known}\n)\nunion all\nselect {columns} from {self.changed}"
             finished = self._finished(self.lives.latest(both))
             initial = self._finished(f"select * from {self.changed}")
-            steps.append(Step(self.name, finished, persist=True, initial=initial))
+            steps.append(Step(self.name, finished, persist=self.read_again, lazy=True, initial=initial))
         return steps
 
     def parts(self) -> list[StatePart]:
         """The kinds of state rows."""
-        append = f"select * from {self.changed}" if self.fused else self._changes()
-        initial, ttl = None if self.fused else self._initial(), self.lives.ttl
-        found = [StatePart(self.part, append, self._fold(), initial, closes=None, forgets=ttl)]
+        append, ttl = f"select * from {self.changed}", self.lives.ttl
+        found = [StatePart(self.part, append, self._fold(), closes=None, forgets=ttl)]
         for members in self.stage.distinct_sets:
             columns = [
                 STEP,
@@ -131,15 +143,15 @@ class Groups(Partials):
 
     def _of_nothing(self, known: str) -> str:
         """The state of the only group before it has rows: it is there from the first step on, rows or not."""
-        lives = [f"clock.{STEP} as {SINCE}", f"cast(null as timestamp) as {EXPIRES_AT}"]
+        lives = [f"{now(STEP)} as {SINCE}", f"cast(null as timestamp) as {EXPIRES_AT}"]
         items = [
-            f"clock.{STEP}",
+            f"{now(STEP)} as {STEP}",
             *(lives if self.lives.ttl is not None else []),
             *([f"0L as {_ROWS}"] if self.signed else []),
             *self._in_order({}),
         ]
         # Once it is forgotten, it begins anew with a row.
-        first = "\nwhere clock.watermark_before is null" if self.lives.ttl is not None else ""
+        first = f"\nwhere {now('watermark_before')} is null" if self.lives.ttl is not None else ""
         return f"select {', '.join(items)}\nfrom clock{known}{first}"
 
     def _made_of_values(self, members: DistinctSet) -> str:
@@ -277,7 +289,7 @@ class Groups(Partials):
             return [Step(self.name, self.all())]
         if self.fused:
             return []
-        touched = Step(self.touched, new_in_step(self.part, self.keys), persist=True)
+        touched = touched_in_step(self.touched, self.part, self.keys, self.changed)
         rows = self.lives.latest(matching(self.part, self.keys, self.touched))
         return [touched, Step(self.name, self._finished(rows, self.touched))]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..kept import row_column
 from ..plan import KeptStage
-from ..program import EXPIRES_AT, STEP, StatePart, Step
+from ..program import EXPIRES_AT, STEP, StatePart, Step, now
 from .carry import ROW_TIME
 from .lives import ALIVE, NO_STEP, TIME, expiry
 
@@ -27,8 +27,8 @@ class KeptRows:
     def rows_text(self) -> str:
         """The stage's rows, with the step they come in."""
         times = [f"q.`{ROW_TIME}` as event_time", f"q.`{ROW_TIME}` as {TIME}"] if self.timed else []
-        items = [f"clock.{STEP}", *times, f"struct(q.*) as {self.row}"]
-        return f"select {', '.join(items)}\nfrom (\n{self.stage.rows}\n) as q cross join clock"
+        items = [f"{now(STEP)} as {STEP}", *times, f"struct(q.*) as {self.row}"]
+        return f"select {', '.join(items)}\nfrom (\n{self.stage.rows}\n) as q"
 
     def ingest(self) -> list[Step]:
         """Nothing is made before the rows are kept."""
@@ -50,8 +50,8 @@ class KeptRows:
         ]
 
     def _alive(self) -> str:
-        live = f" left semi join clock on {ALIVE}" if self.timed else ""
-        return f"select state.* from state{live}\nwhere part = '{self.part}'"
+        live = f" and {ALIVE}" if self.timed else ""
+        return f"select state.* from state\nwhere part = '{self.part}'{live}"
 
     def emit(self, whole: bool) -> list[Step]:
         """All rows that are still in it."""

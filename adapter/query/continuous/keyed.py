@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ..kept import row_column
 from ..plan import KeyedStage
-from ..program import BATCH_ID, CHANGE_TYPE, STEP, StatePart, Step
+from ..program import BATCH_ID, CHANGE_TYPE, STEP, StatePart, Step, now
 from ..windows import quote
-from .lives import NO_STEP, matching, new_in_step, of_keys, same
+from .lives import NO_STEP, matching, of_keys, same, touched_in_step
 
 THERE, ORDER = "there", "row_order"
 SIGN_OF_ROW, SIGNED = "sign_of_row", "_signed"
@@ -63,9 +63,9 @@ class Keyed:
         made += [f"last.at as {column}" for column in self._order]
         by = ", ".join(f"q.{quote(column)}" for column in self.stage.key)
         return (
-            f"select clock.{STEP}, {', '.join([*self.keys, *made])}\nfrom (\n"
+            f"select {now(STEP)} as {STEP}, {', '.join([*self.keys, *made])}\nfrom (\n"
             f"  select {', '.join([*keys, last])}\n  from {self.stage.view} as q\n  group by {by}\n"
-            f") cross join clock"
+            ")"
         )
 
     def _changed(self) -> str:
@@ -121,7 +121,7 @@ class Keyed:
         if self.stage.signed:
             return []
         state = matching(self.part, self.keys, None if whole else self.touched)
-        touched = [] if whole else [Step(self.touched, new_in_step(self.part, self.keys), persist=True)]
+        touched = [] if whole else [touched_in_step(self.touched, self.part, self.keys, self.changed)]
         return [*touched, Step(self.name, f"select {self.row}.* from (\n{self._latest(state)}\n)")]
 
     def known_and_new(self) -> str:

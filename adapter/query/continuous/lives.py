@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..program import EXPIRES_AT, STEP, Step
+from ..program import EXPIRES_AT, STEP, Step, now
 
 SINCE, TIME = "since", "row_time"
 NO_STEP = f"cast(null as bigint) as {STEP}"
@@ -18,7 +18,7 @@ NO_STEP = f"cast(null as bigint) as {STEP}"
 
 def lasts(until: str, watermark: str = "watermark_after") -> str:
     """Whether what lasts until a time still counts at a watermark; it does while either isn't known yet."""
-    return f"coalesce({until} > clock.{watermark}, true)"
+    return f"coalesce({until} > {now(watermark)}, true)"
 
 
 ALIVE = lasts(EXPIRES_AT)
@@ -38,18 +38,28 @@ def later(time: str, micros: int | None) -> str:
 def comes_due(column: str, relation: str) -> str:
     """Whether the time in a column is passed in this step, and wasn't before it or the row there."""
     return (
-        f"{column} <= clock.watermark_after and ({relation}.{STEP} = clock.{STEP} "
-        f"or clock.watermark_before is null or {column} > clock.watermark_before)"
+        f"{column} <= {now('watermark_after')} and ({relation}.{STEP} = {now(STEP)} "
+        f"or {now('watermark_before')} is null or {column} > {now('watermark_before')})"
     )
 
 
 def new_in_step(part: str, columns: Sequence[str]) -> str:
     """The different values that columns have in the rows of the step."""
     listed = ", ".join(columns) or "true as anything"
-    return (
-        f"select distinct {listed} from state left semi join clock on state.{STEP} = clock.{STEP}\n"
-        f"where part = '{part}'"
-    )
+    return f"select distinct {listed} from state\nwhere part = '{part}' and {STEP} = {now(STEP)}"
+
+
+def touched_in_step(name: str, part: str, columns: Sequence[str], added: str) -> Step:
+    """The step with the values that columns have in the rows of the step, some perhaps more than once.
+
+    Args:
+        name: of the step.
+        part: of the state.
+        columns: of the part.
+        added: the step with the rows that the micro-batch adds to it.
+    """
+    listed = ", ".join(columns) or "true as anything"
+    return Step(name, new_in_step(part, columns), persist=True, fresh=f"select {listed} from {added}")
 
 
 def matching(part: str, keys: Sequence[str], others: str | None) -> str:
@@ -58,11 +68,11 @@ def matching(part: str, keys: Sequence[str], others: str | None) -> str:
     return rows if others is None else of_keys(f"({rows})", keys, others)
 
 
-def of_keys(rows: str, keys: Sequence[str], others: str) -> str:
-    """Rows whose keys another relation has."""
-    return (
-        f"select own.* from {rows} as own\nleft semi join {others} as others on {same('own', 'others', keys)}"
-    )
+def of_keys(rows: str, keys: Sequence[str], others: str, in_memory: bool = False) -> str:
+    """Rows whose keys another relation has. `in_memory`: all are in memory, so that to shuffle them costs less than to
+    send the other relation around by a job of its own."""
+    hint = "/*+ merge(others) */ " if in_memory and keys else ""
+    return f"select {hint}own.* from {rows} as own\nleft semi join {others} as others on {same('own', 'others', keys)}"
 
 
 def same(one: str, other: str, keys: Sequence[str]) -> str:
@@ -84,8 +94,8 @@ def lives_of(touched: str, known: str, keys: Sequence[str]) -> str:
     return (
         f"with touched as (\n{touched}\n),\nknown as (\n"
         f"select {of_life}, max({EXPIRES_AT}) as {EXPIRES_AT}\nfrom (\n{known}\n)\ngroup by {of_life}\n)\n"
-        f"select {', '.join([*columns, f'coalesce(max({alive}), max(clock.{STEP})) as {SINCE}'])}\n"
-        f"from touched cross join clock left join known on {same('touched', 'known', keys)}\n"
+        f"select {', '.join([*columns, f'coalesce(max({alive}), {now(STEP)}) as {SINCE}'])}\n"
+        f"from touched left join known on {same('touched', 'known', keys)}\n"
         f"group by {', '.join(columns) or 'true'}"
     )
 
@@ -125,7 +135,7 @@ class Lives:
                 self._step,
                 lives_of(batch, matching(self._part, self._keys, "touched"), self._keys),
                 persist=True,
-                initial=f"select batch.*, clock.step as {SINCE} from (\n{batch}\n) as batch cross join clock",
+                initial=f"select batch.*, {now(STEP)} as {SINCE} from (\n{batch}\n) as batch",
             )
         ]
 
@@ -152,7 +162,7 @@ class Lives:
             return rows
         return (
             f"select * from (select *, max({EXPIRES_AT}) {self._by} as __until from (\n{self.latest(rows)}\n))\n"
-            f"cross join clock where {lasts('__until')}"
+            f"where {lasts('__until')}"
         )
 
     def of_living(self, part: str) -> str:

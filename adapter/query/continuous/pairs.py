@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..kept import row_column
 from ..plan import JoinStage, Side
-from ..program import EXPIRES_AT, STEP, StatePart, Step
+from ..program import EXPIRES_AT, STEP, StatePart, Step, now
 from ..windows import quote
 from .carry import ROW_TIME
 from .lives import ALIVE, NO_STEP, TIME, comes_due, expiry
@@ -25,7 +25,7 @@ class Pairs:
         if side.time is not None:
             times = [f"{side.time} as event_time", f"{side.time} as {TIME}"]
         row = f"struct(q.*) as {self._row(side)}"
-        return f"select {', '.join([f'clock.{STEP}', *times, row])}\nfrom (\n{side.rows}\n) as q cross join clock"
+        return f"select {', '.join([f'{now(STEP)} as {STEP}', *times, row])}\nfrom (\n{side.rows}\n) as q"
 
     def _rows(self, side: Side) -> str:
         return f"{self._part(side)}_rows"
@@ -48,11 +48,11 @@ class Pairs:
             until, live = [], ""
             if side.time is not None:
                 until = [expiry(TIME, side.lasts)]
-                live = f" left semi join clock on {ALIVE}"
+                live = f" and {ALIVE}"
                 columns.append(EXPIRES_AT)
             append = f"select {', '.join([STEP, self._row(side), *until])} from {self._rows(side)}"
             fold = (
-                f"select {', '.join([NO_STEP, *columns])} from state{live} where part = '{self._part(side)}'"
+                f"select {', '.join([NO_STEP, *columns])} from state where part = '{self._part(side)}'{live}"
             )
             # Rows of the first side that found none come out when they expire.
             closes = EXPIRES_AT if self.stage.unmatched and not number else None
@@ -84,15 +84,21 @@ class Pairs:
 
     def _views(self, side: Side) -> list[Step]:
         part = self._part(side)
-        state = f"select state.* from state left semi join clock on {{}}\nwhere part = '{part}'"
-        is_new = f"state.{STEP} = clock.{STEP}"
+        state = f"select * from state\nwhere part = '{part}' and "
+        is_new = f"{STEP} = {now(STEP)}"
         alive = ""
         if side.time is not None:
-            alive = f" and (clock.watermark_before is null or {EXPIRES_AT} > clock.watermark_before)"
-        is_old = f"coalesce(state.{STEP}, -1L) < clock.{STEP}{alive}"
+            before = now("watermark_before")
+            alive = f" and ({before} is null or {EXPIRES_AT} > {before})"
+        is_old = f"coalesce({STEP}, -1L) < {now(STEP)}{alive}"
         return [
-            Step(f"{part}_new", self._shown(side, state.format(is_new)), persist=True),
-            Step(f"{part}_old", self._shown(side, state.format(is_old))),
+            Step(
+                f"{part}_new",
+                self._shown(side, state + is_new),
+                persist=True,
+                fresh=self._shown(side, f"select * from {self._rows(side)}"),
+            ),
+            Step(f"{part}_old", self._shown(side, state + is_old)),
             Step(f"{part}_all", f"select * from {part}_new\nunion all\nselect * from {part}_old"),
         ]
 
@@ -105,7 +111,7 @@ class Pairs:
     def _unmatched(self) -> list[Step]:
         first, second = self.stage.sides
         due = comes_due(EXPIRES_AT, "state")
-        rows = f"select state.* from state left semi join clock on {due}\nwhere part = '{self._part(first)}'"
+        rows = f"select * from state\nwhere part = '{self._part(first)}' and {due}"
         alone = f"{self._part(first)}_unmatched"
         return [
             Step(

@@ -23,8 +23,9 @@ from ..aggregate_stage import NotMergeable, StageBuilder
 from ..clauses import aggregate, joined
 from ..dialect import DIALECT, canonical, function_name, sql
 from ..errors import QueryError
+from ..finite import is_finite
 from ..locality import Columns, Source, output_columns
-from ..operators.base import digest
+from ..names import digest
 from ..plan import GroupStage, Growth, JoinStage, KeptStage, Key, KeyedStage, Plan, Stage, TopStage
 from ..row_level import check_joins, refuse_limit, refuse_streams_in_expressions
 from ..source_text import SourceText
@@ -103,7 +104,12 @@ class _Planner:
         if isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
         kept_whole = not self.stages or any(not isinstance(s, GroupStage) for s in self.stages.values())
-        stages = tuple(self.stages.values())
+        whole = info.kind == TABLE and info.stage is None
+        stages = tuple(
+            # What is looked at as a whole is needed after its step.
+            replace(stage, stored=True) if whole and isinstance(stage, KeyedStage) else stage
+            for stage in self.stages.values()
+        )
         return Plan(
             self.streams.read(kept_whole),
             stages,
@@ -112,7 +118,7 @@ class _Planner:
             info.columns,
             _first_carried(info),
             tuple(self.ranks),
-            whole=info.kind == TABLE and info.stage is None,
+            whole=whole,
             certain=identity.is_kept(query),
             changes_of=info.stage if info.kind == TABLE else None,
             batch=self.batch if stages else None,
@@ -362,7 +368,7 @@ class _Planner:
                 )
             self.ranks.setdefault(sql(rank))
         break_ties(select)
-        return Info(TABLE, outputs, _uniques(select, infos, outputs))
+        return Info(TABLE, outputs, _uniques(select, sources, infos, outputs))
 
     def _fused(
         self, select: exp.Select, sources: list[Read], info: Info, windows: Sequence[exp.Window]
@@ -509,7 +515,11 @@ class _Planner:
 
     def _growth(self, select: exp.Select, keys: Sequence[Key] | None) -> Growth:
         """What a state grows with: its keys; every row, without."""
-        by = ((),) if keys is None else tuple(growth.names_of(key, select) for key in keys)
+        by: tuple[tuple[str, ...], ...] = ((),)
+        if keys is not None:
+            by = tuple(
+                growth.names_of(key, select) for key in keys if not is_finite(_parsed(key.sql), select)
+            )
         times = [self.streams.known(view).event_time for view in self._streams_under(select)]
         relations = {stream.view: stream.relation for stream in self.streams.streams.values()}
         return Growth(by, growth.with_predicate(select, next(filter(None, times), None), relations))
@@ -660,7 +670,7 @@ def _in_batch(tree: exp.Query) -> str:
 
 
 def _uniques(
-    select: exp.Select, infos: Sequence[Info], outputs: dict[str, str]
+    select: exp.Select, sources: Sequence[Source], infos: Sequence[Info], outputs: dict[str, str]
 ) -> tuple[frozenset[str], ...]:
     """What identifies the rows of a SELECT that is computed anew."""
     if select.args.get("group") or select.args.get("distinct") or aggregate(select):
@@ -669,7 +679,10 @@ def _uniques(
     by_rank = identity.of_rank(select, outputs)
     if by_rank is not None and not all(info.each_once for info in infos):
         return (by_rank,)
-    if all(info.uniques for info in infos):
+    told = [name for info in infos for name in (info.uniques[0] if info.uniques else ())]
+    # A query that is read twice has the same columns twice, which needn't be equal.
+    twice = {name for name in told if told.count(name) > 1}
+    if all(info.uniques for info in infos) and twice <= identity.equal(select, sources):
         every = frozenset(name for info in infos for name in info.uniques[0])
         return (every,) if by_rank is None else (every, by_rank)
     return () if by_rank is None else (by_rank,)

@@ -15,12 +15,23 @@ from __future__ import annotations
 
 from ..kept import first_of, row_column
 from ..plan import TopStage
-from ..program import EXPIRES_AT, STEP, StatePart, Step
+from ..program import EXPIRES_AT, STEP, StatePart, Step, now
 from ..windows import quote
 from .carry import ROW_TIME
 from .groups import Groups
 from .keyed import Keyed
-from .lives import NO_STEP, TIME, Lives, comes_due, expiry, later, matching, new_in_step, of_keys, same
+from .lives import (
+    NO_STEP,
+    TIME,
+    Lives,
+    comes_due,
+    expiry,
+    later,
+    matching,
+    of_keys,
+    same,
+    touched_in_step,
+)
 
 DUE = "due"
 
@@ -36,6 +47,8 @@ class Tops:
         self.stage, self.name = stage, stage.name
         self.part = f"{stage.name}_members"
         self.touched = f"{stage.name}_touched"
+        self.now = f"{stage.name}_now"
+        """The step with the rankings that the batch touches, as they are after it."""
         self.row = row_column(stage.name)
         self.keys = [quote(key.name) for key in stage.keys]
         self.made_keys = [f"q.`__by_{number}` as {key}" for number, key in enumerate(self.keys)]
@@ -43,6 +56,10 @@ class Tops:
     def first(self, rows: str) -> str:
         """Of some rows those that are in the ranking, with their place."""
         return first_of(rows, self.stage.top, self.keys, self.row)
+
+    def _fresh(self) -> str:
+        """The rankings that changed, without a look at the state."""
+        return self.shown(of_keys(self.now, self.keys, self.touched, in_memory=True))
 
     def shown(self, rows: str) -> str:
         """The query's columns of ranked rows."""
@@ -72,28 +89,28 @@ class RowTops(Tops):
     def rows_text(self) -> str:
         """The stage's rows, with the step they come in."""
         times = [f"q.`{ROW_TIME}` as event_time", f"q.`{ROW_TIME}` as {TIME}"] if self.timed else []
-        items = [f"clock.{STEP}", *times, *self.made_keys, f"struct(q.*) as {self.row}"]
-        return f"select {', '.join(items)}\nfrom (\n{self.stage.rows}\n) as q cross join clock"
+        items = [f"{now(STEP)} as {STEP}", *times, *self.made_keys, f"struct(q.*) as {self.row}"]
+        return f"select {', '.join(items)}\nfrom (\n{self.stage.rows}\n) as q"
 
     def ingest(self) -> list[Step]:
-        """The lives of the rankings."""
-        return self.lives.steps(f"select {', '.join(self.keys) or 'true as anything'} from {self.rows}")
-
-    def parts(self) -> list[StatePart]:
-        """The rows that are, or were, in the ranking."""
+        """The lives of the rankings, and these with the rows of the batch."""
+        lives = self.lives.steps(f"select {', '.join(self.keys) or 'true as anything'} from {self.rows}")
         columns = ", ".join(self._columns())
         new = self.lives.with_since(f"select *{self._added()} from {self.rows}")
         known = matching(self.part, self.keys, self.rows)
         fresh = of_batch = f"select {columns}, true as fresh from (\n{new}\n)"
         if self.stage.final:
             # What is out stays: later rows of its key aren't taken.
-            out = f"{DUE} <= clock.watermark_before"
-            done = f"(select known.* from (\n{known}\n) as known left semi join clock on {out})"
+            done = f"(select * from (\n{known}\n) where {DUE} <= {now('watermark_before')})"
             on = same("new", "done", [*self.keys, *self.lives.since])
             fresh = f"select new.* from (\n{fresh}\n) as new left anti join {done} as done on {on}"
         both = f"{fresh}\nunion all\nselect {columns}, false as fresh from (\n{known}\n)"
-        append = f"select {columns} from (\n{self.first(self.lives.latest(both))}\n) where fresh"
-        initial = f"select {columns} from (\n{self.first(of_batch)}\n)"
+        ranked, initial = self.first(self.lives.latest(both)), self.first(of_batch)
+        return [*lives, Step(self.now, ranked, persist=True, lazy=True, initial=initial)]
+
+    def parts(self) -> list[StatePart]:
+        """The rows that are, or were, in the ranking."""
+        append = f"select {', '.join(self._columns())} from {self.now} where fresh"
         kept = self.first(self.lives.alive(matching(self.part, self.keys, None)))
         folded = ", ".join([NO_STEP, *(name for name in self._columns() if name != STEP)])
         return [
@@ -101,7 +118,6 @@ class RowTops(Tops):
                 self.part,
                 append,
                 f"select {folded} from (\n{kept}\n)",
-                initial,
                 forgets=self.lives.ttl,
                 closes=DUE if self.stage.final else None,
             )
@@ -123,15 +139,18 @@ class RowTops(Tops):
         if whole and not self.stage.final:
             rows = self.lives.alive(matching(self.part, self.keys, None))
             return [Step(self.name, self.shown(self.first(rows)))]
-        touched = new_in_step(self.part, self.keys)
-        if self.stage.final:
-            listed, due = ", ".join(self.keys) or "true as anything", comes_due(DUE, "state")
-            touched = f"select distinct {listed} from state left semi join clock on {due}\nwhere part = '{self.part}'"
         rows = self.first(self.lives.latest(matching(self.part, self.keys, self.touched)))
         if self.stage.final:
+            listed, due = ", ".join(self.keys) or "true as anything", comes_due(DUE, "state")
+            touched = f"select distinct {listed} from state\nwhere part = '{self.part}' and {due}"
             due = comes_due(DUE, "ranked")
-            rows = f"select ranked.* from (\n{rows}\n) as ranked left semi join clock on {due}"
-        return [Step(self.touched, touched, persist=True), Step(self.name, self.shown(rows))]
+            rows = f"select ranked.* from (\n{rows}\n) as ranked where {due}"
+            return [Step(self.touched, touched, persist=True), Step(self.name, self.shown(rows))]
+        added = f"(select * from {self.now} where fresh)"
+        return [
+            touched_in_step(self.touched, self.part, self.keys, added),
+            Step(self.name, self.shown(rows), fresh=self._fresh()),
+        ]
 
 
 class GroupTops(Tops):
@@ -158,11 +177,12 @@ class GroupTops(Tops):
         columns = ", ".join([*self.keys, self.row])
         made = ", ".join([*self.made_keys, f"struct(q.*) as {self.row}"])
         steps = [
-            Step(self.new, f"select {made}\nfrom (\n{self.stage.rows}\n) as q", persist=True),
+            Step(self.new, f"select {made}\nfrom (\n{self.stage.rows}\n) as q"),
             Step(
                 self.known,
                 self._members(self._of_touched_rankings()),
                 persist=True,
+                lazy=True,
                 initial=f"select {columns} from {self.new} where false",
             ),
             Step(
@@ -171,6 +191,7 @@ class GroupTops(Tops):
                 f"left anti join {self.groups.changed} as changed on {self._same_group('known')}\n"
                 f"union all\nselect {columns}{self._with_fresh('true as fresh')} from {self.new}",
                 persist=self.stage.strategy == "general",
+                lazy=True,
             ),
         ]
         candidates = f"select {columns}{self._with_fresh('fresh')} from {self.candidates}"
@@ -181,21 +202,23 @@ class GroupTops(Tops):
             candidates += (
                 f"\nunion all\nselect {columns}{self._with_fresh('true as fresh')} from {self.lookup}"
             )
-        now = self.first(candidates)
+        steps.append(Step(self.now, self.first(candidates), persist=True, lazy=True))
         is_same = f"{same('known', 'now', self.keys)} and {self._same_ids('known', 'now')}"
         keys = [f"coalesce(now.{key}, known.{key}) as {key}" for key in self.keys]
         row = f"coalesce(now.{self.row}, known.{self.row}) as {self.row}"
-        items = [f"clock.{STEP}", *keys, row, f"now.{self.row} is not null as member"]
+        items = [f"{now(STEP)} as {STEP}", *keys, row, f"now.{self.row} is not null as member"]
         differs = f"not (known.{self.row} <=> now.{self.row})"
         if self.ttl is not None:
-            items.append(expiry("clock.watermark_after", self.ttl))
+            items.append(expiry(now("watermark_after"), self.ttl))
             differs += " or now.fresh"
         steps.append(
             Step(
                 self.changes,
                 f"select {', '.join(items)}\n"
-                f"from {self.known} as known full join (\n{now}\n) as now on {is_same}\ncross join clock\n"
+                f"from {self.known} as known full join {self.now} as now on {is_same}\n"
                 f"where {differs}",
+                persist=True,
+                lazy=True,
             )
         )
         return steps
@@ -278,13 +301,13 @@ class GroupTops(Tops):
         kept = ["member", self.row, *self._until]
         last = f"max_by(struct({', '.join(kept)}), coalesce({STEP}, -1L)) as last"
         shown = [f"last.{name} as {name}" for name in kept[1:]]
-        gone = f" left anti join clock on last.{EXPIRES_AT} <= clock.{at}" if self._until else ""
+        gone = f" and coalesce(last.{EXPIRES_AT} > {now(at)}, true)" if self._until else ""
         return (
             f"select {', '.join([*self.keys, *shown])} from (\n"
             f"  select {', '.join([*by, last])} from (\n"
             f"    select {', '.join([*keys, STEP, *kept])} from (\n{state}\n)\n  )\n"
             f"  group by {', '.join(by)}\n"
-            f"){gone} where last.member"
+            f") where last.member{gone}"
         )
 
     def _same_group(self, alias: str) -> str:
@@ -308,5 +331,7 @@ class GroupTops(Tops):
         """The rankings that changed; all for `whole`."""
         state = matching(self.part, self.keys, None if whole else self.touched)
         rows = self.shown(self.first(self._members(state)))
-        touched = [] if whole else [Step(self.touched, new_in_step(self.part, self.keys), persist=True)]
-        return [*touched, Step(self.name, rows)]
+        if whole:
+            return [Step(self.name, rows)]
+        touched = touched_in_step(self.touched, self.part, self.keys, self.changes)
+        return [touched, Step(self.name, rows, fresh=self._fresh())]

@@ -6,7 +6,6 @@ it changes. Its SQL reads the relations ``__input_0``, ``__input_1`` …, its in
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,11 +14,7 @@ from .relation import Relation
 
 if TYPE_CHECKING:
     from ..plan import GroupStage, Plan
-
-
-def digest(*texts: object) -> str:
-    """A short name for what some texts say."""
-    return hashlib.sha256("\n".join(map(str, texts)).encode()).hexdigest()[:10]
+    from ..windows import Window
 
 
 def input_name(number: int) -> str:
@@ -111,6 +106,32 @@ class GroupAggregate:
 
 
 @dataclass(frozen=True)
+class WindowRows:
+    """Each row once for each window it is in, at once: of tumble, hop and cumulate. No state."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    sql: str
+    relation: Relation
+    label: str
+    window: Window
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True)
+class WindowClose:
+    """Holds changes of open windows back until these close; what changes in a closed one is passed on at once."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    window_end: str
+    """The column whose value the watermark must be at."""
+    relation: Relation
+    label: str
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True)
 class SetOperation:
     """DISTINCT, UNION, INTERSECT and EXCEPT: how often each row is there, on either side."""
 
@@ -151,6 +172,8 @@ class Recompute:
     label: str
     top: Top | None = None
     growth: Growth | None = None
+    busy: str | None = None
+    """Until when a row keeps its partition from being idle: SQL over ``own``, an input's row. None: until it comes."""
 
     @property
     def is_whole(self) -> bool:
@@ -170,7 +193,17 @@ class Top:
 
 
 Operator: TypeAlias = (
-    Source | WindowResults | Project | UnionAll | Local | GroupAggregate | SetOperation | Join | Recompute
+    Source
+    | WindowResults
+    | WindowRows
+    | WindowClose
+    | Project
+    | UnionAll
+    | Local
+    | GroupAggregate
+    | SetOperation
+    | Join
+    | Recompute
 )
 
 
@@ -183,6 +216,15 @@ class Dataflow:
     """The columns that identify a row of the result, where rows change."""
     operators: tuple[Operator, ...] = field(default=())
     """All of them, inputs first."""
+
+    @property
+    def grouped(self) -> list[Window]:
+        """The windows whose rows are grouped."""
+        below = [each.plan.grouped_windows for each in self.operators if isinstance(each, WindowResults)]
+        rows = {each.name: each.window for each in self.operators if isinstance(each, WindowRows)}
+        groups = [each for each in self.operators if isinstance(each, GroupAggregate)]
+        over = [rows[below.name] for each in groups for below in in_order(each) if below.name in rows]
+        return [*(window for each in below for window in each), *over]
 
 
 def in_order(root: Operator) -> Iterator[Operator]:

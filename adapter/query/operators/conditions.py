@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from .. import marks
 from ..aggregates import TYPED
-from ..clauses import conjuncts, filters, only_asks, relations
+from ..clauses import aggregate, conjuncts, filters, only_asks, relations
 from ..dialect import DIALECT, canonical, function_name, sql, walk_same_query
 from ..functions import builtin, makes_rows
 from ..locality import in_each_row
@@ -256,9 +256,9 @@ def _is_streaming(table: exp.Table) -> bool:
     return marks.is_stream(table) or OPERATOR in table.meta or table.name.startswith(INPUT)
 
 
-def reads_tables(select: exp.Expr, inputs: Sequence[object] = ()) -> bool:
-    """Whether a query reads tables that are neither streams nor inputs, inside expressions or in FROM."""
-    return any(not _is_streaming(table) for table in select.find_all(exp.Table))
+def reads_tables(template: exp.Expr) -> bool:
+    """Whether a query over inputs reads tables beside them, inside expressions or in FROM."""
+    return any(not _is_streaming(table) for table in template.find_all(exp.Table))
 
 
 def is_inner(join: exp.Join | None) -> bool:
@@ -498,6 +498,36 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
     elif isinstance(over, exp.In):
         return None  # what it is worth depends on whether there are NULLs among all rows
     return found or None
+
+
+def is_one_row(query: exp.Query) -> bool:
+    """Whether an inner query is an aggregate over all of its rows that nothing around it is looked at for.
+
+    A name without an alias may be a column of the rows around it. It is taken for one where it is compared with another.
+    """
+    if not isinstance(query, exp.Select) or aggregate(query) is None:
+        return False
+    if any(
+        query.args.get(c) for c in ("group", "having", "distinct", "limit", "offset", "laterals", "joins")
+    ):
+        return False
+    if any(
+        each.find(exp.Query) for clause in ("expressions", "where") for each in _nodes(query.args.get(clause))
+    ):
+        return False
+    own = {each.alias_or_name.lower() for each in relations(query)}
+    columns = [list(node.find_all(exp.Column)) for node in (*query.expressions, *filters(query))]
+    if not all(column.table.lower() in own or not column.table for each in columns for column in each):
+        return False
+    compared = columns[len(query.expressions) :]
+    return all(
+        len({column.name.lower() for column in each}) < 2 or all(column.table for column in each)
+        for each in compared
+    )
+
+
+def _nodes(value: object) -> list[exp.Expr]:
+    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, exp.Expr)]
 
 
 def _outer_side(node: exp.Expr, names: Sequence[str]) -> str | None:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..continuous.lives import lasts, later
 from ..plan import Plan
-from ..program import STEP, TABLE_BEFORE, Level, Program, StatePart, Step, StreamInput, Upsert
+from ..program import STEP, TABLE_BEFORE, Level, Program, StatePart, Step, StreamInput, Upsert, now
 from ..windows import quote
 from .base import (
     Dataflow,
@@ -20,7 +21,9 @@ from .base import (
     SetOperation,
     Source,
     UnionAll,
+    WindowClose,
     WindowResults,
+    WindowRows,
     input_name,
 )
 from .groups import GroupChanges
@@ -28,6 +31,7 @@ from .kept import ROW, TIMES, KeptRows, Partitions, added_up, packed, spread
 from .plan_size import bounded
 from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
+from .window_close import OpenWindows
 
 RESULT = "result_change"
 """The step with what changes in the result."""
@@ -61,7 +65,7 @@ def program(
     out = f"struct(* except ({WEIGHT}))" if changes else "struct(*)"
     put_out = StatePart(
         OUTPUT,
-        f"select clock.{STEP}, own.* from (select {out} as {OUTPUT_ROW}{weight} from {RESULT}) as own cross join clock",
+        f"select {now(STEP)} as {STEP}, {out} as {OUTPUT_ROW}{weight} from {RESULT}",
         # Only the last step's rows may have to be put out again, and not once it is over.
         f"select * except (part) from state where part = '{OUTPUT}' and false",
         closes=None,
@@ -85,7 +89,7 @@ def program(
         signature=signature,
         again=Step(
             RESULT,
-            f"select {listed} from state left semi join clock on state.{STEP} = clock.{STEP} where part = '{OUTPUT}'",
+            f"select {listed} from state where part = '{OUTPUT}' and {STEP} = {now(STEP)}",
         ),
     )
 
@@ -105,7 +109,7 @@ def _result(flow: Dataflow) -> tuple[str, Upsert | None]:
     listed = ", ".join(keys) or "true as anything"
     scope = " and ".join(f"old.{key} <=> fired.{key}" for key in keys) or "true"
     came = f"select {ROW}, {TIMES} from (\n{change}\n) where {TIMES} > 0"
-    fired = f"select distinct {listed} from {RESULT}"
+    fired = f"select {listed} from {RESULT}"
     return spread(came, True), Upsert(flow.key, fired, scope, None, certain=not keys)
 
 
@@ -115,6 +119,8 @@ class _Generator:
         self.steps: list[Step] = []
         self.parts: dict[str, StatePart] = {}
         self.uses = Counter(each.name for operator in flow.operators for each in operator.inputs)
+        # What it lets go and what it holds back are two readings.
+        self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
         for operator in flow.operators:
             self._make(operator)
 
@@ -122,19 +128,20 @@ class _Generator:
         if isinstance(operator, Source):
             self._step(operator, self._source(operator))
         elif isinstance(operator, WindowResults):
-            self._step(operator, operator.plan.output)
+            self._step(operator, self._lasting(operator, operator.plan.output))
         elif isinstance(operator, UnionAll):
             self._step(operator, self._union(operator.inputs, operator.relation.changes))
-        elif isinstance(operator, Project | Local):
-            self._step(
-                operator, over(operator.sql, [f"select * from {each.name}" for each in operator.inputs])
-            )
+        elif isinstance(operator, Project | Local | WindowRows):
+            text = over(operator.sql, [f"select * from {each.name}" for each in operator.inputs])
+            self._step(operator, self._lasting(operator, text) if isinstance(operator, WindowRows) else text)
         elif isinstance(operator, GroupAggregate):
             self._group(operator)
         elif isinstance(operator, SetOperation):
             self._set_operation(operator)
         elif isinstance(operator, Join):
             self._join(operator)
+        elif isinstance(operator, WindowClose):
+            self._close(operator)
         else:
             self._recompute(operator)
 
@@ -172,14 +179,21 @@ class _Generator:
             times = f"\nlateral view explode(sequence(1L, abs({WEIGHT}))) each as __each"
         rows = f"select own.*{sign} from {below.name} as own{times}"
         if self.ttl is not None:
-            rows = (
-                f"select own.*, clock.watermark_after as __row_time from (\n{rows}\n) as own cross join clock"
-            )
+            time = now("watermark_after")
+            if below.relation.open_until is not None:
+                # The key of an open window isn't idle before it closes.
+                time = f"greatest({time}, own.{quote(below.relation.open_until)})"
+            rows = f"select own.*, {time} as __row_time from (\n{rows}\n) as own"
         stage = replace(operator.stage, rows=over(operator.stage.rows, [rows]))
         pieces = GroupChanges(stage, self.ttl)
         self.steps += pieces.steps()
         for part in pieces.parts():
             self.parts[part.name] = part
+
+    def _close(self, operator: WindowClose) -> None:
+        held = OpenWindows(operator, self.ttl)
+        self._step(operator, *held.change())
+        self.parts[operator.name] = held.state()
 
     def _set_operation(self, operator: SetOperation) -> None:
         counts = RowCounts(operator, self.ttl)
@@ -228,7 +242,7 @@ class _Generator:
         size = max(map(len, operator.keys))
         partitions = Partitions(operator.name, size, self.ttl) if size or self.ttl is not None else None
         kept = [
-            KeptRows(each, self.ttl, partitions, keys, alias, operator.top)
+            KeptRows(each, self.ttl, partitions, keys, alias, operator.top, operator.busy)
             for each, keys, alias in zip(operator.inputs, operator.keys, operator.aliases, strict=True)
         ]
         if partitions is not None:
@@ -248,6 +262,14 @@ class _Generator:
             f") group by {ROW} having sum({TIMES}) <> 0"
         )
         self._step(operator, text, f"select *, 1L as {WEIGHT} from (\n{over(operator.sql, first)}\n)")
+
+    def _lasting(self, operator: WindowRows | WindowResults, rows: str) -> str:
+        """Rows of windows, without those of which nothing is known any more: they can't be added to."""
+        end = operator.relation.open_until
+        if self.ttl is None or end is None:
+            return rows
+        lasting = lasts(later(f"own.{quote(end)}", self.ttl), "watermark_before")
+        return f"select own.* from (\n{rows}\n) as own where {lasting}"
 
 
 def _touched(operator: Recompute, partitions: Partitions) -> str:

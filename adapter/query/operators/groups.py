@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..continuous.groups import Groups
 from ..continuous.lives import NO_STEP, matching, same
 from ..plan import DistinctSet, GroupStage
-from ..program import STEP, StatePart, Step
+from ..program import STEP, StatePart, Step, now
 from ..windows import quote
 from .conditions import INEXACT
 from .relation import WEIGHT
@@ -70,9 +70,8 @@ class GroupChanges(Groups):
         on = same("touched", "own", self.keys) if self.keys else "true"
         touched = f"select distinct {', '.join(own) or 'true as anything'} from {self.changed}"
         append = (
-            f"select {', '.join([f'clock.{STEP}', *keys, f'own.{self.given}'])} from (\n{touched}\n) as touched\n"
-            f"left join (select {', '.join([*self.keys, f'struct(*) as {self.given}'])} from {self.after}) as own on {on}\n"
-            "cross join clock"
+            f"select {', '.join([f'{now(STEP)} as {STEP}', *keys, f'own.{self.given}'])} from (\n{touched}\n) as touched\n"
+            f"left join (select {', '.join([*self.keys, f'struct(*) as {self.given}'])} from {self.after}) as own on {on}"
         )
         by = f" group by {', '.join(own)}" if own else ""
         last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..continuous.lives import NO_STEP, SINCE, lives_of, of_keys, same
-from ..program import EXPIRES_AT, STEP, StatePart, Step
+from ..names import digest
+from ..program import EXPIRES_AT, STEP, StatePart, Step, now
 from ..windows import quote
 from . import lives
-from .base import Operator, Top, digest
+from .base import Operator, Top
 from .relation import WEIGHT
 
 ROW, TIMES = "__row", "__times"
@@ -68,7 +69,7 @@ class Partitions:
                     self.lives,
                     lives_of(f"select * from {self.touched}", known, self.names),
                     persist=True,
-                    initial=f"select own.*, clock.{STEP} as {SINCE} from {self.touched} as own cross join clock",
+                    initial=f"select own.*, {now(STEP)} as {SINCE} from {self.touched} as own",
                 )
             )
         return found
@@ -85,6 +86,7 @@ class KeptRows:
         keys: the partition's columns, over `alias`.
         alias: what the keys call the relation.
         top: the only rows that are needed; None: all.
+        busy: as of `Recompute`.
     """
 
     operator: Operator
@@ -93,6 +95,7 @@ class KeptRows:
     keys: tuple[str, ...] = ()
     alias: str = "own"
     top: Top | None = None
+    busy: str | None = None
 
     @property
     def part(self) -> str:
@@ -209,10 +212,10 @@ class KeptRows:
         Args:
             beside: what else is kept by the same partitions.
         """
-        items = [f"clock.{STEP}", f"own.{ROW} as {self.row}", f"own.{TIMES} as {self.times}"]
+        items = [f"{now(STEP)} as {STEP}", f"own.{ROW} as {self.row}", f"own.{TIMES} as {self.times}"]
         if self.ttl is not None:
-            items.append(lives.until(self.ttl))
-        tables = "as own cross join clock"
+            items.append(lives.until(self.ttl, self._busy))
+        tables = "as own"
         if self._lives is not None:
             items.append(f"lives.{SINCE}")
             tables += f" join {self._lives.lives} as lives on {same('own', 'lives', self._lives.names)}"
@@ -229,6 +232,10 @@ class KeptRows:
                 for rows in (both, new)
             )
         return StatePart(self.part, append, self._fold(beside), initial, closes=None, forgets=self.ttl)
+
+    @property
+    def _busy(self) -> str | None:
+        return None if self.busy is None else self.busy.replace("own.", f"own.{ROW}.")
 
     def _first(self, rows: str, also: str) -> str:
         """Of rows that only ever come those that can still be among the first."""

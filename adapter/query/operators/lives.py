@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..continuous.lives import SINCE, lasts, later, same
-from ..program import EXPIRES_AT, STEP
+from ..program import EXPIRES_AT, STEP, now
 
 LIFE, UNTIL, CAME_IN = "__since", "__until", "__step"
 """`SINCE`, `EXPIRES_AT` and `STEP` beside the columns of a user's rows."""
@@ -26,9 +26,10 @@ def stored(partitioned: bool) -> list[str]:
     ]
 
 
-def until(ttl: int) -> str:
-    """A select item over `clock`: when a row expires that comes in the step."""
-    return f"{later('clock.watermark_after', ttl)} as {EXPIRES_AT}"
+def until(ttl: int, busy: str | None = None) -> str:
+    """A select item over `clock`: when a row expires that comes in the step, and is busy until a time."""
+    time = now("watermark_after") if busy is None else f"greatest({now('watermark_after')}, {busy})"
+    return f"{later(time, ttl)} as {EXPIRES_AT}"
 
 
 def lasting(rows: str, by: Sequence[str] | None, watermark: str, beside: Sequence[str] = ()) -> str:
@@ -54,7 +55,7 @@ def lasting(rows: str, by: Sequence[str] | None, watermark: str, beside: Sequenc
         else:
             rows = f"select *, max({UNTIL}) over (partition by {of_life}) as __last from (\n{rows}\n)"
         rows = f"select * except (__last, {UNTIL}), __last as {UNTIL} from (\n{rows}\n)"
-    return f"select own.* from (\n{rows}\n) as own cross join clock where {lasts(f'own.{UNTIL}', watermark)}"
+    return f"select own.* from (\n{rows}\n) as own where {lasts(f'own.{UNTIL}', watermark)}"
 
 
 def counted(rows: str, by: Sequence[str], times: Sequence[str]) -> str:

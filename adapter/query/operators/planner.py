@@ -13,23 +13,27 @@ from functools import partial
 
 from sqlglot import exp
 
-from .. import intervals, marks, ranks
+from .. import expansion, intervals, marks, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
 from ..clauses import joined, only_asks, relations
 from ..continuous import growth as key_names
 from ..continuous import joins, limits
+from ..continuous.lives import lasts, later
 from ..continuous.shape import is_grouped
 from ..dialect import DIALECT, canonical, sql, unqualified
 from ..errors import NotMeant, QueryError, Unbounded
+from ..finite import is_finite
 from ..grouping import grouping
 from ..identity import shown_as
 from ..locality import Source as From
+from ..names import digest
 from ..plan import GroupStage, Key, Plan
 from ..row_level import check_joins, refuse_limit
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
 from ..ties import break_ties
-from . import conditions
+from ..windows import Window, quote
+from . import above_groups, conditions
 from .base import (
     Dataflow,
     GroupAggregate,
@@ -43,8 +47,9 @@ from .base import (
     Source,
     Top,
     UnionAll,
+    WindowClose,
     WindowResults,
-    digest,
+    WindowRows,
     in_order,
     input_name,
 )
@@ -171,8 +176,8 @@ class _Planner:
             except NotMeant:
                 raise
             except QueryError:
-                if isinstance(node, exp.Select) and marks.window_of(node):
-                    raise
+                if isinstance(node, exp.Select) and (window := marks.window_of(node)):
+                    return self._window(node, window)
         if isinstance(node, exp.SetOperation):
             return self._set_operation(node)
         if isinstance(node, exp.Select):
@@ -228,9 +233,9 @@ class _Planner:
                 self._source(next(t for t in node.find_all(exp.Table) if t.name == name))
                 for name in sorted(names)
             )
-            return self._add(
-                WindowResults(f"rows_{digest(canonical(node))}", found, Relation(), label, inputs)
-            )
+            ends = [column for column, kind in found.carried.items() if kind == "window_end"]
+            relation = Relation(open_until=ends[0] if ends else None)
+            return self._add(WindowResults(f"rows_{digest(canonical(node))}", found, relation, label, inputs))
         zones = {stage.window.time_zone for stage in found.windowed}
         # Windows cut on another zone's clock may close at another time.
         zone = next(iter(zones)) or ""
@@ -248,6 +253,83 @@ class _Planner:
                 f"windows_{digest(canonical(node))}", found, Relation(together=together, keys=keys), label
             )
         )
+
+    def _window(self, select: exp.Select, window: Window) -> Operator:
+        """The windows of what was joined, grouped or ranked first, or of rows that change: each row at once."""
+        below = self._visit(marks.input_of(select))
+        if below is None:
+            raise QueryError(f"{window} stands over a table that is no stream.")
+        if window.emit == "on_change":
+            raise QueryError(
+                f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, which is told only "
+                "where it stands over a stream as it is, or over window results. Leave emit out."
+            )
+        below = self._closed(below)
+        self.streams.passes_no_time(select)
+        text = f"select * from {expansion.expand(input_name(0), window)}"
+        replaced = set(expansion.WINDOW_COLUMNS)
+        keys = tuple(key for key in below.relation.keys if not key & replaced)
+        if window.kind != "tumble":
+            keys = tuple(key | {"window_end"} for key in keys)
+        relation = Relation(
+            below.relation.changes,
+            keys=keys,
+            bounded=below.relation.bounded,
+            repeatable=below.relation.repeatable,
+            open_until="window_end",
+        )
+        name = f"windows_{digest(below.name, window.hint())}"
+        if not window.merges:
+            return self._add(WindowRows(name, (below,), text, relation, str(window), window))
+        if not below.relation.repeatable and below.relation.changes:
+            raise QueryError(f"{window} stands over values that are other ones each time.")
+        growth = None if below.relation.bounded else Growth("every row", None)
+        by = tuple(f"own.{quote(column)}" for column in window.partition_by)
+        busy = later(f"cast(own.{quote(window.time_col)} as timestamp)", window.size)
+        relation = replace(relation, changes=True)
+        below = self._in_time(below, busy)
+        made = Recompute(
+            name, (below,), text, (by,), ("own",), relation, str(window), growth=growth, busy=busy
+        )
+        return self._closed(self._add(made))
+
+    def _in_time(self, operator: Operator, until: str) -> Operator:
+        """Rows without those of which nothing is known any more, some time after they would have counted."""
+        if self.ttl is None:
+            return operator
+        text = (
+            f"select own.* from {input_name(0)} as own "
+            f"where {lasts(later(until, self.ttl), 'watermark_before')}"
+        )
+        name = f"project_{digest(operator.name, text)}"
+        return self._add(Project(name, (operator,), text, operator.relation, "rows that may still count"))
+
+    def _closed(self, operator: Operator) -> Operator:
+        """The same without what is in windows that are open."""
+        end = operator.relation.open_until
+        if end is None:
+            return operator
+        relation = replace(operator.relation, open_until=None)
+        return self._add(
+            WindowClose(
+                f"closed_{digest(operator.name)}", (operator,), end, relation, f"when {end} has passed"
+            )
+        )
+
+    def _closed_unless(self, select: exp.Select, read: Sequence[_From], kept: bool) -> list[_From]:
+        """What a SELECT reads, of windows that have closed, unless it hands on what is in open ones."""
+        found = []
+        for each in read:
+            operator = each.operator
+            end = None if operator is None else operator.relation.open_until
+            if (
+                operator is not None
+                and end is not None
+                and not (kept and end in conditions.outputs(select, each.alias))
+            ):
+                operator = self._closed(operator)
+            found.append(replace(each, operator=operator))
+        return found
 
     # -- set operations ----------------------------------------------------------------------------
 
@@ -267,7 +349,7 @@ class _Planner:
                     f"{kind.upper()} puts a stream together with '{sql(side)[:60]}', which is none; read it as a "
                     "stream too: {{ stream(ref('…')) }}."
                 )
-        left, right = (side for side in sides if side is not None)
+        left, right = (self._closed(side) for side in sides if side is not None)
         changes = left.relation.changes or right.relation.changes
         bounded = left.relation.bounded and right.relation.bounded
         if every:
@@ -340,16 +422,23 @@ class _Planner:
         if grouped or over:
             if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
                 if conditions.inner_queries(select, ("expressions", "having", "group")):
-                    raise QueryError(
-                        "A subquery over a stream stands in the select list of a GROUP BY or beside OVER; join it in a "
-                        "query below."
-                    )
+                    if over or conditions.inner_queries(select, ("group",)):
+                        raise QueryError(
+                            "A subquery over a stream stands in a GROUP BY, or beside OVER or LIMIT; join it in a query "
+                            "below."
+                        )
+                    above = above_groups.lifted(select)
+                    if select.parent is not None:
+                        select.replace(above)
+                    return self._select(above)
                 joins.split(select)
                 return self._select(select)
-            return self._group(select, read[0]) if grouped else self._over(select, read[0])
+            if grouped:
+                return self._group(select, read[0])
+            return self._over(select, *self._closed_unless(select, read, False))
         if len(streams) == 1 and not inner:
-            return self._project(select, read)
-        return self._join(select, read, inner)
+            return self._project(select, self._closed_unless(select, read, True))
+        return self._join(select, self._closed_unless(select, read, False), inner)
 
     def _distinct(self, select: exp.Select) -> Operator:
         rows = select.copy()
@@ -358,6 +447,7 @@ class _Planner:
             raise QueryError("DISTINCT ON is not Spark SQL; filter on ROW_NUMBER() = 1.")
         below = self._visit(rows)
         assert below is not None
+        below = self._closed(below)
         together = frozenset(below.relation.together)
         if together and not below.relation.changes:
             # Equal rows come in one micro-batch.
@@ -366,7 +456,7 @@ class _Planner:
         if below.relation.keys:
             return below  # no row is there twice
         covered = not rows.is_star and all(
-            self._is_covered(key_names.names_of(Key("", sql(item.unalias())), rows))
+            is_finite(item, rows) or self._is_covered(key_names.names_of(Key("", sql(item.unalias())), rows))
             for item in rows.expressions
         )
         return self._multiset("distinct", (below,), below.relation.bounded or covered)
@@ -401,10 +491,20 @@ class _Planner:
                 node.replace(_table(input_name(len(inputs)), each.alias))
                 inputs.append(each.operator)
         for query in conditions.inner_queries(made):
+            if conditions.is_one_row(query):
+                # It is kept as the one row that it is, not as all those that it is of.
+                operator = self._visit(query.copy())
+                assert operator is not None
+                query.replace(
+                    exp.Select(expressions=[exp.Star()]).from_(_table(input_name(len(inputs)), "one_row"))
+                )
+                inputs.append(self._closed(operator))
+                continue
             for part in query.find_all(exp.Select):
                 for node in relations(part):
                     operator = self._visit(node)
                     if operator is not None:
+                        operator = self._closed(operator)
                         _check_relation(node, None)
                         alias = node.alias_or_name
                         node.replace(_table(input_name(len(inputs)), alias or input_name(len(inputs))))
@@ -426,7 +526,7 @@ class _Planner:
         template, inputs = self._template(select, read)
         relation = below.relation
         random = not conditions.is_repeatable(select)
-        outside = len(read) > 1 or conditions.reads_tables(select)
+        outside = len(read) > 1 or conditions.reads_tables(template)
         if relation.changes and (random or outside):
             what = (
                 "reads a table that is no stream"
@@ -455,9 +555,10 @@ class _Planner:
         made = Relation(
             relation.changes,
             outputs.carry(relation.together),
-            keys,
-            relation.bounded and not (select.args.get("laterals") and random),
-            relation.repeatable and not random and not outside,
+            open_until=None if relation.open_until is None else outputs[relation.open_until],
+            keys=keys,
+            bounded=relation.bounded and not (select.args.get("laterals") and random),
+            repeatable=relation.repeatable and not random and not outside,
         )
         text = sql(template)
         return self._add(
@@ -498,10 +599,14 @@ class _Planner:
             made = Relation(together=together, keys=(key_columns,) if key_columns else ())
             return self._local("GROUP BY", inputs, sql(template), made)
         fixed = self._fixed_keys(in_all, select)
+        end = relation.open_until
+        if end is not None and not any(conditions.carried(key, source.alias, {end: end}) for key in in_all):
+            below = self._closed(below)
         try:
             return self._aggregate(select, template, source, below)
         except NotMergeable as problem:
             reason = str(problem)
+        template, inputs = self._template(select, [replace(source, operator=self._closed(below))])
         self._refuse_chance(select, key_columns, partial(conditions.why_not_again, select), f"{reason}, and ")
         keys = tuple(sql(key) for key in in_all)
         made = Relation(
@@ -510,8 +615,11 @@ class _Planner:
         return self._recompute(select, template, inputs, (keys,), (source.alias,), made, reason)
 
     def _fixed_keys(self, keys: Sequence[exp.Expr], select: exp.Select) -> bool:
-        """Whether the sets of values of all keys are said not to grow."""
-        return all(self._is_covered(key_names.names_of(Key("", sql(key)), select)) for key in keys)
+        """Whether the sets of values of all keys don't grow, by what they are or what is said of them."""
+        return all(
+            is_finite(key, select) or self._is_covered(key_names.names_of(Key("", sql(key)), select))
+            for key in keys
+        )
 
     def _is_covered(self, names: tuple[str, ...]) -> bool:
         alias, *columns = names or ("",)
@@ -533,7 +641,7 @@ class _Planner:
     def _aggregate(
         self, select: exp.Select, template: exp.Select, source: _From, below: Operator
     ) -> Operator:
-        """Partial aggregates per key.
+        """Partial aggregates per key; of open windows, whose end is among the keys, when these have closed.
 
         Raises:
             NotMergeable: the aggregates can't be kept so.
@@ -563,29 +671,37 @@ class _Planner:
             growth=None,
             signed=signed,
         )
-        covered = self._fixed_keys([exp.maybe_parse(key.sql, dialect=DIALECT) for key in keys], select)
+        growing = [key for key in keys if not is_finite(exp.maybe_parse(key.sql, dialect=DIALECT), select)]
+        covered = all(self._is_covered(key_names.names_of(key, select)) for key in growing)
         bounded = covered or below.relation.bounded
         growth = (
             None
             if bounded
             else Growth(
-                f"something for every value of {', '.join(key.sql for key in keys)}",
-                frozenset(key_names.names_of(key, select)[0] or _first_column(key) for key in keys),
+                f"something for every value of {', '.join(key.sql for key in growing)}",
+                frozenset(key_names.names_of(key, select)[0] or _first_column(key) for key in growing),
             )
         )
         ids = frozenset(key.name.lower() for key in keys) | (
             {"grouping_id"} if builder.grouping_sets is not None else set()
         )
+        open_until: str | None = None
+        if end := below.relation.open_until:
+            for key in keys:
+                node: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
+                if conditions.carried(node, source.alias, {end: end}):
+                    open_until = key.name
         group = self._add(
             GroupAggregate(
                 name,
                 (below,),
                 stage,
-                Relation(True, keys=(ids,), bounded=bounded),
+                Relation(True, keys=(ids,), bounded=bounded, open_until=open_until),
                 _group_label(select),
                 growth,
             )
         )
+        group = self._closed(group)
         above = builder.finished(self._place(group, "groups"))
         if select.parent is not None:
             select.replace(above)  # the filter around it says where a ranking ends
@@ -682,7 +798,7 @@ class _Planner:
             )
         template, inputs = self._template(select, read)
         streams = [each for each in read if each.operator is not None]
-        if len(streams) < len(read) or conditions.reads_tables(template, inputs):
+        if len(streams) < len(read) or conditions.reads_tables(template):
             raise QueryError(
                 f"'{sql(select)[:80]}' joins streams and a table that is no stream in one SELECT; join that in a query "
                 "below or above, so that it is clear which rows it belongs to."

@@ -29,6 +29,8 @@ class Relation:
     """Columns (lower case) by whose values rows come together: all rows with one value of such a column come in
     one micro-batch, and none of them ever after. Each with the window column it carries: two relations' rows come
     together where both columns carry the same."""
+    open_until: str | None = None
+    """The column (lower case) with the end of a window that may not have closed yet; None: rows are of no such."""
     keys: tuple[frozenset[str], ...] = ()
     """Columns (lower case) that identify a row, in one way or another."""
     bounded: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..continuous.lives import NO_STEP, SINCE, lives_of, of_keys
-from ..program import EXPIRES_AT, STEP, StatePart, Step
+from ..program import EXPIRES_AT, STEP, StatePart, Step, now
 from ..windows import quote
 from . import lives
 from .base import SetOperation
@@ -35,7 +35,7 @@ class RowCounts:
                     self.lives,
                     lives_of(rows, of_keys(f"(\n{known}\n)", [self.row], self.changed), [self.row]),
                     persist=True,
-                    initial=f"select own.*, clock.{STEP} as {SINCE} from (\n{rows}\n) as own cross join clock",
+                    initial=f"select own.*, {now(STEP)} as {SINCE} from (\n{rows}\n) as own",
                 )
             )
         return found
@@ -100,7 +100,7 @@ class RowCounts:
         """The part of the state."""
         own = f"{self.row}, {self.left}, {self.right}"
         if self.ttl is None:
-            append = f"select clock.{STEP}, own.* from {self.changed} as own cross join clock"
+            append = f"select {now(STEP)} as {STEP}, own.* from {self.changed} as own"
             fold = (
                 f"select {NO_STEP}, {self.row}, sum({self.left}) as {self.left}, sum({self.right}) as {self.right}\n"
                 f"from state where part = '{self.part}' group by {self.row} "
@@ -108,8 +108,8 @@ class RowCounts:
             )
             return StatePart(self.part, append, fold, closes=None)
         append = (
-            f"select clock.{STEP}, own.*, lives.{SINCE}, {lives.until(self.ttl)} from {self.changed} as own "
-            f"cross join clock join {self.lives} as lives on own.{self.row} <=> lives.{self.row}"
+            f"select {now(STEP)} as {STEP}, own.*, lives.{SINCE}, {lives.until(self.ttl)} from {self.changed} as own "
+            f"join {self.lives} as lives on own.{self.row} <=> lives.{self.row}"
         )
         stored = ", ".join(lives.stored(True))
         rows = lives.lasting(

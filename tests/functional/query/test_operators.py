@@ -11,7 +11,7 @@ from dbt.adapters.spark_streaming.query import expansion, generate, planner, win
 from dbt.adapters.spark_streaming.query.functions import Ask
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
-from tests.functional.query.test_continuous import DAY, GROUPS, KNOWN, A, B, first
+from tests.functional.query.test_continuous import DAY, FIRST, GROUPS, KNOWN, A, B, first
 from tests.functional.query.test_queries import folder, model_of, rows
 from tests.functional.stream.harness import replayed
 from tests.spark_rows import asks
@@ -34,6 +34,12 @@ ITEMS = f"select item, count(*) as n, max(price) as most, count(distinct bidder)
 
 FIRST_ROWS = f"""select item, bidder, ts, price from (
     select *, row_number() over (partition by bidder order by ts, price, item) as place from {B}) where place = 1"""
+
+LAST_ROWS = f"""(select * from (select *, row_number() over (partition by bidder, price order by ts desc, item) as rn
+    from {B}) where rn = 1)"""
+MATCHED = f"(select b.ts, b.item, b.bidder, a.price from {B} as b join {A} as a on a.item = b.item and a.price = b.price)"
+MINUTES = f"(select date_trunc('minute', ts) as ts, item, count(*) as n from {B} group by date_trunc('minute', ts), item)"
+
 
 QUERIES = {
     "groups of windows": f"""select item, sum(n) as n, max(total) as most, count(distinct n) as d from ({FIVE})
@@ -91,6 +97,12 @@ QUERIES = {
         (select m from (select item, count(*) as m from {A} group by item))""",
     "scalar": f"select item, n from ({ITEMS}) as g where n > (select avg(n) from ({ITEMS}) as h)",
     "scalar in the select list": f"select item, n, (select max(price) from {A}) as most from ({ITEMS}) as g",
+    "scalar beside a count": f"""select upper(item) as i, count(*) * 100 / (select count(*) from {A}) as share from {B}
+        group by 1 having share > (select min(price) from {A} where price < 10) and max(price) > 1""",
+    "scalar beside a count of windows": f"""select window_end, item, count(*) as n, (select max(price) from {A}) as most
+        from {window("tumble", "5 minutes")} group by window_start, window_end, item""",
+    "groups with a key that others have": f"""select item, count(*) as n from {B} group by item
+        having item in (select a.item from {A} as a where a.price > 98)""",
     "union of groups": f"""select item, n from ({ITEMS}) union all select item, m from
         (select item, count(*) as m from {A} group by item)""",
     "union of all": f"""select item, n from ({ITEMS}) union select item, n from ({FIVE})""",
@@ -124,6 +136,18 @@ QUERIES = {
         select window_start, window_end, item, count(*) as n from
         {expansion.expand("bids", window_arguments.make("session", "ts", "1 minute", partition_by=["item"]))}
         group by window_start, window_end, item) group by item""",
+    "windows of first rows": per("tumble", "5 minutes", of=FIRST),
+    "windows of last rows": per("tumble", "5 minutes", of=LAST_ROWS),
+    "growing windows of a join": f"""select *, n / sum(n) over (partition by window_end) as share
+        from ({per("cumulate", "5 minutes", "20 minutes", of=MATCHED)})""",
+    "windows of groups by minute": f"""select window_end, max(n) as most, percentile(n, 0.5) as p
+        from {window("hop", "5 minutes", "10 minutes", of=MINUTES)} group by window_start, window_end""",
+    "sessions of last rows": f"""select window_start, window_end, item, count(*) as n from
+        {expansion.expand(LAST_ROWS, window_arguments.make("session", "ts", "1 minute", partition_by=["item"]))}
+        group by window_start, window_end, item""",
+    "topn of windows of a join": f"""select * from (select *, row_number() over (partition by window_end order by n desc,
+        item) as rn from ({per("tumble", "10 minutes", of=MATCHED)})) where rn <= 2""",
+    "rows of windows of last rows": f"select bidder, window_end, price from {window('tumble', '5 minutes', of=LAST_ROWS)}",
 }
 WITHOUT_TTL = {
     "groups of windows", "topn of windows", "limit of windows", "last window", "windows of two lengths",
@@ -134,6 +158,11 @@ WITHOUT_TTL = {
 }  # fmt: skip
 """The others keep rows, or values, for which only a time bounds the state."""
 TTL = QUERIES.keys() - WITHOUT_TTL
+AT_CLOSE = {
+    "windows of first rows", "windows of last rows", "growing windows of a join", "windows of groups by minute",
+    "sessions of last rows", "topn of windows of a join",
+}  # fmt: skip
+"""Their rows come when windows close."""
 DOMAINS = ("item", "bidder")
 
 
@@ -143,7 +172,7 @@ def planned(name: str, ask: Ask | None = None) -> Plan:
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
 # all of them with `-m thorough`.
-_IN_CI = {"q7", "groups of groups", "not exists"}
+_IN_CI = {"q7", "groups of groups", "not exists", "growing windows of a join"}
 
 
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
@@ -157,6 +186,10 @@ def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, fol
     model = model_of(spark, storage_root, folder, program, batch, changelog=changes, files=1)
     result = run_stream(spark, model, program)
     assert (result.batches, result.late_rows) == (4, 0)
+    if name in AT_CLOSE:
+        closed = rows(batch.where(f"window_end <= timestamp_micros({result.watermark})"))
+        assert 0 < len(closed) < len(expected)
+        assert rows(spark.table(model.target)) == closed
     flush(spark, model, program)
     assert rows(spark.table(model.target)) == expected
     if program.upsert is not None and program.upsert.key is not None:

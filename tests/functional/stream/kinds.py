@@ -176,6 +176,20 @@ _KINDS = (
         reads=("events", "orders"),
         ttl=_LONG,
     ),
+    # Windows over rows that change: what is open waits in the state.
+    Kind(
+        "sightings",
+        _counts(
+            _window(
+                "tumble",
+                "30 minutes",
+                relation="(select ts, k, v, i from (select *, row_number() over (partition by i order by ts desc) as place "
+                f"from (select *, x % 20 as i from {_E})) where place = 1)",
+            )
+        ),
+        changelog=True,
+        ttl=_LONG,
+    ),
     # Of the changes of others.
     Kind(
         "of_counts",

@@ -1,0 +1,136 @@
+"""``dbt-stream state savepoint``, ``restore`` and ``undo``: keep what a model is, and go back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from .. import streaming
+from ..environment import Environment
+from ..stream import restoring, saving
+from ..stream.lock import check_free
+from ..stream.model import StreamModel
+from ..stream.savepoints import Savepoint, listed
+from .planned import planned
+from .project import Project, project_errors
+from .state import terminal
+
+
+def savepoint(project: Project, name: str, savepoint_name: str) -> str:
+    """Takes a savepoint of a model, and says what it is of.
+
+    Raises:
+        ProjectError: there is no such model, or no savepoint of it can be taken; why.
+    """
+    model, environment = _model(project, name)
+    with project_errors():
+        check_free(model)
+        made = saving.save(environment.session(), model, savepoint_name)
+    return f"{name}: savepoint '{made.name}' is of {_step(made)}."
+
+
+def delete(project: Project, name: str, savepoint_name: str) -> str:
+    """Deletes a savepoint of a model.
+
+    Raises:
+        ProjectError: there is no such model or savepoint, or the model is running.
+    """
+    model, environment = _model(project, name)
+    with project_errors():
+        check_free(model)
+        saving.delete(environment.session(), model, savepoint_name)
+    return f"{name}: savepoint '{savepoint_name}' is deleted."
+
+
+def savepoints(project: Project, name: str) -> list[dict[str, Any]]:
+    """The savepoints of a model, the oldest first. Spark isn't started.
+
+    Raises:
+        ProjectError: there is no such model, or one of them can't be read.
+    """
+    model, _ = _model(project, name)
+    with project_errors():
+        found = listed(model.storage, model.savepoints)
+    return [
+        {
+            "name": each.name,
+            "made": _time(each.made),
+            "taken_before": each.cause,
+            "kept_until": None if each.until is None else _time(each.until),
+            "batch": each.batch,
+            "flush": each.flush,
+            "watermark": each.watermark,
+            "snapshots": {kind: was.snapshot for kind, was in each.tables.items() if was is not None},
+        }
+        for each in found
+    ]
+
+
+def print_savepoints(name: str, found: Sequence[Mapping[str, Any]]) -> None:
+    """Shows them on the terminal."""
+    if not found:
+        terminal().print(f"{name} has no savepoints.")
+        return
+    table = Table("savepoint", "made (UTC)", "taken", "micro-batch", "watermark", box=SIMPLE_HEAD)
+    for each in found:
+        before = each["taken_before"]
+        taken = f"before a {before}, kept until {each['kept_until']}" if before else "when it was asked for"
+        table.add_row(each["name"], each["made"], taken, str(each["batch"]), each["watermark"] or "none yet")
+    terminal().print(table)
+
+
+def restore(project: Project, name: str, savepoint_name: str | None) -> str:
+    """Puts a model back to a savepoint, and says what came of it.
+
+    Args:
+        project: the project.
+        name: the model.
+        savepoint_name: which; None: the newest that was taken without being asked for, which is deleted then.
+
+    Raises:
+        ProjectError: it can't be; why.
+    """
+    session, model, program = planned(project, name)
+    with project_errors():
+        check_free(model)
+        done = (
+            restoring.undo(session, model, program)
+            if savepoint_name is None
+            else restoring.restore(session, model, program, savepoint_name)
+        )
+    saved = done.savepoint
+    told = [f"{name}: back at savepoint '{saved.name}', which is of {_step(saved)}."]
+    if done.kept_as is not None:
+        told.append(
+            f"What was there is savepoint '{done.kept_as}'; `dbt-stream state undo {name}` goes back to it."
+        )
+    if done.not_kept is not None:
+        told.append(f"What was there is not kept: {done.not_kept}")
+    told.append("The next run reads the rows that came since.")
+    if done.next_run is not None:
+        told.append(f"The query was edited since, and the state goes on with it then ({done.next_run}).")
+    for reader in done.readers:
+        told.append(
+            f"{reader} has read rows that are gone now: its next run stops, until it is put back as well, or built anew."
+        )
+    return "\n".join(told)
+
+
+def _step(saved: Savepoint) -> str:
+    watermark = f"watermark {saved.watermark}" if saved.watermark else "no watermark yet"
+    return f"micro-batch {saved.batch}, {watermark}, made {_time(saved.made)}"
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat(timespec="seconds")
+
+
+def _model(project: Project, name: str) -> tuple[StreamModel, Environment]:
+    node = project.streaming_model(name)
+    environment = project.environment()
+    with project_errors():
+        return streaming.model(node, environment), environment

@@ -1,0 +1,132 @@
+"""``state edit``: a statement over the rows of a state, as a query for the rows that it has afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from .dialect import DIALECT, sql
+from .errors import QueryError
+
+STATE = "state"
+"""What the state is called in the statement."""
+_FORMS = (
+    "Write DELETE FROM state WHERE …, UPDATE state SET … WHERE …, INSERT INTO state (…) SELECT …, or a SELECT that gives "
+    "all rows that the state is to have."
+)
+
+
+@dataclass(frozen=True)
+class StateEdit:
+    """What a state is to be."""
+
+    rows: str
+    """The rows that it has then, but for those of `more`: with all its columns."""
+    more: str | None = None
+    """Rows that come to it; columns that they lack are NULL."""
+
+
+def edit(text: str) -> StateEdit:
+    """What a statement makes of a state.
+
+    Raises:
+        QueryError: it is none that this can be told of.
+
+    >>> edit("delete from state where k = 'a'").rows
+    "SELECT state.* FROM state WHERE NOT COALESCE((k = 'a'), FALSE)"
+    >>> edit("update state set n = n + 1 where k = 'a'").rows
+    "SELECT state.* EXCEPT (n), CASE WHEN k = 'a' THEN n + 1 ELSE n END AS n FROM state"
+    >>> edit("insert into state (part, k) values ('p', 'a')").more
+    "SELECT * FROM VALUES ('p', 'a') AS new(part, k)"
+    """
+    tree = _parsed(text)
+    if isinstance(tree, exp.Query):
+        return StateEdit(sql(tree))
+    if isinstance(tree, exp.Delete):
+        if not isinstance(tree.this, exp.Expr):
+            raise QueryError(f"--sql has a DELETE without FROM. {_FORMS}")
+        name = _name(tree.this)
+        _without(tree, "using", "returning", "limit", "order", "tables", "cluster")
+        where = tree.args.get("where")
+        if where is None:
+            raise QueryError(
+                "DELETE without WHERE would leave no state. To build the model from the beginning: `dbt-stream reset`."
+            )
+        return StateEdit(
+            f"SELECT {name}.* FROM {sql(tree.this)} WHERE NOT COALESCE(({sql(where.this)}), FALSE)"
+        )
+    if isinstance(tree, exp.Update):
+        return StateEdit(_updated(tree))
+    if isinstance(tree, exp.Insert):
+        return StateEdit(f"SELECT * FROM {STATE}", _inserted(tree))
+    raise QueryError(f"--sql is a {tree.key.upper()}. {_FORMS}")
+
+
+def _parsed(text: str) -> exp.Expr:
+    try:
+        trees = [tree for tree in sqlglot.parse(text, read=DIALECT) if tree is not None]
+    except SqlglotError as error:
+        raise QueryError(f"--sql doesn't parse: {str(error).splitlines()[0]} {_FORMS}") from error
+    if len(trees) != 1:
+        raise QueryError(f"--sql has {len(trees)} statements, and takes one. {_FORMS}")
+    tree: exp.Expr = trees[0]
+    if not isinstance(tree, exp.Query):
+        # A clause that isn't carried over would have the statement do something else than it says.
+        _without(tree, "with_", "with")
+        for table in (tree.this, getattr(tree.this, "this", None)):
+            if isinstance(table, exp.Table):
+                _without(table, "joins", "sample", "laterals", "pivots", "partition", "version", "when")
+    return tree
+
+
+def _updated(tree: exp.Update) -> str:
+    name = _name(tree.this)
+    _without(tree, "from_", "from", "returning", "limit", "order")
+    where = tree.args.get("where")
+    sets, listed = [], []
+    for each in tree.expressions:
+        if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column):
+            raise QueryError(f"'{sql(each)}' sets no column. {_FORMS}")
+        column = sql(each.this.this)
+        value = sql(each.expression)
+        listed.append(column)
+        made = f"CASE WHEN {sql(where.this)} THEN {value} ELSE {sql(each.this)} END" if where else value
+        sets.append(f"{made} AS {column}")
+    return f"SELECT {name}.* EXCEPT ({', '.join(listed)}), {', '.join(sets)} FROM {sql(tree.this)}"
+
+
+def _inserted(tree: exp.Insert) -> str:
+    into, rows = tree.this, tree.expression
+    columns: tuple[str, ...] = ()
+    if isinstance(into, exp.Schema):
+        columns, into = tuple(sql(each) for each in into.expressions), into.this
+    _name(into)
+    _without(tree, "where", "partition", "returning", "by_name", "conflict", "exists", "stored", "settings")
+    if tree.args.get("overwrite"):
+        raise QueryError(f"INSERT OVERWRITE would leave nothing else of the state. {_FORMS}")
+    if not isinstance(rows, exp.Values | exp.Query):
+        raise QueryError(f"INSERT takes VALUES or a query. {_FORMS}")
+    if isinstance(rows, exp.Values):
+        if not columns:
+            raise QueryError("Name the columns of the values: INSERT INTO state (part, …) VALUES (…).")
+        rows.set("alias", None)
+        return f"SELECT * FROM {sql(rows)} AS new({', '.join(columns)})"
+    return f"SELECT * FROM ({sql(rows)}) AS new({', '.join(columns)})" if columns else sql(rows)
+
+
+def _name(table: exp.Expr) -> str:
+    """What the state is called in the rest of a statement."""
+    if not isinstance(table, exp.Table) or table.name.lower() != STATE or table.db:
+        raise QueryError(f"--sql changes {sql(table)}; the state is called {STATE} here. {_FORMS}")
+    return str(table.alias_or_name)
+
+
+def _without(tree: exp.Expr, *clauses: str) -> None:
+    for each in clauses:
+        if found := tree.args.get(each):
+            raise QueryError(
+                f"'{sql(found) if isinstance(found, exp.Expr) else each}' isn't taken here. {_FORMS}"
+            )

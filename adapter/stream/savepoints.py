@@ -1,0 +1,212 @@
+"""The savepoints of a model, as they are noted under the storage root: small files, read without Spark.
+
+A savepoint is a folder ``savepoints/<model>/<name>`` with a copy of the checkpoint's last entries and, written last,
+``savepoint.json``: what state, changelog and table were. Branches of those tables keep their snapshots.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from .errors import StreamError
+from .model import StreamModel
+
+if TYPE_CHECKING:
+    from ..environment.storage import Storage
+
+FORMAT = 1
+"""Of ``savepoint.json``."""
+STATE, CHANGELOG, TABLE = "state", "changelog", "table"
+BRANCH = "savepoint_"
+"""What the names of the branches begin with that keep snapshots."""
+MIGRATION, EDIT, RESTORE = "migration", "edit", "restore"
+"""What a savepoint is taken before without being asked for."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_AUTOMATIC = re.compile(rf"before-(?:{MIGRATION}|{EDIT}|{RESTORE})-(\d+)", re.IGNORECASE)
+_FILE = "savepoint.json"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A table as it was: what puts it back."""
+
+    uuid: str
+    """Of the table. One that was dropped and made again is another."""
+    snapshot: int | None
+    """None: nothing was ever written to it."""
+    schema: int
+    """Iceberg's number of the columns it had, which change without a snapshot."""
+    properties: Mapping[str, str]
+    """Those that go with its columns and rows."""
+
+
+@dataclass(frozen=True)
+class Savepoint:
+    """What a model was when it had taken in a step."""
+
+    name: str
+    made: int
+    """Milliseconds since 1970."""
+    cause: str | None
+    """What it was taken before, by itself; None: somebody asked for it."""
+    until: int | None
+    """Milliseconds since 1970, after which its snapshots may expire; None: they don't."""
+    query_id: str
+    """Structured Streaming's id of the checkpoint."""
+    batch: int
+    flush: int
+    """The step."""
+    watermark: str | None
+    tables: Mapping[str, Picture | None]
+    """By `STATE`, `CHANGELOG` and `TABLE`; None: there was none."""
+
+    @property
+    def branch(self) -> str:
+        """That keeps its snapshots, of each table."""
+        return f"{BRANCH}{self.name}"
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether nobody asked for it."""
+        return self.cause is not None
+
+
+def folder(model: StreamModel, name: str) -> str:
+    """Where a savepoint is kept."""
+    return f"{model.savepoints}/{name}"
+
+
+def checkpoint_of(model: StreamModel, name: str) -> str:
+    """Its copy of the checkpoint."""
+    return f"{folder(model, name)}/checkpoint"
+
+
+def check_name(model: StreamModel, name: str) -> None:
+    """Passes a name that somebody may give a savepoint.
+
+    Raises:
+        StreamError: what it may be.
+    """
+    if not _NAME.fullmatch(name):
+        raise StreamError(
+            f"Model {model.name}: '{name}' can't be the name of a savepoint; write letters, digits, '_', '-' and '.', "
+            "as in before-deploy."
+        )
+    if _AUTOMATIC.fullmatch(name):
+        raise StreamError(
+            f"Model {model.name}: '{name}' is how savepoints are called that are taken without being asked for; choose "
+            "another name."
+        )
+
+
+def is_asked_for(name: str) -> bool:
+    """Whether a savepoint of that name is one that somebody asked for."""
+    return _NAME.fullmatch(name) is not None and _AUTOMATIC.fullmatch(name) is None
+
+
+def listed(storage: Storage, path: str) -> list[Savepoint]:
+    """The savepoints in the folder of a model, the oldest first.
+
+    Raises:
+        StreamError: one was made by a newer version of this package, or can't be read.
+    """
+    found = [read(storage, path, name) for name in storage.list(path) if _NAME.fullmatch(name)]
+    return sorted((each for each in found if each is not None), key=lambda each: (each.made, each.name))
+
+
+def find(model: StreamModel, name: str) -> Savepoint:
+    """A savepoint of a model.
+
+    Raises:
+        StreamError: there is none of that name; which there are.
+    """
+    found = listed(model.storage, model.savepoints)
+    for each in found:
+        if each.name == name:
+            return each
+    there = f"it has {', '.join(each.name for each in found)}" if found else "it has none"
+    raise StreamError(f"Model {model.name}: there is no savepoint '{name}' of it; {there}.")
+
+
+def next_name(found: list[Savepoint], cause: str) -> str:
+    """How the next savepoint is called that is taken before something.
+
+    >>> next_name([], MIGRATION)
+    'before-migration-1'
+    """
+    numbers = (int(known[1]) for each in found if (known := _AUTOMATIC.fullmatch(each.name)))
+    return f"before-{cause}-{max(numbers, default=0) + 1}"
+
+
+def write(model: StreamModel, savepoint: Savepoint) -> None:
+    """Note a savepoint: from then on it is there."""
+    text = json.dumps({"format": FORMAT, **asdict(savepoint)}, indent=1)
+    model.storage.write_text(f"{folder(model, savepoint.name)}/{_FILE}", text)
+
+
+def forget(model: StreamModel, name: str) -> None:
+    """Have a savepoint be there no more. What it named is still to be let go."""
+    model.storage.delete(f"{folder(model, name)}/{_FILE}")
+
+
+def read(storage: Storage, path: str, name: str) -> Savepoint | None:
+    """A savepoint in the folder of a model; None: there is none, or it was never completed.
+
+    Raises:
+        StreamError: as in `listed`.
+    """
+    place = f"{path}/{name}/{_FILE}"
+    text = storage.read_text(place)
+    if text is None:
+        return None
+    try:
+        said: dict[str, Any] = json.loads(text)
+        kind = int(said.pop("format"))
+        if kind == FORMAT:
+            tables = {
+                kind: None if each is None else Picture(**each) for kind, each in said.pop("tables").items()
+            }
+            return Savepoint(**said, tables=tables)
+    except (ValueError, TypeError, KeyError, AttributeError) as problem:
+        raise StreamError(
+            f"{place} can't be read, so nothing is known of the savepoint {name}. Remove the folder {path}/{name}, or put "
+            "the file back."
+        ) from problem
+    raise StreamError(
+        f"The savepoint {name} in {path} was made by a newer dbt-spark-streaming (its format is {kind}, this one knows "
+        f"{FORMAT}). Update the package."
+    )
+
+
+def being_restored(model: StreamModel) -> Mapping[str, str | None] | None:
+    """The restore that is going on, or was cut short: the savepoint's ``name``, and what was there before, ``kept_as``."""
+    text = model.storage.read_text(model.restoring)
+    return None if text is None else dict(json.loads(text))
+
+
+def cut_short(model: StreamModel) -> str | None:
+    """What to do about a restore that a process didn't end; None: there is none."""
+    begun = being_restored(model)
+    if begun is None:
+        return None
+    name, before = begun["name"], begun["kept_as"]
+    back = f" To go back instead: `dbt-stream state restore {model.name} {before}`." if before else ""
+    return (
+        f"the restore of its savepoint '{name}' was cut short, so its state, its table and its checkpoint may be of "
+        f"different times. Run it again: `dbt-stream state restore {model.name} {name}`.{back} To build the model anew: "
+        f"{model.rebuild}."
+    )
+
+
+def check_whole(model: StreamModel) -> None:
+    """Passes a model of which no restore was cut short. To be called before anything of it is read.
+
+    Raises:
+        StreamError: one was, and how to go on.
+    """
+    if (problem := cut_short(model)) is not None:
+        raise StreamError(f"Model {model.name}: {problem}")

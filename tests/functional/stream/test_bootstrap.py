@@ -1,0 +1,149 @@
+"""A stream that begins with the rows of another table, and goes on from where its source is."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream import failpoints, pieces
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.model import StreamSource
+from dbt.adapters.spark_streaming.stream.runner import RunningStream
+
+from .harness import EVENTS, Stream, sorted_rows
+
+GROUPS = "select k, count(*) as n, sum(v) as s from (select /*+ STREAM */ * from events) group by k"
+_WINDOW = expansion.expand("events", window_arguments.make("tumble", "ts", "2 seconds"))
+WINDOWS = (
+    f"select window_start, window_end, k, count(*) as n from {_WINDOW} group by window_start, window_end, k"
+)
+
+
+@pytest.fixture
+def failing() -> Iterator[None]:
+    """Gives back what a test arms."""
+    yield
+    failpoints.arm(None)
+
+
+def history(stream: Stream, *rows: tuple[Any, ...], kind: str = EVENTS) -> str:
+    """A table with rows from before those of the source, and those."""
+    name = f"{stream.model.target}_history"
+    stream.spark.sql(f"create or replace table {name} ({kind}) using iceberg")
+    listed = ", ".join(f"(timestamp_millis({at}), '{k}', {v}L, {v}L)" for at, k, v in rows)
+    stream.spark.sql(f"insert into {name} values {listed}")
+    stream.spark.sql(f"insert into {name} select * from {stream.events}")
+    return name
+
+
+def begins_with(stream: Stream, table: str | None) -> Stream:
+    stream.model = replace(stream.model, bootstrap=table)
+    return stream
+
+
+def expected(stream: Stream, text: str, *tables: str) -> list[tuple[Any, ...]]:
+    united = " union all ".join(f"select * from {table}" for table in tables)
+    return sorted_rows(stream.spark.sql(re.sub(r"\bevents\b", f"({united})", text)).collect())
+
+
+def refused(stream: Stream) -> str:
+    with pytest.raises(StreamError) as raised:
+        stream.run()
+    return str(raised.value.msg)
+
+
+@pytest.mark.usefixtures("failing")
+def test_as_if_it_had_run_from_the_beginning(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces.Cutter, "_most_rows", lambda *_: 3)
+    groups = generate.program(planner.plan(GROUPS))
+    windows = generate.program(planner.plan(WINDOWS, {"events": Known("ts")}))
+    columns = "window_start timestamp, window_end timestamp, k string, n bigint"
+    for text, stream in (
+        (GROUPS, Stream(spark, tmp_path, groups, "k string, n bigint, s bigint", changelog=True)),
+        (WINDOWS, Stream(spark, tmp_path, windows, columns)),
+    ):
+        stream.add((9000, "a", 1), (9500, "b", 2))
+        stream.add((9800, "a", 3))
+        before = history(stream, *((number * 700, "abc"[number % 3], number) for number in range(12)))
+        begins_with(stream, before)
+        # Killed in the middle of it, the next run goes on with it, though nothing asks for it any more.
+        failpoints.arm(failpoints.parse(f"raise state.append:before 1 {stream.model.name}"))
+        assert "state.append:before" in refused(stream)
+        failpoints.arm(None)
+        begins_with(stream, None)
+        stream.add((9900, "c", 4))
+        assert stream.run().rows_in == 16
+        stream.add((12_000, "a", 5), (13_000, "d", 6))
+        assert stream.run().rows_in == 2
+        if text == WINDOWS:
+            stream.flush()
+        came = f"(select * from {stream.events} where ts >= timestamp_millis(9900))"
+        assert stream.rows() == expected(stream, text, before, came)
+
+
+def test_a_source_whose_first_rows_come_while_the_stream_is_going_on(spark: Any, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, generate.program(planner.plan(GROUPS)), "k string, n bigint, s bigint")
+    files = tmp_path / "files"
+    files.mkdir()
+    begins_with(stream, history(stream, (0, "b", 1)))
+    stream.reads(StreamSource("events", str(files), "parquet", EVENTS))
+    with RunningStream(spark, replace(stream.model, trigger="200 milliseconds"), stream.program) as running:
+        stream.add((0, "c", 1))
+        spark.table(stream.events).write.mode("append").parquet(str(files))
+        ends = time.monotonic() + 60
+        while not stream.rows() and time.monotonic() < ends:
+            running.wait(0.5)
+    assert [row[0] for row in stream.rows()] == ["b", "c"]
+
+
+def test_what_cannot_begin_so(spark: Any, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, generate.program(planner.plan(GROUPS)), "k string, n bigint, s bigint")
+    stream.add((0, "a", 1))
+    begins_with(stream, f"{stream.model.target}_history")
+    assert f"the table {stream.model.bootstrap} that it is to begin with doesn't exist" in refused(stream)
+    history(stream, (0, "b", 1), kind="ts timestamp, k string, other bigint, x bigint")
+    assert "its stream has v as BIGINT, and stream_tests." in refused(stream)
+    assert stream.rows() == []
+    # Put right, it is read as it is now.
+    history(stream, (0, "b", 1))
+    assert stream.run().rows_in == 2
+    assert "it has begun already, so it can't begin with the rows of" in refused(stream)
+    begins_with(stream, None)
+    assert stream.run().rows_in == 0
+
+    empty = Stream(spark, tmp_path, stream.program, "k string, n bigint, s bigint")
+    begins_with(empty, history(empty, (0, "b", 1)))
+    assert empty.run().rows_in == 1, "a table without rows has a place to go on from"
+    begins_with(empty, None)
+    empty.add((0, "c", 1))
+    assert empty.run().rows_in == 1
+    assert [row[0] for row in empty.rows()] == ["b", "c"]
+
+    folder = Stream(spark, tmp_path, stream.program, "k string, n bigint, s bigint")
+    files = tmp_path / "files"
+    files.mkdir()
+    folder.reads(StreamSource("events", str(files), "parquet", EVENTS))
+    begins_with(folder, history(folder, (0, "b", 1)))
+    for _ in range(2):
+        assert folder.run().rows_in == 0, "and a folder without files has none"
+        begins_with(folder, None)
+    spark.table(empty.events).write.mode("append").parquet(str(files))
+    assert folder.run().rows_in == 2, "together with those of the table"
+    assert [row[0] for row in folder.rows()] == ["b", "c"]
+
+    stream.model = replace(
+        stream.model, sources=(*stream.model.sources, StreamSource("others", stream.events))
+    )
+    begins_with(stream, "any").reset()
+    spark.sql(f"create or replace table {stream.model.target} (k string, n bigint, s bigint) using iceberg")
+    assert "only a model with one stream can begin with another table's rows, and it has 2" in refused(stream)

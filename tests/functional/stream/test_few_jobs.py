@@ -1,0 +1,59 @@
+"""How many Spark jobs a micro-batch takes: with few rows it costs what these cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream.progress import read_progress
+from tests.functional.stream.harness import CUMULATE, TUMBLE, Stream
+
+E = "(select /*+ STREAM */ * from events)"
+
+
+def windows(kind: str, *sizes: str) -> str:
+    return expansion.expand("events", window_arguments.make(kind, "ts", *sizes))
+
+
+GROUPS = f"select x, k, sum(v) as s from {E} group by x, k"
+BY_WINDOW = "from {} group by window_start, window_end, k"
+WORK = {
+    "ranking": (
+        f"select x, k, s, rn from (select *, row_number() over (partition by x order by s desc) as rn from ({GROUPS})) "
+        "where rn <= 1",
+        "x bigint, k string, s bigint, rn int",
+        8,
+    ),
+    "groups": (GROUPS, "x bigint, k string, s bigint", 5),
+    "cumulate": (
+        "select window_start, window_end, k, count(*) as c, sum(v) as s, count(distinct x) as d "
+        + BY_WINDOW.format(windows("cumulate", "1 second", "1 minute")),
+        CUMULATE,
+        4,
+    ),
+    "tumble": (
+        "select window_start, window_end, k, count(*) as c, sum(v) as s "
+        + BY_WINDOW.format(windows("tumble", "1 second")),
+        TUMBLE,
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_a_micro_batch_takes_few_jobs(spark: Any, storage_root: Path, name: str) -> None:
+    text, columns, most = WORK[name]
+    s = Stream(spark, storage_root, generate.program(planner.plan(text, {"events": Known("ts")})), columns)
+    s.add((0, "a", 5, 1), (500, "b", 4, 1), (1500, "c", 3, 2))
+    s.run()
+    # The member of ranking 1 falls, so that another group takes its place; and windows close.
+    s.add((2500, "a", -5, 1), (3700, "d", 9, 2))
+    s.run()
+    progress = read_progress(s.model)
+    assert progress is not None
+    assert progress["last"]["rows_out"] > 0
+    assert progress["last"]["jobs"] <= most

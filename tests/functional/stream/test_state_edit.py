@@ -1,0 +1,175 @@
+"""Rows of a state changed by hand: in one commit, checked before, put out after, and taken back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, state_edit, window_arguments
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream import failpoints
+from dbt.adapters.spark_streaming.stream.editing import Edited, edit
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.iceberg import load
+from dbt.adapters.spark_streaming.stream.restoring import undo
+
+from .harness import Stream, replayed, sorted_rows
+
+GROUPS = "select k, count(*) as n, sum(v) as s, count(distinct x) as d from (select /*+ STREAM */ * from events) group by k"
+RANKED = f"select * from (select *, row_number() over (order by n desc, k) as place from ({GROUPS})) where place <= 2"
+_WINDOW = expansion.expand("events", window_arguments.make("cumulate", "ts", "1 second", "4 seconds"))
+WINDOWS = (
+    "select window_start, window_end, k, count(*) as n, count(distinct x) as d "
+    f"from {_WINDOW} group by window_start, window_end, k"
+)
+
+
+@pytest.fixture
+def failing() -> Iterator[None]:
+    """Gives back what a test arms."""
+    yield
+    failpoints.arm(None)
+
+
+def changed(stream: Stream, text: str, dry: bool = False) -> Edited:
+    change = state_edit.edit(text)
+    return edit(stream.spark, stream.model, stream.program, change.rows, change.more, dry)
+
+
+def refused(stream: Stream, text: str) -> str:
+    table = load(stream.spark, stream.model.state)
+    with pytest.raises(StreamError) as raised:
+        changed(stream, text)
+    if table is not None:
+        before = table.snapshot_id
+        table.refresh()
+        assert table.snapshot_id == before
+    return str(raised.value.msg)
+
+
+def batch(stream: Stream, text: str, where: str = "true") -> list[tuple[Any, ...]]:
+    text = re.sub(r"\bevents\b", f"(select * from {stream.events} where {where})", text)
+    return sorted_rows(stream.spark.sql(text).collect())
+
+
+@pytest.mark.usefixtures("failing")
+def test_groups(spark: Any, tmp_path: Path) -> None:
+    program = generate.program(planner.plan_any(GROUPS, domains=["k"]))
+    stream = Stream(spark, tmp_path, program, "k string, n bigint, s bigint, d bigint", changelog=True)
+    assert "it has no state yet" in refused(stream, "delete from state where k = 'a'")
+    stream.add((0, "a", 1), (0, "a", 2), (0, "b", 3), (0, "c", 4))
+    stream.run()
+    stream.add((0, "a", 5))
+    stream.run()
+    before = stream.rows()
+
+    # What would make it no state of the query is refused, and nothing is changed.
+    for text, said in {
+        "update state set n = 1": "",
+        "update state set sum_v = 'x' where k = 'a'": "sum_v is BIGINT there, and would be given as STRING",
+        "update state set count_all = count_all - 9 where k = 'a'": "count_all of stage_1_groups would be less than 0",
+        "update state set part = 'other' where k = 'a'": "it has no part other; its parts are stage_1_groups",
+        "update state set x = 1 where part = 'stage_1_groups'": "a row of stage_1_groups would have x",
+        "update state set step = 99999 where k = 'a'": "a row would be of step 99999, and the last one is 1000",
+        "update state set count_distinct_x = 7 where k = 'b' and count_distinct_x is not null": (
+            "for k b the count_distinct_x of stage_1_groups would be another number than there are values in "
+            "stage_1_distinct_x. Change both, or all rows of a key."
+        ),
+        "delete from state where part = 'stage_1_distinct_x' and x = 1": "would be another number than there are values",
+        "insert into state (part, k, nothing) values ('stage_1_groups', 'z', 1)": "it has no column nothing",
+        "select k from state": "the query gives no count_all",
+        "delete from state where nothing = 1": "nothing",
+    }.items():
+        assert said in refused(stream, text), text
+    assert stream.rows() == before
+
+    # A dry run says what would change.
+    told = changed(stream, "delete from state where k = 'c'", dry=True)
+    assert (told.removed, told.added, told.kept_as) == (
+        {"stage_1_distinct_x": 1, "stage_1_groups": 2},
+        {},
+        None,
+    )
+    assert changed(stream, "delete from state where k = 'nobody'").kept_as is None
+
+    # What is changed comes into the table and the changelog with the edit.
+    done = changed(stream, "update state set sum_v = sum_v + 100 where k = 'a' and sum_v = 5")
+    assert (done.removed, done.added, done.kept_as) == (
+        {"stage_1_groups": 1},
+        {"stage_1_groups": 1},
+        "before-edit-1",
+    )
+    expected = sorted([("a", 3, 108, 3), ("b", 1, 3, 1), ("c", 1, 4, 1)], key=repr)
+    assert stream.rows() == expected
+    assert sorted_rows(replayed(spark, stream.model, until=10**9)) == expected
+    stream.add((0, "a", 1))
+    assert stream.run().rows_in == 1
+    assert ("a", 4, 109, 3) in stream.rows()
+    # A key that is forgotten begins again; its row stays until then.
+    changed(stream, "delete from state where k = 'b'")
+    assert ("b", 1, 3, 1) in stream.rows()
+    stream.add((0, "b", 3))
+    stream.run()
+    assert ("b", 1, 3, 1) in stream.rows()
+    # From another table, with what belongs to it.
+    spark.sql("create or replace temp view fixes as select 'n' as k, 7L as times")
+    changed(stream, "insert into state (part, k, count_all) select 'stage_1_groups', k, times from fixes")
+    assert ("n", 7, None, 0) in stream.rows()
+
+    # Taken back, one after the other; what was read since is read again.
+    for _ in range(3):
+        undo(spark, stream.model, stream.program)
+    assert stream.rows() == before
+    assert stream.run().rows_in == 2
+    assert stream.rows() == batch(stream, GROUPS)
+
+    # Cut short, the next run puts out what was written, or goes on as before.
+    name = stream.model.name
+    for point, came in (("state.edit:written", 0), ("state.edit:after", 1), ("changelog.append:after", 1)):
+        rows = stream.rows()
+        failpoints.arm(failpoints.parse(f"raise {point} 1 {name}"))
+        with pytest.raises(StreamError, match=re.escape(point)):
+            changed(stream, "update state set sum_v = sum_v + 1 where k = 'c' and sum_v is not null")
+        failpoints.arm(None)
+        stream.run()
+        (was,), (now,) = ([row[2] for row in each if row[0] == "c"] for each in (rows, stream.rows()))
+        assert now - was == came, point
+        assert sorted_rows(replayed(spark, stream.model, until=10**9)) == stream.rows()
+
+
+def test_windows_that_are_open(spark: Any, tmp_path: Path) -> None:
+    program = generate.program(planner.plan(WINDOWS, {"events": Known("ts")}))
+    columns = "window_start timestamp, window_end timestamp, k string, n bigint, d bigint"
+    stream = Stream(spark, tmp_path, program, columns)
+    stream.add((100, "a", 1), (100, "wrong", 2), (1100, "a", 1))
+    stream.run()
+    before = stream.rows()
+    shifted = "update state set slice_end = slice_end + interval 1 millisecond"
+    assert "An edit changes the rows of windows that are there" in refused(stream, shifted)
+    assert "a row of stage_1_slices would have no expires_at" in refused(
+        stream, "insert into state (part, k, count_all) values ('stage_1_slices', 'a', 1L)"
+    )
+    done = changed(stream, "delete from state where k = 'wrong'")
+    assert set(done.removed) == {"stage_1_slices", "stage_1_distinct_x"}
+    assert stream.rows() == before, "what was put out stays"
+    stream.add((2100, "a", 3), (4100, "a", 3))
+    stream.run()
+    stream.flush()
+    ends = "window_end > timestamp_millis(1000)"
+    wanted = batch(stream, f"select * from ({WINDOWS}) where {ends}", "k <> 'wrong'")
+    assert [row for row in stream.rows() if row[1] > 1000] == wanted
+
+
+def test_states_of_other_kinds_are_left_alone(spark: Any, tmp_path: Path) -> None:
+    for text, what in (
+        (RANKED, "its state"),
+        ("select k, v from (select /*+ STREAM */ * from events)", "keeps no state"),
+    ):
+        program = generate.program(planner.plan_any(text, domains=["k"]))
+        stream = Stream(spark, tmp_path, program, "k string, n bigint, s bigint, d bigint, place int")
+        with pytest.raises(StreamError, match=what):
+            changed(stream, "delete from state where k = 'a'")
