@@ -148,6 +148,11 @@ def write(model: StreamModel, savepoint: Savepoint) -> None:
     model.storage.write_text(f"{folder(model, savepoint.name)}/{_FILE}", text)
 
 
+def is_complete(model: StreamModel, name: str) -> bool:
+    """Whether a folder is a savepoint: its note is written last."""
+    return model.storage.exists(f"{folder(model, name)}/{_FILE}")
+
+
 def forget(model: StreamModel, name: str) -> None:
     """Have a savepoint be there no more. What it named is still to be let go."""
     model.storage.delete(f"{folder(model, name)}/{_FILE}")

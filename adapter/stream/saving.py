@@ -36,6 +36,7 @@ from .savepoints import (
     folder,
     forget,
     is_asked_for,
+    is_complete,
     listed,
     next_name,
     read,
@@ -144,7 +145,7 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
     if not storage.exists(model.checkpoint) and not storage.exists(model.savepoints):
         return found  # tables of a catalog that has savepoints of another storage root
     names = [name for name in storage.list(model.savepoints) if not name.startswith(".")]
-    noted = {name for name in names if storage.exists(f"{folder(model, name)}/savepoint.json")}
+    noted = {name for name in names if is_complete(model, name)}
     for table in tables_of(spark, model).values():
         for each in sorted(held(table, BRANCH)) if table is not None else ():
             if each.removeprefix(BRANCH) not in noted and table is not None:
@@ -165,8 +166,11 @@ def forget_all(spark: SparkSession, model: StreamModel) -> None:
     if asked:
         logger.warning(f"Model {model.name}: its savepoints go with its state: {', '.join(asked)}.")
     with around("savepoints.delete", model.name):
-        model.storage.delete(model.savepoints)
+        for name in model.storage.list(model.savepoints):
+            forget(model, name)
+        # The folder goes last: branches without it may be another storage root's.
         left_behind(spark, model, remove=True)
+        model.storage.delete(model.savepoints)
 
 
 def tables_of(spark: SparkSession, model: StreamModel) -> dict[str, IcebergTable | None]:
