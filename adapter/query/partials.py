@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from .aggregate_stage import GROUPING_ID
 from .metric_columns import CENTER, MetricColumns
 from .plan import SEEN, AggregateStage, DistinctSet, GroupStage
+from .program import Step
 from .windows import quote
 
 
@@ -152,6 +153,12 @@ class Partials:
 
     def _batch(self, members: DistinctSet) -> str:
         return f"{self._part(members)}_batch"
+
+    def _values_read_twice(self, members: DistinctSet, values: str) -> list[Step]:
+        """The step `_batch`, where its values aren't cheap to read twice: each row is in all grouping sets."""
+        if self.stage.grouping_sets is None:
+            return []
+        return [Step(self._batch(members), values, persist=True, lazy=True, initial="select 1 as nothing")]
 
     def _flagged(self, members: DistinctSet, relation: str, kept: Sequence[str]) -> str:
         """The same of the flags, of the values of keys that it was seen with."""

@@ -11,7 +11,7 @@ result     rows of windows that have closed, out of a stage
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
@@ -91,16 +91,15 @@ def plan_any(
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
     """
     ask = None if ask is None else cache(ask)  # the same text is planned twice
+    as_operators = partial(plan_operators, text, known or {}, ttl, domains, ask)
     try:
         found = plan(text, known, ttl, ask=ask)
-        if found.whole:
-            return _from_changes(found, text, known or {}, ttl, domains, ask)
-        return _without_key(found, text, known or {}, ttl, domains, ask)
+        return _from_changes(found, as_operators) if found.whole else _without_key(found, ttl, as_operators)
     except NotMeant:
         raise
     except QueryError as refused:
         try:
-            return plan_operators(text, known or {}, ttl, domains, ask)
+            return as_operators()
         except Unbounded as problem:
             raise Unbounded(f"{refused} To have the query as it is: {problem}") from problem
         except QueryError as problem:
@@ -109,14 +108,7 @@ def plan_any(
             raise refused from problem
 
 
-def _from_changes(
-    found: Plan,
-    text: str,
-    known: Mapping[str, Known],
-    ttl: int | None,
-    domains: Collection[str],
-    ask: Ask | None,
-) -> Plan:
+def _from_changes(found: Plan, as_operators: Callable[[], Plan]) -> Plan:
     """A query that its stages compute as a whole, as operators that follow what changes, if they can."""
     # First rows come out of stages when the watermark passes them, and out of operators at once.
     groups = [
@@ -127,7 +119,7 @@ def _from_changes(
     if found.rewrites or len(groups) != len(found.stages):
         return found
     try:
-        made = plan_operators(text, known, ttl, domains, ask)
+        made = as_operators()
     except QueryError:
         return found
     flow = made.dataflow
@@ -137,14 +129,7 @@ def _from_changes(
     return found if whole or (flow.root.relation.changes and flow.key is None) else made
 
 
-def _without_key(
-    found: Plan,
-    text: str,
-    known: Mapping[str, Known],
-    ttl: int | None,
-    domains: Collection[str],
-    ask: Ask | None,
-) -> Plan:
+def _without_key(found: Plan, ttl: int | None, as_operators: Callable[[], Plan]) -> Plan:
     """A query without the key of its rows in the select list, as operators: these add up what the table has."""
     if not found.is_continuous:
         return found
@@ -152,7 +137,7 @@ def _without_key(
         continuous.program(found, ttl, {})
     except Unkeyed:
         try:
-            return plan_operators(text, known, ttl, domains, ask)
+            return as_operators()
         except QueryError:
             return found  # its program can't be made, and that is told
     return found

@@ -62,17 +62,7 @@ class SlicedStage(Partials):
                 initial, new = self._of_sets(members, initial=True), self._of_sets(members, initial=False)
             else:
                 new = f"{met}\nwhere {self._better(members)}"
-                if self.stage.grouping_sets is not None:
-                    # Read twice, and not cheap: each row is in all sets.
-                    steps.append(
-                        Step(
-                            self._batch(members),
-                            initial,
-                            persist=True,
-                            lazy=True,
-                            initial="select 1 as nothing",
-                        )
-                    )
+                steps.extend(self._values_read_twice(members, initial))
             # First sights that are new or earlier than those known, with the known ones beside them.
             steps.append(Step(self._new(members), new, persist=True, lazy=True, initial=initial))
         return steps

@@ -159,8 +159,7 @@ def _pictures(
     found = {}
     for kind, was in saved.tables.items():
         table = tables[kind]
-        is_there = table is not None and was is not None and str(table.java.uuid()) == was.uuid
-        if table is not None and was is not None and is_there:
+        if table is not None and was is not None and str(table.java.uuid()) == was.uuid:
             if problem := _problem(spark, model, saved, table, was):
                 raise _gone(model, saved, f"{problem} of its {_WHAT[kind]} {table.name}")
             found[kind] = was

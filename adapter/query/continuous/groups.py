@@ -64,10 +64,7 @@ class Groups(Partials):
         steps = self.lives.steps(keys + self._group_by([STEP]))
         for members in () if self.signed else self.stage.distinct_sets:
             initial = self._values_of_batch(members)
-            if self.stage.grouping_sets is not None:
-                # Read twice, and not cheap: each row is in all sets.
-                nothing = "select 1 as nothing"
-                steps.append(Step(self._batch(members), initial, persist=True, lazy=True, initial=nothing))
+            steps.extend(self._values_read_twice(members, initial))
             new = self._new_values(members)
             steps.append(Step(self._new(members), new, persist=True, lazy=True, initial=initial))
         # Where nothing else reads them before, they are computed with the commit.

@@ -43,12 +43,6 @@ def comes_due(column: str, relation: str) -> str:
     )
 
 
-def new_in_step(part: str, columns: Sequence[str]) -> str:
-    """The different values that columns have in the rows of the step."""
-    listed = ", ".join(columns) or "true as anything"
-    return f"select distinct {listed} from state\nwhere part = '{part}' and {STEP} = {now(STEP)}"
-
-
 def touched_in_step(name: str, part: str, columns: Sequence[str], added: str) -> Step:
     """The step with the values that columns have in the rows of the step, some perhaps more than once.
 
@@ -59,7 +53,8 @@ def touched_in_step(name: str, part: str, columns: Sequence[str], added: str) ->
         added: the step with the rows that the micro-batch adds to it.
     """
     listed = ", ".join(columns) or "true as anything"
-    return Step(name, new_in_step(part, columns), persist=True, fresh=f"select {listed} from {added}")
+    noted = f"select distinct {listed} from state\nwhere part = '{part}' and {STEP} = {now(STEP)}"
+    return Step(name, noted, persist=True, fresh=f"select {listed} from {added}")
 
 
 def matching(part: str, keys: Sequence[str], others: str | None) -> str:

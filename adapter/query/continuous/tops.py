@@ -26,6 +26,7 @@ from .lives import (
     Lives,
     comes_due,
     expiry,
+    lasts,
     later,
     matching,
     of_keys,
@@ -301,7 +302,7 @@ class GroupTops(Tops):
         kept = ["member", self.row, *self._until]
         last = f"max_by(struct({', '.join(kept)}), coalesce({STEP}, -1L)) as last"
         shown = [f"last.{name} as {name}" for name in kept[1:]]
-        gone = f" and coalesce(last.{EXPIRES_AT} > {now(at)}, true)" if self._until else ""
+        gone = f" and {lasts(f'last.{EXPIRES_AT}', at)}" if self._until else ""
         return (
             f"select {', '.join([*self.keys, *shown])} from (\n"
             f"  select {', '.join([*by, last])} from (\n"

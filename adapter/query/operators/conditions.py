@@ -511,12 +511,11 @@ def is_one_row(query: exp.Query) -> bool:
         query.args.get(c) for c in ("group", "having", "distinct", "limit", "offset", "laterals", "joins")
     ):
         return False
-    if any(
-        each.find(exp.Query) for clause in ("expressions", "where") for each in _nodes(query.args.get(clause))
-    ):
+    nodes = (*query.expressions, *filters(query))
+    if any(node.find(exp.Query) for node in nodes):
         return False
     own = {each.alias_or_name.lower() for each in relations(query)}
-    columns = [list(node.find_all(exp.Column)) for node in (*query.expressions, *filters(query))]
+    columns = [list(node.find_all(exp.Column)) for node in nodes]
     if not all(column.table.lower() in own or not column.table for each in columns for column in each):
         return False
     compared = columns[len(query.expressions) :]
@@ -524,10 +523,6 @@ def is_one_row(query: exp.Query) -> bool:
         len({column.name.lower() for column in each}) < 2 or all(column.table for column in each)
         for each in compared
     )
-
-
-def _nodes(value: object) -> list[exp.Expr]:
-    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, exp.Expr)]
 
 
 def _outer_side(node: exp.Expr, names: Sequence[str]) -> str | None:

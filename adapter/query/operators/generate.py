@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..continuous.lives import lasts, later
 from ..plan import Plan
 from ..program import STEP, TABLE_BEFORE, Level, Program, StatePart, Step, StreamInput, Upsert, now
 from ..windows import quote
+from . import lives
 from .base import (
     Dataflow,
     GroupAggregate,
@@ -268,8 +268,7 @@ class _Generator:
         end = operator.relation.open_until
         if self.ttl is None or end is None:
             return rows
-        lasting = lasts(later(f"own.{quote(end)}", self.ttl), "watermark_before")
-        return f"select own.* from (\n{rows}\n) as own where {lasting}"
+        return lives.countable(f"(\n{rows}\n)", f"own.{quote(end)}", self.ttl)
 
 
 def _touched(operator: Recompute, partitions: Partitions) -> str:

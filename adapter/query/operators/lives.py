@@ -58,6 +58,17 @@ def lasting(rows: str, by: Sequence[str] | None, watermark: str, beside: Sequenc
     return f"select own.* from (\n{rows}\n) as own where {lasts(f'own.{UNTIL}', watermark)}"
 
 
+def countable(rows: str, busy: str, ttl: int) -> str:
+    """Rows without those of which nothing is known any more, so long after the time until which they would have counted.
+
+    Args:
+        rows: a relation, or a query in parentheses.
+        busy: that time, of the columns of ``own``.
+        ttl: microseconds.
+    """
+    return f"select own.* from {rows} as own where {lasts(later(busy, ttl), 'watermark_before')}"
+
+
 def counted(rows: str, by: Sequence[str], times: Sequence[str]) -> str:
     """How often each row is there, where one may be retracted that had expired: it was not there any more.
 

@@ -18,7 +18,7 @@ from ..aggregate_stage import NotMergeable, StageBuilder
 from ..clauses import joined, only_asks, relations
 from ..continuous import growth as key_names
 from ..continuous import joins, limits
-from ..continuous.lives import lasts, later
+from ..continuous.lives import later
 from ..continuous.shape import is_grouped
 from ..dialect import DIALECT, canonical, sql, unqualified
 from ..errors import NotMeant, QueryError, Unbounded
@@ -33,7 +33,7 @@ from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
 from ..ties import break_ties
 from ..windows import Window, quote
-from . import above_groups, conditions
+from . import above_groups, conditions, lives
 from .base import (
     Dataflow,
     GroupAggregate,
@@ -297,10 +297,7 @@ class _Planner:
         """Rows without those of which nothing is known any more, some time after they would have counted."""
         if self.ttl is None:
             return operator
-        text = (
-            f"select own.* from {input_name(0)} as own "
-            f"where {lasts(later(until, self.ttl), 'watermark_before')}"
-        )
+        text = lives.countable(input_name(0), until, self.ttl)
         name = f"project_{digest(operator.name, text)}"
         return self._add(Project(name, (operator,), text, operator.relation, "rows that may still count"))
 
