@@ -13,7 +13,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from . import streaming
 from .query import expansion, generate, window_arguments
-from .stream import columns, initial_offset, limits, runner, upstream
+from .stream import columns, limits, runner, upstream
+from .stream.bootstrap import check_bootstrap
 from .stream.identifiers import joined, parts, type_text
 from .stream.model import StreamModel
 
@@ -138,9 +139,10 @@ class StreamingMethods(metaclass=AdapterMeta):
             program = streaming.program(model, found)
             if anew:
                 described = streaming.model(model, self.environment, program)
-                described = _bootstrapped(described, bootstrap)
-                if initial_offset.check_bootstrap_table(self.environment.session(), described) is None:
-                    upstream.check_beginnings(self.environment.session(), described)
+                described = _bootstrapped(described, bootstrap, graph)
+                session = self.environment.session()
+                if check_bootstrap(session, described, program.inputs) is None:
+                    upstream.check_beginnings(session, described)
             times = generate.times(found)
             if times is not None:
                 handle = self.connections.get_thread_connection().handle
@@ -218,7 +220,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
             described = streaming.model(model, self.environment, program, project_root, graph)
             described = replace(described, keep_state=keep_state, columns=gives)
-            described = _bootstrapped(described, bootstrap)
+            described = _bootstrapped(described, bootstrap, graph)
             if at_once:
                 described = limits.at_once(described)
             self.connections.get_thread_connection().handle.prepare(sql)
@@ -236,16 +238,28 @@ class StreamingMethods(metaclass=AdapterMeta):
         return bool(getattr(self.config.args, "EMPTY", False) or getattr(self.config.args, "empty", False))  # type: ignore[attr-defined]
 
 
-def _bootstrapped(model: StreamModel, tables: Mapping[str, str] | None) -> StreamModel:
+def _bootstrapped(model: StreamModel, tables: Mapping[str, str] | None, graph: Any) -> StreamModel:
     """A model that begins with the rows of a table, where its name is among those that do.
 
     Raises:
-        DbtRuntimeError: the variable is something else than names and tables.
+        DbtRuntimeError: the variable is something else than names of models and tables.
     """
     if tables is not None and not isinstance(tables, Mapping):
         raise DbtRuntimeError(
             f"The variable bootstrap is '{tables}'; write the table of each model, as in {{my_model: history}}."
         )
+    models = (
+        {node["name"] for node in graph["nodes"].values() if node["resource_type"] == "model"}
+        if graph
+        else None
+    )
+    for each, table in (tables or {}).items():
+        if models is not None and each not in models:
+            raise DbtRuntimeError(f"The variable bootstrap names '{each}', and there is no such model.")
+        if not isinstance(table, str):
+            raise DbtRuntimeError(
+                f"The variable bootstrap says '{table}' for {each}, which is no table's name."
+            )
     name = (tables or {}).get(model.name)
     if name is None:
         return model

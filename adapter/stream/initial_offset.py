@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from dbt.adapters.events.logging import AdapterLogger
 
 from .checkpoint import last_snapshot, read_checkpoint, read_offsets
-from .errors import StreamError
 from .failpoints import around
-from .iceberg import IcebergTable, load
+from .iceberg import load
 from .model import StreamModel, StreamSource
 from .upstream import FROM_TIMESTAMP, has_lost_its_beginning
 
@@ -115,38 +114,9 @@ def wait_for_source(model: StreamModel) -> None:
     )
 
 
-def note_bootstrap(spark: SparkSession, model: StreamModel) -> None:
-    """Note which rows a stream begins with, if those are another table's. To be called until its first micro-batch is in.
-
-    Raises:
-        StreamError: as in `check_bootstrap_table`.
-    """
-    table = check_bootstrap_table(spark, model)
-    if table is not None:
-        # By its snapshot: after a crash the same rows are read again.
-        assert table.known is not None
-        model.storage.write_text(_bootstrap(model), json.dumps(Whole(table.name, table.known)._asdict()))
-
-
-def check_bootstrap_table(spark: SparkSession, model: StreamModel) -> IcebergTable | None:
-    """The table that a model is to begin with; None: it begins with its sources.
-
-    Raises:
-        StreamError: there is no such table, or the model can't begin with one.
-    """
-    if model.bootstrap is None:
-        return None
-    if len(model.sources) > 1:
-        raise StreamError(
-            f"Model {model.name}: only a model with one stream can begin with another table's rows, and it has "
-            f"{len(model.sources)}. Leave bootstrap out."
-        )
-    table = load(spark, model.bootstrap)
-    if table is None or table.known is None:
-        raise StreamError(
-            f"Model {model.name}: the table {model.bootstrap} that it is to begin with doesn't exist, or has no rows."
-        )
-    return table
+def note_bootstrap(model: StreamModel, table: str, snapshot: int) -> None:
+    """Note the table that a stream begins with. To be called until its first micro-batch is planned."""
+    model.storage.write_text(_bootstrap(model), json.dumps(Whole(table, snapshot)._asdict()))
 
 
 def _bootstrap(model: StreamModel) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..query.program import Program, StreamInput
 from .batches import Batches
+from .bootstrap import begin_with_table
 from .changes import changes_of
 from .checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
 from .columns import alterations
@@ -26,7 +27,6 @@ from .initial_offset import (
     has_to_begin_again,
     lacks_rows,
     move_along,
-    note_bootstrap,
     wait_for_source,
     whole_tables,
 )
@@ -196,11 +196,6 @@ class RunningStream:
             # Of a run that ended before it was read.
             model.storage.delete(model.stop_request)
             clear_beginning(model.storage, model.checkpoint)
-            if model.bootstrap is not None and self._batches.position.batch >= 0:
-                raise StreamError(
-                    f"Model {model.name}: it has begun already, so it can't begin with the rows of {model.bootstrap}. To "
-                    f"build it anew with them: {model.rebuild}. Else leave the variable bootstrap out."
-                )
             order = in_first_order(model, program.inputs)
             self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
             check_sources(session, ordered)
@@ -210,7 +205,7 @@ class RunningStream:
                 begin_again(model)
                 check_beginnings(session, ordered)
             note_order(order)
-            note_bootstrap(session, ordered)
+            begin_with_table(session, ordered, inputs, begun=self._batches.position.batch >= 0)
             reached("stream:starting", model.name)
             stopped = self._take_all(session, ordered, inputs)
             self._query = stopped or self._start(session, ordered, inputs)

@@ -72,7 +72,7 @@ def as_a_whole(
     if len(inputs) == 1:
         if not read:
             return batch
-        rows = _as(batch.schema, read[inputs[0].view], model, tables)
+        rows = as_stream(batch.schema, read[inputs[0].view], model, tables[inputs[0].relation].table)
         return rows.unionByName(batch) if tables[inputs[0].relation].beside else rows
     for view, rows in read.items():
         struct = F.struct(*map(quoted, rows.columns)).alias(view)
@@ -81,13 +81,18 @@ def as_a_whole(
     return batch
 
 
-def _as(schema: StructType, rows: DataFrame, model: StreamModel, tables: Mapping[str, Whole]) -> DataFrame:
+def as_stream(schema: StructType, rows: DataFrame, model: StreamModel, name: str) -> DataFrame:
     """Rows of another table than the stream's, with its columns.
+
+    Args:
+        schema: the stream's.
+        rows: the table's.
+        model: whose stream it is.
+        name: the table's.
 
     Raises:
         StreamError: they have others.
     """
-    ((name, *_),) = tables.values()
     has = {field.name.lower(): field for field in rows.schema.fields}
     columns = []
     for wanted in schema.fields:

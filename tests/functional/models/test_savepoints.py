@@ -177,7 +177,19 @@ class TestSavepoints:
         assert "nothing.at_all that it is to begin with doesn't exist" in self.refused(
             project, "bootstrap", "pages", "--from", "nothing.at_all", "--yes"
         )
+        narrow = f"{project.test_schema}.narrow"
+        spark.sql(f"create table {narrow} as select ts, page from {table}")
+        assert f"its stream has amount as INT, and lakehouse.{narrow}" in self.refused(
+            project, "bootstrap", "pages", "--from", narrow, "--yes"
+        )
+        assert "pages is its own, and goes when it is built anew" in self.refused(
+            project, "bootstrap", "pages", "--from", "pages", "--yes"
+        )
         assert self.pages(project, spark) == before, "nothing was changed"
+        _, said = run_dbt_and_capture(
+            ["run", "--vars", f"{{bootstrap: {{page: {table}}}}}"], expect_pass=False
+        )
+        assert "The variable bootstrap names 'page', and there is no such model" in said
         assert f"begun with the rows of {table}" in self.done(
             project, "bootstrap", "pages", "--from", table, "--yes"
         )
