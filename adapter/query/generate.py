@@ -217,7 +217,14 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
             entry["key"] = list(stage.key)
             entry["replaces"] = [stage.feed, None if stage.feed else stage.time, stage.stored]
         elif isinstance(stage, TopStage):
-            entry |= {"top": [*_top(stage.top), stage.order_of], "made_of": stage.made_of}
+            entry |= {
+                "top": [*_top(stage.top), stage.order_of],
+                "made_of": stage.made_of,
+                "final": stage.final,
+            }
+            if stage.over is not None:
+                # Its members can be found again among the groups.
+                entry["members"] = {"part": f"{stage.name}_members", "row": f"{stage.name}_row"}
         if below := _below(plan, stage):
             entry["below"] = below
         stages.append(entry)

@@ -271,3 +271,6 @@ class Program:
     what `output` reads, taken from that commit. None: a commit for each level, and `output` is computed after it."""
     signature: dict[str, object] = field(default_factory=dict)
     """What the state depends on, as plain JSON. Kept with the state and compared on the next run."""
+    remake: Program | None = None
+    """The same as a step without rows that makes rankings anew from what the state has besides, and puts out all of them.
+    None: there are none, or they can't be."""

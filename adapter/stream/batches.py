@@ -96,16 +96,10 @@ class Batches:
         done = self.position.flush + 1 if unfinished else 0
         with self._cutter.pieces(batch, number, self.position.cut if unfinished else None, done) as pieces:
             for piece in pieces:
-                again = number == self.position.batch
                 position = replace(
-                    self.position,
+                    self.position.next(number),
                     query_id=self.position.query_id or self._query_id(),
-                    batch=number,
-                    flush=self.position.flush + 1 if again else 0,
-                    level=0,
-                    folded=False,
                     cut=piece.cut,
-                    before=self.position.after,
                 )
                 self._take(spark, piece, position, at)
                 if piece.cut is not None:
@@ -124,6 +118,15 @@ class Batches:
         """Put out what a crash kept the last step from putting out."""
         with self._step(spark, self.position) as step:
             step.put_out()
+
+    def remake(self, spark: SparkSession, nothing: DataFrame) -> None:
+        """Make anew what an edited query has to have so, by a step of its own.
+
+        Args:
+            spark: a session.
+            nothing: a micro-batch without rows.
+        """
+        self._take(spark, Piece(nothing, None), self.position.next(self.position.batch), now())
 
     def flush(self, spark: SparkSession) -> None:
         """Close all windows that are open, as at the end of the input.
@@ -144,14 +147,7 @@ class Batches:
             closing = last + kept_for
             if self.position.after is not None and closing <= self.position.after:
                 break
-            position = replace(
-                self.position,
-                flush=self.position.flush + 1,
-                level=0,
-                folded=False,
-                before=self.position.after,
-            )
-            with self._step(spark, position) as step:
+            with self._step(spark, self.position.next(self.position.batch)) as step:
                 step.close_at(closing)
                 step.put_out()
 

@@ -59,11 +59,14 @@ class Evolution:
     """By stage columns of what is new."""
     gone_parts: list[str] = field(default_factory=list)
     """Parts of the state whose rows are forgotten."""
+    remade: list[str] = field(default_factory=list)
+    """What is made anew from the rest of the state, in words."""
 
     @property
     def is_migration(self) -> bool:
         """Whether the state itself has to change."""
-        return bool(self.new or self.removed) or any(was != now for was, now in self.renamed.items())
+        renamed = any(was != now for was, now in self.renamed.items())
+        return bool(self.new or self.removed or self.remade) or renamed
 
     @property
     def words(self) -> list[str]:
@@ -71,6 +74,7 @@ class Evolution:
         found = [*self.refused]
         found += [f"the aggregate {text} is gone" for text in self.removed]
         found += [f"the aggregate {text} is new" for text in self.new]
+        found += [f"{what} is another one" for what in self.remade]
         return list(dict.fromkeys(found))
 
     @property
@@ -80,6 +84,7 @@ class Evolution:
             (f"{len(self.kept)} aggregates are kept" if len(self.kept) != 1 else f"{self.kept[0]} is kept"),
             *([f"new from here on: {', '.join(self.new)}"] if self.new else []),
             *([f"removed: {', '.join(self.removed)}"] if self.removed else []),
+            *(f"{what} is made anew" for what in self.remade),
         ]
         return "; ".join(told)
 
@@ -173,6 +178,7 @@ def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], 
     if old.get("window") != new.get("window"):
         found.refused += _of_windows(old.get("window") or {}, new.get("window") or {})
     passed = ("keys", "window", *_OF_AGGREGATES, *(("source", "made_of") if same_rows else ()))
+    passed += _of_ranking(found, old, new)
     rest = [{key: value for key, value in each.items() if key not in passed} for each in (old, new)]
     found.refused += [_SAID.get(key, key) for key in _others(*rest)]
     same_rows = same_rows or old.get("source") != new.get("source")
@@ -182,6 +188,38 @@ def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], 
     elif "metrics" in old or "metrics" in new:
         now, was = ("aggregates", "rows") if "metrics" in new else ("rows", "aggregates")
         found.refused.append(f"{new['name']} keeps {now} and kept {was}")
+
+
+def _of_ranking(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+    """The entries of a ranking that may differ."""
+    if "top" not in old or "top" not in new:
+        return ()
+    if old.get("members") != new.get("members") or "members" not in new:
+        # Rows: of those that are kept fewer can be in it.
+        (had, was), (has, now) = (
+            (each["top"][3], [*each["top"][:3], *each["top"][4:]]) for each in (old, new)
+        )
+        fewer = was == now and has < had
+        if fewer and not new.get("final", True):
+            found.remade.append(f"the ranking, of {has} rows instead of {had},")
+        elif was == now and has > had:
+            found.refused.append(
+                f"the ranking is of {has} rows and was of {had}, and no others are kept, so those that move up are lost"
+            )
+        return ("top",) if was == now else ()
+    of_ranking = ("top", "made_of", "below", "source")
+    if all(old.get(each) == new.get(each) for each in of_ranking):
+        return ()
+    if new.get("state_ttl"):
+        if old["top"] != new["top"] or old.get("below") != new.get("below"):
+            found.refused.append("the ranking, which with state_ttl isn't made anew")
+        return ()
+    # Groups: all of them are there to find the ranking's again.
+    found.remade.append("the ranking of groups")
+    members = new["members"]
+    found.gone_parts.append(members["part"])
+    found.dropped[new["name"]], found.begun[new["name"]] = {members["row"]}, {members["row"]}
+    return of_ranking
 
 
 def _of_aggregates(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:

@@ -183,6 +183,7 @@ class _Edit:
             level=0,
             folded=not self.has_steps,
             before=position.after if self.has_steps else position.before,
+            remade=False,
         )
         self._last = position.number
         empty = spark.createDataFrame([], read_streams(spark, work.model, work.program.inputs).schema)

@@ -171,6 +171,12 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
             f"Model {model.name}: its query has changed in what its state depends on ({'; '.join(found.words)}). "
             f"`dbt run --select {model.name}` has the state go on with it."
         )
+    if found.remade and position.cut is not None:
+        raise StreamError(
+            f"Model {model.name}: its query has changed in what its state depends on ({'; '.join(found.words)}), and a run "
+            "was ended in the middle of its last micro-batch. Put the query back and run it, then change it; or build it "
+            f"anew: {model.rebuild}."
+        )
     # What keeps the run from going on is told before anything is changed.
     check_sources(spark, in_first_order(model, work.program.inputs).model)
     migration = _planned(spark, work, found, position)
@@ -190,6 +196,7 @@ def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -
     if change.migration is None:
         work.state.sign(spark, change.signature)
         return position
+    position = replace(position, to_remake=position.to_remake or bool(change.found.remade))
     work.state.migrate(spark, change.migration, change.signature, position)
     told = change.found.sentence
     logger.info(

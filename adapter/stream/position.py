@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 
 from .watermark import from_text, to_text
 
@@ -90,6 +90,10 @@ class Position:
     """That these were asked for."""
     signature: str = ""
     """A digest of what the state depends on."""
+    to_remake: bool = False
+    """The query was edited since, so that before anything else comes in its rankings are made anew."""
+    remade: bool = False
+    """The step did that."""
     growth: Mapping[str, Growth] = field(default_factory=dict)
     """Of each part of the state, up to the commit before."""
 
@@ -110,6 +114,19 @@ class Position:
     def is_after(self, other: Position) -> bool:
         """Whether it is of a later step of the same stream."""
         return self.query_id == other.query_id and self.step > other.step
+
+    def next(self, batch: int) -> Position:
+        """Where the step after it begins: a micro-batch of this number, or one more step of the same."""
+        return replace(
+            self,
+            batch=batch,
+            flush=self.flush + 1 if batch == self.batch else 0,
+            level=0,
+            folded=False,
+            before=self.after,
+            to_remake=False,
+            remade=self.to_remake,
+        )
 
     def properties(self) -> dict[str, str]:
         """As properties of a snapshot; times are readable, in UTC."""
@@ -133,6 +150,8 @@ class Position:
             "lookup-requests": str(self.lookup_requests) if self.lookup_requests else None,
             "lookup-keys": str(self.lookup_keys) if self.lookup_keys else None,
             "signature": self.signature,
+            "to-remake": "true" if self.to_remake else None,
+            "remade": "true" if self.remade else None,
             "growth": growth_to_text(self.growth),
         }
         return {PREFIX + name: text for name, text in found.items() if text is not None}
@@ -166,6 +185,8 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         lookup_requests=int(text("lookup-requests") or 0),
         lookup_keys=int(text("lookup-keys") or 0),
         signature=text("signature"),
+        to_remake=text("to-remake") == "true",
+        remade=text("remade") == "true",
         growth=growth_from_text(text("growth")),
     )
 

@@ -433,9 +433,29 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     )
     batches = Batches(session, work, position, query_id, cut_short)
     if stateful and unfinished(found):
+        remade = batches.position.remade and not batches.position.to_remake
+        if remade:
+            batches = Batches(session, _remaking(session, work), position, query_id)
         with around("batch.finish", model.name):
             batches.finish(session)
+        if remade:
+            return _resume(session, model, program)
+    if batches.position.to_remake:
+        nothing = session.createDataFrame([], read_streams(session, model, program.inputs).schema)
+        with around("batch.remake", model.name):
+            Batches(session, _remaking(session, work), batches.position, query_id).remake(session, nothing)
+        return _resume(session, model, program)
     return batches
+
+
+def _remaking(session: SparkSession, work: Work) -> Work:
+    """The same work as a step that makes anew what an edited query has to have so."""
+    remake = work.program.remake
+    assert remake is not None and remake.upsert is not None
+    program = replace(remake, signature=work.program.signature)
+    sink = UpsertSink(session, work.model, remake.upsert)
+    sink.begin(session)
+    return replace(work, program=program, sink=sink)
 
 
 def _result(batches: Batches) -> StreamResult:

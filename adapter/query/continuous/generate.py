@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from .. import identity, lookup_keys
@@ -30,8 +31,15 @@ def program(plan: Plan, ttl: int | None, signature: dict[str, object]) -> Progra
     Raises:
         QueryError: results would change that can't be found again.
     """
-    pieces = _pieces(plan, ttl)
-    upsert, whole = _upsert(plan, pieces)
+    made = _program(plan, ttl, signature)
+    if made.upsert is None or not any(isinstance(each, TopStage) and not each.final for each in plan.stages):
+        return made
+    return replace(made, remake=_program(plan, ttl, signature, anew=True))
+
+
+def _program(plan: Plan, ttl: int | None, signature: dict[str, object], anew: bool = False) -> Program:
+    pieces = _pieces(plan, ttl, anew)
+    upsert, whole = _upsert(plan, pieces, anew)
     levels = []
     for number in sorted({stage.level for stage in plan.stages}):
         here = [piece for piece in pieces if piece.stage.level == number]
@@ -57,7 +65,7 @@ def program(plan: Plan, ttl: int | None, signature: dict[str, object]) -> Progra
     )
 
 
-def _pieces(plan: Plan, ttl: int | None) -> list[Pieces]:
+def _pieces(plan: Plan, ttl: int | None, anew: bool) -> list[Pieces]:
     above = " ".join(
         stage.rows for stage in plan.stages if isinstance(stage, TopStage) and stage.over is not None
     )
@@ -74,7 +82,7 @@ def _pieces(plan: Plan, ttl: int | None) -> list[Pieces]:
             found.append(groups[stage.name])
         elif isinstance(stage, TopStage):
             over = groups[stage.over] if stage.over is not None else None
-            found.append(RowTops(stage, ttl) if over is None else GroupTops(stage, over))
+            found.append(RowTops(stage, ttl) if over is None else GroupTops(stage, over, anew))
         elif isinstance(stage, JoinStage):
             found.append(Pairs(stage))
         elif isinstance(stage, KeptStage):
@@ -113,8 +121,8 @@ def _rows(piece: Pieces) -> list[Rows]:
     return [rows]
 
 
-def _upsert(plan: Plan, pieces: Sequence[Pieces]) -> tuple[Upsert | None, bool]:
-    """How rows are replaced, where they are; and whether all of them are looked at."""
+def _upsert(plan: Plan, pieces: Sequence[Pieces], anew: bool) -> tuple[Upsert | None, bool]:
+    """How rows are replaced, where they are; and whether all of them are looked at, as they are if all is put out anew."""
     last = next((piece for piece in pieces if piece.name == plan.changes_of), None)
     if last is None and not plan.whole:
         return None, False
@@ -127,7 +135,7 @@ def _upsert(plan: Plan, pieces: Sequence[Pieces]) -> tuple[Upsert | None, bool]:
         identity.key(plan.carried, plan.unique, names) if tells or isinstance(last, Groups | Keyed) else None
     )
     columns = {what: column for column, what in reversed(list(plan.carried.items()))}
-    if key is None or plan.whole or not isinstance(last, Groups | RowTops | GroupTops | Keyed):
+    if anew or key is None or plan.whole or not isinstance(last, Groups | RowTops | GroupTops | Keyed):
         return _all(key, plan), True
     if isinstance(last, Groups | Keyed):
         keys = [f"{last.name}.{column}" for column in identity_columns(last.stage)]

@@ -160,11 +160,12 @@ class GroupTops(Tops):
     Args:
         stage: the stage.
         groups: those groups.
+        anew: whether the step makes the rankings of all groups that the state has; it knows no members then.
     """
 
-    def __init__(self, stage: TopStage, groups: Groups | Keyed) -> None:
+    def __init__(self, stage: TopStage, groups: Groups | Keyed, anew: bool) -> None:
         super().__init__(stage)
-        self.groups = groups
+        self.groups, self.anew = groups, anew
         self.ids = [f"{self.row}.{quote(column)}" for column, _ in stage.identity]
         self.new, self.known = f"{stage.name}_new", f"{stage.name}_known"
         self.candidates, self.fallen = f"{stage.name}_candidates", f"{stage.name}_fallen"
@@ -177,6 +178,8 @@ class GroupTops(Tops):
         """From the groups that changed to the members that did."""
         columns = ", ".join([*self.keys, self.row])
         made = ", ".join([*self.made_keys, f"struct(q.*) as {self.row}"])
+        if self.anew:
+            return self._of_nothing_known(made)
         steps = [
             Step(self.new, f"select {made}\nfrom (\n{self.stage.rows}\n) as q"),
             Step(
@@ -223,6 +226,18 @@ class GroupTops(Tops):
             )
         )
         return steps
+
+    def _of_nothing_known(self, made: str) -> list[Step]:
+        """The members of all rankings out of all groups."""
+        everything = self.groups.of(self.groups.known_and_new(), "(select true as anything)", [])
+        rows = f"with {self.groups.name} as (\n{everything}\n)\n{self.stage.rows}"
+        items = [f"{now(STEP)} as {STEP}", *self.keys, self.row, "true as member"]
+        if self.ttl is not None:
+            items.append(expiry(now("watermark_after"), self.ttl))
+        return [
+            Step(self.now, self.first(f"select {made}\nfrom (\n{rows}\n) as q"), persist=True, lazy=True),
+            Step(self.changes, f"select {', '.join(items)} from {self.now}", persist=True, lazy=True),
+        ]
 
     def _with_fresh(self, item: str) -> str:
         """Whether a candidate's group lives on by what came in, where groups are forgotten."""

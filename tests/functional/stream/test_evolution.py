@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -503,3 +504,123 @@ def test_rows_that_are_kept_with_their_columns(spark: Any, storage_root: Path, k
     assert s.snapshots() == before and s.table().columns == columns
     s.run(old)
     assert sorted(map(repr, s.table().collect())) == rows
+
+
+def in_order(table: Any) -> list[str]:
+    return sorted(map(repr, rows_of(table)))
+
+
+def ranked(order: str, rows: int, metrics: str = "count(*) as n, sum(x) as s", having: str = "") -> str:
+    """A ranking of groups: three of them in each of four rankings."""
+    groups = f"select v as c, x, {metrics} from {expansion.expand_stream('events')} group by v, x {having}"
+    place = f"row_number() over (partition by c order by {order}, x) as place"
+    return f"select * from (select *, {place} from ({groups})) where place <= {rows}"
+
+
+def of_rows(rows: int) -> str:
+    place = "row_number() over (partition by k order by v desc nulls last, x, ts) as place"
+    return f"select k, place, v, x from (select *, {place} from {expansion.expand_stream('events')}) where place <= {rows}"
+
+
+BOTH = "count(*) as n, sum(x) as s"
+RANKINGS = {
+    "fewer": (ranked("n desc", 3), ranked("n desc", 1)),
+    "more": (ranked("n desc", 1), ranked("n desc", 3)),
+    "in another order": (ranked("n desc", 2), ranked("s desc nulls last, n", 2)),
+    "of fewer groups": (ranked("n desc", 2), ranked("n desc", 2, having="having count(*) > 1")),
+    "a metric fewer": (ranked("n desc", 2), ranked("n desc", 2, "count(*) as n")),
+    "global, with LIMIT": (
+        f"select v, {BOTH} from {expansion.expand_stream('events')} group by v order by n desc, v limit 2",
+        f"select v, {BOTH} from {expansion.expand_stream('events')} group by v order by s desc, v limit 4",
+    ),
+    "of rows": (of_rows(4), of_rows(2)),
+}
+CUT_SHORT = {
+    "more": "state.append:after",
+    "of rows": "state.append:after",
+    "of fewer groups": "table.overwrite:before",
+    "in another order": "state.migrate:after",
+}
+CUT_SHORT = {
+    "more": "state.append:after",
+    "of rows": "state.append:after",
+    "of fewer groups": "table.overwrite:before",
+    "in another order": "state.migrate:after",
+}
+MOST = ["in another order", "of fewer groups", "of rows"]
+
+
+@pytest.mark.parametrize("name", mostly_thorough(RANKINGS, MOST))
+@pytest.mark.usefixtures("failing")
+def test_rankings(spark: Any, storage_root: Path, name: str) -> None:
+    """They are made anew from the groups at once, also where that is cut short."""
+    old, new = RANKINGS[name]
+    s = Edited(spark, storage_root, constant_domains=["k", "v", "x"], changelog=True)
+    s.add(BEFORE)
+    s.run(old)
+    columns = s.batch(new).columns
+
+    def is_right(text: str) -> None:
+        rows = s.table().select(*columns)
+        assert in_order(rows) == in_order(s.batch(text).select(*columns))
+        again = {tuple(map(repr, row)) for row in replayed(spark, s.model)}
+        assert again == {tuple(map(repr, row)) for row in s.table().collect()}
+
+    if point := CUT_SHORT.get(name):
+        failpoints.arm(failpoints.parse(f"raise {point}"))
+        with pytest.raises(Exception, match=re.escape(point)):
+            s.run(new)
+        failpoints.arm(None)
+    assert s.run(new).batches == 0
+    is_right(new)
+    s.add(AFTER)
+    s.run(new)
+    is_right(new)
+    before = s.snapshots()
+    assert s.run(new).batches == 0
+    assert s.snapshots() == before
+    if name not in ("of rows", "a metric fewer"):
+        # And back.
+        s.run(old)
+        is_right(old)
+        s.add(THEN)
+        s.run(old)
+        is_right(old)
+
+
+def test_a_metric_more_in_a_ranking(spark: Any, storage_root: Path) -> None:
+    s = Edited(spark, storage_root, constant_domains=["v", "x"])
+    s.add(BEFORE)
+    s.run(ranked("n desc", 2, "count(*) as n"))
+    new = ranked("n desc", 2, "sum(d) as sd, count(*) as n, count(k) as ks")
+    s.run(new)
+    then = new.replace("sum(d)", "sum(d) filter (where late)").replace(
+        "count(k)", "count(k) filter (where late)"
+    )
+    for rows in ([], AFTER, THEN):
+        if rows:
+            s.add(rows)
+            s.run(new)
+        columns = s.batch(new).columns
+        assert in_order(s.table().select(*columns)) == in_order(s.batch(then).select(*columns))
+    # A ranking by what is new is of what came since.
+    by_new = ranked("ks desc", 2, "count(*) as n, count(k) as ks")
+    s.run(by_new)
+    columns = s.batch(by_new).columns
+    then = by_new.replace("count(k)", "count(k) filter (where late)")
+    assert in_order(s.table().select(*columns)) == in_order(s.batch(then).select(*columns))
+
+
+def test_rankings_that_cannot_be_made_anew(spark: Any, storage_root: Path) -> None:
+    s = Edited(spark, storage_root, constant_domains=["k"])
+    s.add(BEFORE)
+    s.run(of_rows(2))
+    before, rows = s.snapshots(), in_order(s.table())
+    with pytest.raises(StreamError, match="is of 4 rows and was of 2, and no others are kept"):
+        s.run(of_rows(4))
+    assert s.snapshots() == before and in_order(s.table()) == rows
+    forgetting = Edited(spark, storage_root, state_ttl="1 hour")
+    forgetting.add(BEFORE)
+    forgetting.run(ranked("n desc", 2))
+    with pytest.raises(StreamError, match="the ranking, which with state_ttl isn't made anew"):
+        forgetting.run(ranked("n desc", 3))
