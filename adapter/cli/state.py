@@ -90,6 +90,7 @@ def _told(name: str, found: Verdict) -> dict[str, Any]:
         "kept": found.found.kept,
         "new": found.found.new,
         "removed": found.found.removed,
+        "made_anew": found.found.remade,
         "state": {
             "add": dict(change.add) if change else {},
             "drop": list(change.drop) if change else [],
@@ -105,7 +106,7 @@ _VERDICTS = {
     "refused": "[red]The next run stops[/red], and changes nothing.",
     "no state": "Its query keeps no state.",
     "no state yet": "There is no state yet: the next run begins it.",
-    "migrated": "The state goes on with the changed query: columns come and go in one commit, and no row is written anew.",
+    "migrated": "The state goes on with the changed query: columns come and go in one commit.",
     "goes on": "The state goes on as it is.",
 }
 
@@ -116,8 +117,13 @@ def print_diff(found: Mapping[str, Any]) -> None:
     console.print(f"[bold]{found['model']}[/bold]  {_VERDICTS[found['verdict']]}")
     if found["reason"]:
         console.print(found["reason"], markup=False)
-    table = Table("aggregate", "becomes", box=SIMPLE_HEAD)
-    for what, said in (("kept", "kept"), ("new", "new, from the next row on"), ("removed", "removed")):
+    table = Table("", "becomes", box=SIMPLE_HEAD)
+    for what, said in (
+        ("kept", "kept"),
+        ("new", "new, from the next row on"),
+        ("removed", "removed"),
+        ("made_anew", "made anew from the state, in a step of its own"),
+    ):
         for text in found[what]:
             table.add_row(text, said)
     if table.row_count:

@@ -19,6 +19,7 @@ _SAID = {
     "state_ttl": "whether there is a state_ttl",
     "lives": "how it is known what has expired, by an earlier version of this package",
     "top": "the ranking",
+    "final": "whether rows of the ranking wait for the watermark",
     "made_of": "what the rows that it keeps are made of",
     "replaces": "how rows replace each other",
     "enumerated": "enum_distinct",

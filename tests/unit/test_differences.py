@@ -402,7 +402,44 @@ def test_a_relation_that_is_named_before_columns_of_a_ranking() -> None:
 
 
 def test_the_first_row_by_another_column() -> None:
-    assert evolution(ranking(order="ts", last=1), ranking(order="seq", last=1)).refused == ["the ranking"]
+    assert evolution(ranking(order="ts", last=1), ranking(order="seq", last=1)).refused == [
+        "whether rows of the ranking wait for the watermark",
+        "the ranking",
+    ]
+
+
+def test_a_ranking_of_fewer_and_of_more_rows() -> None:
+    fewer = evolution(ranking(last=3), ranking(last=2))
+    assert (fewer.remade, fewer.refused, fewer.gone_parts) == (
+        ["the ranking, of 2 rows instead of 3,"],
+        [],
+        [],
+    )
+    assert fewer.is_migration
+    (said,) = evolution(ranking(last=3), ranking(last=4)).refused
+    assert said.startswith("the ranking is of 4 rows and was of 3, and no others are kept")
+
+
+def test_a_ranking_of_groups() -> None:
+    def of(items: str, order: str = "n desc", last: int = 3, ttl: int | None = None) -> dict[str, Any]:
+        rank = f"row_number() over (partition by item order by {order}) as r"
+        groups = f"select item, u, {items} from {STREAM} group by item, u"
+        return made(
+            f"select * from (select *, {rank} from ({groups})) where r <= {last}",
+            ttl=ttl,
+            domains=["item", "u"],
+        )
+
+    old = of("count(*) as n")
+    for new in (of("count(*) as n, sum(v) as s"), of("count(*) as n", "n"), of("count(*) as n", last=5)):
+        found = evolution(old, new)
+        assert (found.remade, found.refused) == (["the ranking of groups"], [])
+        assert found.gone_parts == ["stage_2_members"]
+        assert found.kept == ["COUNT(*)"]
+    assert not evolution(old, of("count(*) as n")).is_migration
+    minute = 60_000_000
+    forgets = evolution(of("count(*) as n", ttl=minute), of("count(*) as n", last=5, ttl=minute))
+    assert forgets.refused[0] == "the ranking, which with state_ttl isn't made anew"
 
 
 def test_what_is_above_a_ranking_changes_nothing() -> None:
