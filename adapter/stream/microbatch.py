@@ -100,6 +100,9 @@ class MicroBatch:
         self._look_up(level.lookups)
         with self.figures.timed("read"):
             judged = self._judge(level, self._expected)
+            for stream in self._work.program.inputs:
+                if not self._kept.has_observed(stream.view):
+                    self._kept.keep(counting(split(batch, self._work.program.inputs)[stream.view], stream))
             counts = [counted(self._kept, stream) for stream in self._work.program.inputs]
             watermark = watermark.advance(self._newest(counts, judged), at)
         self._move_to(watermark)

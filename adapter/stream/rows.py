@@ -82,6 +82,11 @@ class Kept:
         row = self._observed[name]
         return tuple(None if row.isNullAt(place) else row.getLong(place) for place in range(row.size()))
 
+    def has_observed(self, name: str) -> bool:
+        """Whether rows were computed that are observed under a name. Of a condition that no row can hold
+        (``where 1 = 0``) Spark computes nothing that is below."""
+        return name in self._observed
+
     def release(self) -> None:
         """Give the memory back."""
         for rows in self._rows:
@@ -132,10 +137,15 @@ class Meter:
         from pyspark.sql import Observation
 
         self._observation = Observation()
-        self.rows = rows.observe(self._observation, *_counts(stream))
+        self._unobserved, self._counts = rows, _counts(stream)
+        self.rows = rows.observe(self._observation, *self._counts)
 
     def read(self) -> Counted:
         """What came, after the rows were written."""
+        assert self._observation._jo is not None
+        if self._observation._jo.getRow().size() == 0:  # as in `Kept.has_observed`
+            (row,) = self._unobserved.agg(*self._counts).collect()
+            return Counted(**row.asDict())
         return Counted(**self._observation.get)
 
 
