@@ -91,6 +91,7 @@ def _told(name: str, found: Verdict) -> dict[str, Any]:
         "new": found.found.new,
         "removed": found.found.removed,
         "made_anew": found.found.remade,
+        "shortened": found.found.shortened,
         "state": {
             "add": dict(change.add) if change else {},
             "drop": list(change.drop) if change else [],
@@ -123,6 +124,7 @@ def print_diff(found: Mapping[str, Any]) -> None:
         ("new", "new, from the next row on"),
         ("removed", "removed"),
         ("made_anew", "made anew from the state, in a step of its own"),
+        ("shortened", "kept, and no more than that"),
     ):
         for text in found[what]:
             table.add_row(text, said)

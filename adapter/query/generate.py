@@ -220,11 +220,17 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
             entry |= {
                 "top": [*_top(stage.top), stage.order_of],
                 "made_of": stage.made_of,
-                "final": stage.final,
             }
+            if stage.final:
+                # Left out where it says nothing, so that states made before it was there still fit.
+                entry["final"] = True
             if stage.over is not None:
                 # Its members can be found again among the groups.
-                entry["members"] = {"part": f"{stage.name}_members", "row": f"{stage.name}_row"}
+                entry["members"] = {
+                    "part": f"{stage.name}_members",
+                    "row": f"{stage.name}_row",
+                    "keys": [key.name for key in stage.keys],
+                }
         if below := _below(plan, stage):
             entry["below"] = below
         stages.append(entry)

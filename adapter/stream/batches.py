@@ -126,7 +126,9 @@ class Batches:
             spark: a session.
             nothing: a micro-batch without rows.
         """
-        self._take(spark, Piece(nothing, None), self.position.next(self.position.batch), now())
+        # No stream is silent for that.
+        at = max(self.position.heard.values(), default=now())
+        self._take(spark, Piece(nothing, None), self.position.next(self.position.batch), at)
 
     def flush(self, spark: SparkSession) -> None:
         """Close all windows that are open, as at the end of the input.

@@ -8,6 +8,7 @@ from ..query.program import StreamInput
 from .checkpoint import read_checkpoint
 from .errors import StreamError
 from .iceberg import IcebergTable, load
+from .identifiers import parts
 from .initial_offset import bootstrapped_from, note_bootstrap
 from .model import StreamModel
 from .sources import as_stream, read_streams
@@ -29,6 +30,8 @@ def check_bootstrap(
     Raises:
         StreamError: there is no such table, it lacks columns, or the model can't begin with one.
     """
+    from pyspark.errors import AnalysisException, IllegalArgumentException
+
     if model.bootstrap is None:
         return None
     if len(model.sources) > 1:
@@ -36,17 +39,24 @@ def check_bootstrap(
             f"Model {model.name}: only a model with one stream can begin with another table's rows, and it has "
             f"{len(model.sources)}. Leave bootstrap out."
         )
-    table = load(spark, model.bootstrap)
+    wanted = [part.lower() for part in parts(model.bootstrap)]
+    for own in (model.target, model.changes, model.state):
+        if wanted == [part.lower() for part in parts(own)]:
+            raise StreamError(
+                f"Model {model.name}: {own} is its own, and goes when it is built anew. Copy it to another table, and "
+                "begin with that."
+            )
+    try:
+        table = load(spark, model.bootstrap)
+    except (AnalysisException, IllegalArgumentException) as problem:
+        raise StreamError(
+            f"Model {model.name}: {model.bootstrap} that it is to begin with isn't a table of Iceberg's. Copy its rows to "
+            "one, and begin with that."
+        ) from problem
     if table is None or table.known is None:
         raise StreamError(
             f"Model {model.name}: the table {model.bootstrap} that it is to begin with doesn't exist, or has no rows."
         )
-    for own in map(load, (spark,) * 3, (model.target, model.changes, model.state)):
-        if own is not None and own.java.uuid() == table.java.uuid():
-            raise StreamError(
-                f"Model {model.name}: {own.name} is its own, and goes when it is built anew. Copy it to another table, and "
-                "begin with that."
-            )
     as_stream(read_streams(spark, model, inputs).schema, spark.table(table.name), model, table.name)
     return table
 
@@ -78,5 +88,7 @@ def begin_with_table(
             f"Model {model.name}: it has begun already, so it can't begin with the rows of {model.bootstrap}. To "
             f"build it anew with them: {model.rebuild}. Else leave the variable bootstrap out."
         )
+    if noted is not None and noted.table == table.name and table.java.snapshot(noted.snapshot) is not None:
+        return  # a run that found no rows of the source yet, or was killed, has chosen
     assert table.known is not None
     note_bootstrap(model, table.name, table.known)

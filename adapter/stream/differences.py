@@ -62,12 +62,14 @@ class Evolution:
     """Parts of the state whose rows are forgotten."""
     remade: list[str] = field(default_factory=list)
     """What is made anew from the rest of the state, in words."""
+    shortened: list[str] = field(default_factory=list)
+    """What is kept less of from now on, in words."""
 
     @property
     def is_migration(self) -> bool:
         """Whether the state itself has to change."""
         renamed = any(was != now for was, now in self.renamed.items())
-        return bool(self.new or self.removed or self.remade) or renamed
+        return bool(self.new or self.removed or self.remade or self.shortened) or renamed
 
     @property
     def words(self) -> list[str]:
@@ -75,7 +77,7 @@ class Evolution:
         found = [*self.refused]
         found += [f"the aggregate {text} is gone" for text in self.removed]
         found += [f"the aggregate {text} is new" for text in self.new]
-        found += [f"{what} is another one" for what in self.remade]
+        found += [f"{what} is another one" for what in [*self.remade, *self.shortened]]
         return list(dict.fromkeys(found))
 
     @property
@@ -86,6 +88,7 @@ class Evolution:
             *([f"new from here on: {', '.join(self.new)}"] if self.new else []),
             *([f"removed: {', '.join(self.removed)}"] if self.removed else []),
             *(f"{what} is made anew" for what in self.remade),
+            *self.shortened,
         ]
         return "; ".join(told)
 
@@ -195,14 +198,18 @@ def _of_ranking(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]
     """The entries of a ranking that may differ."""
     if "top" not in old or "top" not in new:
         return ()
-    if old.get("members") != new.get("members") or "members" not in new:
+    of_groups = "members" in new and ("members" in old or "below" in old)
+    if not of_groups:
         # Rows: of those that are kept fewer can be in it.
         (had, was), (has, now) = (
             (each["top"][3], [*each["top"][:3], *each["top"][4:]]) for each in (old, new)
         )
         fewer = was == now and has < had
-        if fewer and not new.get("final", True):
+        if fewer and "window" not in new and not (new.get("final") or new.get("state_ttl")):
             found.remade.append(f"the ranking, of {has} rows instead of {had},")
+        elif fewer:
+            # What is out of a window, or of a ranking that may be forgotten, isn't touched.
+            found.shortened.append(f"the ranking of {has} rows instead of {had}")
         elif was == now and has > had:
             found.refused.append(
                 f"the ranking is of {has} rows and was of {had}, and no others are kept, so those that move up are lost"
@@ -217,10 +224,10 @@ def _of_ranking(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]
         return ()
     # Groups: all of them are there to find the ranking's again.
     found.remade.append("the ranking of groups")
-    members = new["members"]
+    members, keys = new["members"], (old.get("members") or {}).get("keys", ())
     found.gone_parts.append(members["part"])
-    found.dropped[new["name"]], found.begun[new["name"]] = {members["row"]}, {members["row"]}
-    return of_ranking
+    found.dropped[new["name"]], found.begun[new["name"]] = {members["row"], *keys}, {members["row"]}
+    return (*of_ranking, "members")
 
 
 def _of_aggregates(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:

@@ -171,7 +171,7 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
             f"Model {model.name}: its query has changed in what its state depends on ({'; '.join(found.words)}). "
             f"`dbt run --select {model.name}` has the state go on with it."
         )
-    if found.remade and position.cut is not None:
+    if found.remade and (position.cut is not None or position.level + 1 < len(work.program.levels)):
         raise StreamError(
             f"Model {model.name}: its query has changed in what its state depends on ({'; '.join(found.words)}), and a run "
             "was ended in the middle of its last micro-batch. Put the query back and run it, then change it; or build it "

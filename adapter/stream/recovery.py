@@ -182,7 +182,7 @@ def query_problem(
         if model.keep_state or what_becomes(known, signature, same_rows=True).refused:
             return said
         return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."
-    if moved := _row_key_problem(model, known, signature):
+    if moved := _row_key_problem(model, known, signature, bool(found.remade)):
         return moved
     if found.is_migration and model.on_state_change == FAIL:
         return (
@@ -203,9 +203,10 @@ def settings_problem(known: Mapping[str, object], signature: Mapping[str, object
 
 
 def _row_key_problem(
-    model: StreamModel, known: Mapping[str, object], signature: Mapping[str, object]
+    model: StreamModel, known: Mapping[str, object], signature: Mapping[str, object], anew: bool
 ) -> str | None:
-    """Why the rows that are in the table wouldn't be found again; None: they are, as far as is known."""
+    """Why the rows that are in the table wouldn't be found again; None: they are, as far as is known. `anew`: all of them
+    are looked at once."""
     had, has = known.get(ROW_KEY), signature.get(ROW_KEY)
     if not isinstance(has, Mapping):
         return None
@@ -213,6 +214,8 @@ def _row_key_problem(
         return None
     if not isinstance(had, Mapping) and _key_columns(had).keys() == _key_columns(has).keys():
         return None  # an earlier version noted only names
+    if anew and isinstance(had, Mapping) and had.get("columns") and had["columns"] == has.get("columns"):
+        return None
     now, was = _told(has), _told(had)
     if now == was and isinstance(had, Mapping):
         now, was = (f"{now} where {' and '.join(each['scope'])}" for each in (has, had))

@@ -432,30 +432,41 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         checkpoint.planned if checkpoint is not None and checkpoint.planned != checkpoint.done else None
     )
     batches = Batches(session, work, position, query_id, cut_short)
-    if stateful and unfinished(found):
-        remade = batches.position.remade and not batches.position.to_remake
+    open_step = stateful and unfinished(found)
+    remake = batches.position.to_remake
+    if open_step and not remake:
+        remade = batches.position.remade
         if remade:
             batches = Batches(session, _remaking(session, work), position, query_id)
         with around("batch.finish", model.name):
             batches.finish(session)
-        if remade:
-            return _resume(session, model, program)
-    if batches.position.to_remake:
+        remake = remade
+    elif remake:
+        # That puts out all there is, what a step that was cut short has not put out too.
+        batches = Batches(session, _remaking(session, work), position, query_id)
         nothing = session.createDataFrame([], read_streams(session, model, program.inputs).schema)
         with around("batch.remake", model.name):
-            Batches(session, _remaking(session, work), batches.position, query_id).remake(session, nothing)
-        return _resume(session, model, program)
+            batches.remake(session, nothing)
+    if remake:
+        work = replace(work, sink=_sink(session, model, program))
+        batches = Batches(session, work, batches.position, query_id, cut_short)
     return batches
+
+
+def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
+    """A model's table, ready for a step."""
+    upsert = program.upsert
+    sink = UpsertSink(session, model, upsert) if upsert else AppendSink(session, model)
+    sink.begin(session)
+    return sink
 
 
 def _remaking(session: SparkSession, work: Work) -> Work:
     """The same work as a step that makes anew what an edited query has to have so."""
     remake = work.program.remake
-    assert remake is not None and remake.upsert is not None
+    assert remake is not None
     program = replace(remake, signature=work.program.signature)
-    sink = UpsertSink(session, work.model, remake.upsert)
-    sink.begin(session)
-    return replace(work, program=program, sink=sink)
+    return replace(work, program=program, sink=_sink(session, work.model, program))
 
 
 def _result(batches: Batches) -> StreamResult:

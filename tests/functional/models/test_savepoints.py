@@ -150,16 +150,17 @@ class TestSavepoints:
             _, output = run_dbt_and_capture(["run-operation", name, "--args", arguments])
             return str(output)
 
-        operation("state_savepoint", "{model: pages, name: again}")
+        # Each has a process of its own, and takes as long.
+        self.done(project, "savepoint", "pages", "again")
         assert "again" in operation("state_savepoint", "{model: pages}")
         rows = self.pages(project, spark)
         assert "What was there is savepoint 'before-restore-" in operation(
             "state_restore", "{model: pages, name: deploy}"
         )
         assert self.pages(project, spark) != rows
-        operation("state_undo", "{model: pages}")
+        self.done(project, "undo", "pages")
         assert self.pages(project, spark) == rows
-        assert "is deleted" in operation("state_savepoint", "{model: pages, delete: again}")
+        assert "is deleted" in self.done(project, "savepoint", "pages", "--delete", "again")
         # What is built from the beginning has none.
         run_dbt(["run", "--full-refresh"])
         assert self.done(project, "savepoint", "pages") == "pages has no savepoints.\n"

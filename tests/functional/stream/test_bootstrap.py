@@ -144,9 +144,12 @@ def test_what_cannot_begin_so(spark: Any, tmp_path: Path) -> None:
     begins_with(folder, history(folder, (0, "b", 1)))
     for _ in range(2):
         assert folder.run().rows_in == 0, "and a folder without files has none"
-        begins_with(folder, None)
     spark.table(empty.events).write.mode("append").parquet(str(files))
     assert folder.run().rows_in == 2, "together with those of the table"
+    spark.sql("create or replace temporary view some_rows as select 1 as one")
+    assert "some_rows that it is to begin with" in refused(
+        begins_with(Stream(spark, tmp_path, stream.program, "k string, n bigint, s bigint"), "some_rows")
+    )
     assert [row[0] for row in folder.rows()] == ["b", "c"]
 
     stream.model = replace(

@@ -534,6 +534,8 @@ RANKINGS = {
         f"select v, {BOTH} from {expansion.expand_stream('events')} group by v order by s desc, v limit 4",
     ),
     "of rows": (of_rows(4), of_rows(2)),
+    # Nothing that is shown changes.
+    "the same rows": (ranked("n desc", 30), ranked("n desc", 40)),
 }
 CUT_SHORT = {
     "more": "state.append:after",
@@ -547,7 +549,7 @@ CUT_SHORT = {
     "of fewer groups": "table.overwrite:before",
     "in another order": "state.migrate:after",
 }
-MOST = ["in another order", "of fewer groups", "of rows"]
+MOST = ["in another order", "of fewer groups", "of rows", "the same rows"]
 
 
 @pytest.mark.parametrize("name", mostly_thorough(RANKINGS, MOST))
@@ -609,6 +611,23 @@ def test_a_metric_more_in_a_ranking(spark: Any, storage_root: Path) -> None:
     columns = s.batch(by_new).columns
     then = by_new.replace("count(k)", "count(k) filter (where late)")
     assert in_order(s.table().select(*columns)) == in_order(s.batch(then).select(*columns))
+
+
+def test_a_ranking_that_forgets_gets_shorter(spark: Any, storage_root: Path) -> None:
+    s = Edited(spark, storage_root, state_ttl="20 minutes")
+    s.add(
+        [*BEFORE, Event(0, "gone", 1, 1, False), Event(1, "gone", 2, 2, False), Event(1, "gone", 3, 3, False)]
+    )
+    s.run(of_rows(3))
+    s.add(THEN)
+    s.run(of_rows(3))
+    rows = in_order(s.table())
+    s.run(of_rows(2))
+    assert in_order(s.table()) == rows, "what is forgotten stays"
+    s.add([Event(36, "a", 9, 9, True), Event(36, "b", 9, 9, True)])
+    s.run(of_rows(2))
+    assert [row["place"] for row in s.table().where("k = 'gone'").orderBy("place").collect()] == [1, 2, 3]
+    assert s.table().where("k <> 'gone'").count() == 4
 
 
 def test_rankings_that_cannot_be_made_anew(spark: Any, storage_root: Path) -> None:
