@@ -217,11 +217,11 @@ def _of_ranking(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]
         return ("top",) if was == now else ()
     of_ranking = ("top", "made_of", "below", "source")
     if all(old.get(each) == new.get(each) for each in of_ranking):
-        return ()
+        return ("members",)
     if new.get("state_ttl"):
         if old["top"] != new["top"] or old.get("below") != new.get("below"):
             found.refused.append("the ranking, which with state_ttl isn't made anew")
-        return ()
+        return ("members",)
     # Groups: all of them are there to find the ranking's again.
     found.remade.append("the ranking of groups")
     members, keys = new["members"], (old.get("members") or {}).get("keys", ())
