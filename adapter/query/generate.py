@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+from sqlglot import exp
+
 from . import event_clock, instants, lookup_keys
 from .continuous import generate as continuous
 from .continuous.groups import Groups
@@ -249,18 +251,31 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
     return found
 
 
-def _below(plan: Plan, stage: Stage) -> dict[str, str]:
-    """What a stage keeps of the results of others: how these are made, by their stage."""
+def _below(plan: Plan, stage: Stage) -> dict[str, object]:
+    """What a stage keeps of the results of others: how these are made, by their stage. Where it keeps aggregates of them,
+    also column by column: others may come and go."""
     if isinstance(stage, TopStage):
         return {} if stage.over is None else {stage.over: stage.rows}
     if not isinstance(stage, AggregateStage | RowsStage):
         return {}
     others = [each for each in plan.windowed if each.level < stage.level]
-    return {
-        each.name: each.output if isinstance(each, AggregateStage) else each.source
-        for each in others
-        if re.search(rf"\b{each.name}\b", stage.rows)
-    }
+    found: dict[str, object] = {}
+    for each in others:
+        if re.search(rf"\b{each.name}\b", stage.rows):
+            text = each.output if isinstance(each, AggregateStage) else each.source
+            columns = _columns(text) if isinstance(stage, AggregateStage) else None
+            found[each.name] = text if columns is None else {"text": text, **columns}
+    return found
+
+
+def _columns(text: str) -> dict[str, object] | None:
+    """What a SELECT's columns are made of, and its rows; None: its columns aren't listed."""
+    query = parse(text)
+    if not isinstance(query, exp.Select) or query.is_star or query.args.get("distinct"):
+        return None
+    columns = {item.alias_or_name.lower(): sql(item.unalias()) for item in query.expressions}
+    query.set("expressions", [exp.Star()])
+    return {"columns": columns, "rows": sql(query)}
 
 
 def _aggregates(stage: AggregateStage | GroupStage, ttl: int | None) -> dict[str, object]:

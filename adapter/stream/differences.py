@@ -182,7 +182,7 @@ def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], 
     if old.get("window") != new.get("window"):
         found.refused += _of_windows(old.get("window") or {}, new.get("window") or {})
     passed = ("keys", "window", *_OF_AGGREGATES, *(("source", "made_of") if same_rows else ()))
-    passed += _of_ranking(found, old, new)
+    passed += _of_ranking(found, old, new) + _of_results(old, new)
     rest = [{key: value for key, value in each.items() if key not in passed} for each in (old, new)]
     found.refused += [_SAID.get(key, key) for key in _others(*rest)]
     same_rows = same_rows or old.get("source") != new.get("source")
@@ -192,6 +192,23 @@ def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], 
     elif "metrics" in old or "metrics" in new:
         now, was = ("aggregates", "rows") if "metrics" in new else ("rows", "aggregates")
         found.refused.append(f"{new['name']} keeps {now} and kept {was}")
+
+
+def _of_results(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+    """The entry about the results of others that a stage keeps aggregates of, if what they are of is the same."""
+    before, after = old.get("below") or {}, new.get("below") or {}
+    if before.keys() != after.keys() or not all(isinstance(each, dict) for each in after.values()):
+        return ()
+    # Of all columns together no one can say which it needs.
+    whole = any("*" in text.removeprefix("COUNT(*)") for text in new.get("metrics") or ())
+    return ("below",) if all(_may_follow(before[name], after[name], whole) for name in after) else ()
+
+
+def _may_follow(was: Any, now: Mapping[str, Any], whole: bool) -> bool:
+    if not isinstance(was, Mapping) or whole:
+        return bool((was["text"] if isinstance(was, Mapping) else was) == now["text"])
+    both = was["columns"].keys() & now["columns"].keys()
+    return was["rows"] == now["rows"] and all(was["columns"][each] == now["columns"][each] for each in both)
 
 
 def _of_ranking(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:

@@ -408,6 +408,32 @@ def test_the_first_row_by_another_column() -> None:
     ]
 
 
+def test_columns_that_come_and_go_below_other_windows() -> None:
+    minutes = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+    hours = expansion.expand("low", window_arguments.make("tumble", "window_time", "1 hour"))
+
+    def of(lower: str, upper: str = "sum(n) as s", having: str = "") -> dict[str, Any]:
+        by = "window_start, window_end, window_time"
+        low = f"select {by}, {lower} from {minutes} group by {by} {having}"
+        return made(
+            f"with low as ({low}) select window_end, {upper} from {hours} group by window_start, window_end"
+        )
+
+    old = of("count(*) as n")
+    more = evolution(old, of("sum(v) as v, count(*) as n", "max(v) as m, sum(n) as s"))
+    assert (more.refused, more.kept, more.new) == ([], ["COUNT(*)", "SUM(n)"], ["SUM(v)", "MAX(v)"])
+    assert evolution(of("count(*) as n, max(v) as m"), old).refused == []
+    said = "the results that one of its stages keeps of another"
+    assert said in evolution(old, of("count(v) as n")).refused
+    assert said in evolution(old, of("count(*) as n", having="having count(*) > 1")).refused
+    assert (
+        said
+        in evolution(
+            of("count(*) as n", "sum(n * 2) as s"), of("sum(v) as v, count(*) as n", "sum(n * 2) as s")
+        ).refused
+    )
+
+
 def test_a_ranking_of_fewer_and_of_more_rows() -> None:
     fewer = evolution(ranking(last=3), ranking(last=2))
     assert (fewer.remade, fewer.refused, fewer.gone_parts) == (

@@ -254,6 +254,39 @@ def test_windows(spark: Any, storage_root: Path, name: str) -> None:
         assert again == {tuple(map(repr, row)) for row in s.table().collect()}
 
 
+def cascading(lower: str, upper: str) -> str:
+    minutes = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
+    by = "window_start, window_end, window_time, k"
+    low = f"select {by}, {lower} from {minutes} group by {by}"
+    tens = expansion.expand("low", window_arguments.make("tumble", "window_time", "10 minutes"))
+    keys = "window_start, window_end, k"
+    return f"with low as ({low}) select {keys}, {upper} from {tens} group by {keys}"
+
+
+def test_windows_over_windows(spark: Any, storage_root: Path) -> None:
+    """A metric more below and above; what is kept above goes on, though more is below."""
+    s = Edited(spark, storage_root)
+    s.add(BEFORE)
+    s.run(cascading("count(*) as n, max(v) as gone", "sum(n) as total, max(gone) as g"))
+    lower, upper = "sum(x) as sx, count(*) as n", "max(sx) as most, sum(n) as total"
+    s.run(cascading(lower, upper))
+    s.add(AFTER)
+    s.run(cascading(lower, upper))
+    s.add(THEN)
+    s.run(cascading(lower, upper), closing=True)
+    keys = ("window_start", "window_end", "k")
+    expected = _by_key(s.batch(cascading(lower.replace("sum(x)", "sum(x) filter (where late)"), upper)), keys)
+    found = s.rows(*keys)
+    assert found.keys() == expected.keys()
+    first = min(end for _, end, _ in expected)
+    for key, row in found.items():
+        assert row["total"] == expected[key]["total"]
+        if key[1] > first:
+            assert row["most"] == expected[key]["most"], key
+    with pytest.raises(StreamError, match="the results that one of its stages keeps of another"):
+        s.run(cascading("sum(x) as sx, count(v) as n", upper))
+
+
 def grouped(items: dict[str, str]) -> str:
     return f"select k, {_listed(items)} from {expansion.expand_stream('events')} group by k"
 
