@@ -91,8 +91,10 @@ class Changes:
         done = read_position(last)
         number = max(position.number, int(last.get(_NUMBER, done.number if done else -1)) + 1)
         columns = ", ".join(map(quoted, spark.table(self._model.changes).columns[:-1]))
-        # One file: the two rows of an update are stored together.
-        rows = one_file(f"select {columns}, {number}L as {BATCH_ID} from (\n{query}\n)")
+        # One file: the two rows of an update are stored together. The number as in `program.now`: a plain one Spark would
+        # compile into its code, anew for each step.
+        step = f"(select struct(*) from values ({number}L) as step(number)).number"
+        rows = one_file(f"select {columns}, {step} as {BATCH_ID} from (\n{query}\n)")
         properties = {**position.properties(), _NUMBER: str(number), **(notes or {})}
         commit.append("changelog.append", self._model, table, sql(spark, rows), properties)
 
