@@ -22,6 +22,7 @@ from .kept import KeptRows, KeptSessions
 from .metric_columns import MetricColumns
 from .operators import generate as operators
 from .operators.base import Dataflow, GroupAggregate, WindowResults
+from .operators.conditions import explodes
 from .partials import Partials
 from .plan import (
     AggregateStage,
@@ -235,6 +236,13 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
                 }
         if below := _below(plan, stage):
             entry["below"] = below
+            # One name in the state may be of several aggregates, one after the other: `sum(v + 1)`, `sum(v - 1)`.
+            entry["reads"] = {
+                each.name: {key.name: key.identity for key in each.keys}
+                | {metric.name: metric.identity for metric in each.metrics}
+                for each in plan.stages
+                if each.name in below and isinstance(each, AggregateStage | GroupStage)
+            }
         stages.append(entry)
     found: dict[str, object] = {"version": SIGNATURE_VERSION, "stages": stages}
     if plan.text:
@@ -263,15 +271,32 @@ def _below(plan: Plan, stage: Stage) -> dict[str, object]:
     for each in others:
         if re.search(rf"\b{each.name}\b", stage.rows):
             text = each.output if isinstance(each, AggregateStage) else each.source
-            columns = _columns(text) if isinstance(stage, AggregateStage) else None
+            by_name = isinstance(stage, AggregateStage) and not _takes_all_columns(stage)
+            columns = _columns(text) if by_name else None
             found[each.name] = text if columns is None else {"text": text, **columns}
     return found
+
+
+def _takes_all_columns(stage: AggregateStage) -> bool:
+    """Whether a column more below can change what rows there are, or what others are."""
+    if any("*" in key.identity for key in stage.keys):
+        return True
+    for star in parse(stage.rows).find_all(exp.Star):
+        over = star.parent.parent if isinstance(star.parent, exp.Column) else star.parent
+        if not isinstance(over, exp.Select | exp.Count):
+            return True
+    # Not in what a window is expanded to, which has a NATURAL JOIN that is ours.
+    query = parse(stage.source)
+    named = any(alias.args.get("columns") for alias in query.find_all(exp.TableAlias))
+    natural = any(join.args.get("method") for join in query.find_all(exp.Join))
+    distinct = any(select.args.get("distinct") for select in query.find_all(exp.Select))
+    return named or natural or distinct or query.find(exp.SetOperation, exp.Lateral) is not None
 
 
 def _columns(text: str) -> dict[str, object] | None:
     """What a SELECT's columns are made of, and its rows; None: its columns aren't listed."""
     query = parse(text)
-    if not isinstance(query, exp.Select) or query.is_star or query.args.get("distinct"):
+    if not isinstance(query, exp.Select) or query.is_star or query.args.get("distinct") or explodes(query):
         return None
     columns = {item.alias_or_name.lower(): sql(item.unalias()) for item in query.expressions}
     query.set("expressions", [exp.Star()])

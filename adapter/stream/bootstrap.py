@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..query.program import StreamInput
@@ -40,12 +41,10 @@ def check_bootstrap(
             f"{len(model.sources)}. Leave bootstrap out."
         )
     wanted = [part.lower() for part in parts(model.bootstrap)]
-    for own in (model.target, model.changes, model.state):
+    owned = (model.target, model.changes, model.state)
+    for own in owned:
         if wanted == [part.lower() for part in parts(own)]:
-            raise StreamError(
-                f"Model {model.name}: {own} is its own, and goes when it is built anew. Copy it to another table, and "
-                "begin with that."
-            )
+            raise _owned(model, own)
     try:
         table = load(spark, model.bootstrap)
     except (AnalysisException, IllegalArgumentException) as problem:
@@ -57,8 +56,20 @@ def check_bootstrap(
         raise StreamError(
             f"Model {model.name}: the table {model.bootstrap} that it is to begin with doesn't exist, or has no rows."
         )
+    for own in owned:
+        # By another name of it; what isn't Iceberg's isn't the same.
+        with suppress(AnalysisException, IllegalArgumentException):
+            if (there := load(spark, own)) is not None and there.java.uuid() == table.java.uuid():
+                raise _owned(model, own)
     as_stream(read_streams(spark, model, inputs).schema, spark.table(table.name), model, table.name)
     return table
+
+
+def _owned(model: StreamModel, own: str) -> StreamError:
+    return StreamError(
+        f"Model {model.name}: {own} is its own, and goes when it is built anew. Copy it to another table, and begin "
+        "with that."
+    )
 
 
 def begin_with_table(

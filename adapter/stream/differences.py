@@ -26,6 +26,7 @@ _SAID = {
     "kept": "how its aggregates are kept, by an earlier version of this package or of values of another type",
     "distinct_sets": "how its distinct values are kept, by an earlier version of this package",
     "retracts": "whether rows of its stream go again",
+    "reads": "the results that one of its stages keeps of another",
     "below": "the results that one of its stages keeps of another",
     "operators": "the operators that keep it up to date",
     "version": "the state was made by another version of this package",
@@ -182,7 +183,7 @@ def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], 
     if old.get("window") != new.get("window"):
         found.refused += _of_windows(old.get("window") or {}, new.get("window") or {})
     passed = ("keys", "window", *_OF_AGGREGATES, *(("source", "made_of") if same_rows else ()))
-    passed += _of_ranking(found, old, new) + _of_results(old, new)
+    passed += _of_results(old, new) + _of_ranking(found, old, new)
     rest = [{key: value for key, value in each.items() if key not in passed} for each in (old, new)]
     found.refused += [_SAID.get(key, key) for key in _others(*rest)]
     same_rows = same_rows or old.get("source") != new.get("source")
@@ -197,18 +198,39 @@ def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], 
 def _of_results(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
     """The entry about the results of others that a stage keeps aggregates of, if what they are of is the same."""
     before, after = old.get("below") or {}, new.get("below") or {}
+    others = _renewed(old, new)
     if before.keys() != after.keys() or not all(isinstance(each, dict) for each in after.values()):
-        return ()
+        return () if others else ("reads",)
     # Of all columns together no one can say which it needs.
     whole = any("*" in text.removeprefix("COUNT(*)") for text in new.get("metrics") or ())
-    return ("below",) if all(_may_follow(before[name], after[name], whole) for name in after) else ()
+    follows = all(_may_follow(before[name], after[name], whole, others) for name in after)
+    return ("below", "reads") if follows else ()
 
 
-def _may_follow(was: Any, now: Mapping[str, Any], whole: bool) -> bool:
-    if not isinstance(was, Mapping) or whole:
-        return bool((was["text"] if isinstance(was, Mapping) else was) == now["text"])
+def _renewed(old: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
+    """Names of the state, of stages that one reads, which mean something else from now on."""
+    was, now = old.get("reads") or {}, new.get("reads") or {}
+    return {
+        name
+        for stage in was.keys() & now.keys()
+        for name in was[stage].keys() & now[stage].keys()
+        if was[stage][name] != now[stage][name]
+    }
+
+
+def _may_follow(was: Any, now: Mapping[str, Any], whole: bool, others: Collection[str]) -> bool:
+    if not isinstance(was, Mapping):
+        return bool(was == now["text"])
+
+    def same(one: str, other: str) -> bool:
+        return one == other and not any(re.search(rf"\b{re.escape(name)}\b", one) for name in others)
+
+    if whole or "columns" not in was or "columns" not in now:
+        return same(was["text"], now["text"])
     both = was["columns"].keys() & now["columns"].keys()
-    return was["rows"] == now["rows"] and all(was["columns"][each] == now["columns"][each] for each in both)
+    return same(was["rows"], now["rows"]) and all(
+        same(was["columns"][each], now["columns"][each]) for each in both
+    )
 
 
 def _of_ranking(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
@@ -233,10 +255,10 @@ def _of_ranking(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]
             )
         return ("top",) if was == now else ()
     of_ranking = ("top", "made_of", "below", "source")
-    if all(old.get(each) == new.get(each) for each in of_ranking):
+    if all(old.get(each) == new.get(each) for each in of_ranking) and not _renewed(old, new):
         return ("members",)
     if new.get("state_ttl"):
-        if old["top"] != new["top"] or old.get("below") != new.get("below"):
+        if old["top"] != new["top"] or old.get("below") != new.get("below") or _renewed(old, new):
             found.refused.append("the ranking, which with state_ttl isn't made anew")
         return ("members",)
     # Groups: all of them are there to find the ranking's again.
@@ -244,7 +266,7 @@ def _of_ranking(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]
     members, keys = new["members"], (old.get("members") or {}).get("keys", ())
     found.gone_parts.append(members["part"])
     found.dropped[new["name"]], found.begun[new["name"]] = {members["row"], *keys}, {members["row"]}
-    return (*of_ranking, "members")
+    return (*of_ranking, "members", "reads")
 
 
 def _of_aggregates(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:

@@ -199,6 +199,8 @@ def judge(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
 
 def judgement(kept: Kept, step: Rows) -> Judged:
     """What became of the rows of a step, after they were kept or went into something that is."""
+    if not kept.has_observed(step.name):
+        return Judged(step.streams, 0, 0, 0, None)  # none can be of use, so none was looked at
     null_times, late, alive, newest = kept.observed(step.name)
     return Judged(step.streams, null_times or 0, late or 0, alive or 0, newest)
 

@@ -434,6 +434,59 @@ def test_columns_that_come_and_go_below_other_windows() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        "select *, struct(*) as st from low",
+        "select distinct * from low",
+        "select * from low where hash(*) > 0",
+        "select * from low natural join raw.names",
+        "select * from low union all select * from low",
+    ],
+)
+def test_columns_that_come_below_and_change_what_is_above(between: str) -> None:
+    minutes = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+    hours = expansion.expand("middle", window_arguments.make("tumble", "window_time", "1 hour"))
+
+    def of(lower: str) -> dict[str, Any]:
+        by = "window_start, window_end, window_time"
+        low = f"select {by}, {lower} from {minutes} group by {by}"
+        item = "max(st)" if "as st" in between else "sum(n)"
+        top = f"select window_end, {item} as s from {hours} group by window_start, window_end"
+        return made(f"with low as ({low}), middle as ({between}) {top}")
+
+    old = of("count(*) as n")
+    assert not evolution(old, of("count(*) as n")).refused
+    assert evolution(old, of("count(*) as n, max(v) as m")).refused
+
+
+def test_one_name_of_two_aggregates_below() -> None:
+    minutes = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+    hours = expansion.expand("low", window_arguments.make("tumble", "window_time", "1 hour"))
+
+    def of(lower: str, upper: str = "sum(n) as s") -> dict[str, Any]:
+        by = "window_start, window_end, window_time"
+        low = f"select {by}, {lower} from {minutes} group by {by}"
+        return made(
+            f"with low as ({low}) select window_end, {upper} from {hours} group by window_start, window_end"
+        )
+
+    def ranked(metric: str) -> dict[str, Any]:
+        groups = f"select item, {metric} as n from {STREAM} group by item"
+        rank = "row_number() over (order by n desc, item) as r"
+        return made(f"select * from (select *, {rank} from ({groups})) where r <= 3", domains=["item"])
+
+    said = "the results that one of its stages keeps of another"
+    for one, other in (
+        ("sum(v + 1)", "sum(v - 1)"),
+        ("count(*) filter (where v > 100)", "count(*) filter (where v <= 100)"),
+    ):
+        for upper in ("sum(n) as s", "collect_list(n) as s"):
+            assert said in evolution(of(f"{one} as n", upper), of(f"{other} as n", upper)).refused
+        assert evolution(ranked(one), ranked(other)).remade == ["the ranking of groups"]
+    assert said in evolution(of("count(*) as n"), of("count(*) as n, explode(array(1, 2)) as e")).refused
+
+
 def test_a_ranking_of_fewer_and_of_more_rows() -> None:
     fewer = evolution(ranking(last=3), ranking(last=2))
     assert (fewer.remade, fewer.refused, fewer.gone_parts) == (
