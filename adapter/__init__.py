@@ -1,16 +1,30 @@
 """dbt's entrance: names the adapter's parts."""
 
-from dbt.adapters.base import AdapterPlugin
-from dbt.include import spark_streaming  # type: ignore[attr-defined]
+from __future__ import annotations
 
-from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
-from dbt.adapters.spark_streaming.impl import SparkStreamingAdapter
+from typing import TYPE_CHECKING, Any
 
-Plugin = AdapterPlugin(
-    adapter=SparkStreamingAdapter,
-    credentials=SparkStreamingCredentials,
-    include_path=spark_streaming.PACKAGE_PATH,
-    # Not the name dbt would derive from the folder, which differs in an editable install.
-    project_name="dbt_spark_streaming",
-    dependencies=["spark"],
-)
+if TYPE_CHECKING:
+    from dbt.adapters.base import AdapterPlugin
+
+    Plugin: AdapterPlugin
+
+
+def __getattr__(name: str) -> Any:
+    """`Plugin`, as dbt asks for it; made then, because what only prints a help text does without dbt."""
+    if name != "Plugin":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from dbt.adapters.base import AdapterPlugin
+    from dbt.include import spark_streaming  # type: ignore[attr-defined]
+
+    from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+    from dbt.adapters.spark_streaming.impl import SparkStreamingAdapter
+
+    return AdapterPlugin(
+        adapter=SparkStreamingAdapter,
+        credentials=SparkStreamingCredentials,
+        include_path=spark_streaming.PACKAGE_PATH,
+        # Not the name dbt would derive from the folder, which differs in an editable install.
+        project_name="dbt_spark_streaming",
+        dependencies=["spark"],
+    )

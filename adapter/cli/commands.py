@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from dbt.cli.options import MultiOption
 
 from ..__version__ import version
 from ..redaction import without_secrets
 from .interrupts import without_trace
 from .project import Project, ProjectError, Selection
+from .words import Words
 
 Command = Callable[..., None]
 
@@ -34,7 +34,7 @@ def _selects(command: Command) -> Command:
         (("--exclude",), "What to leave out, as in dbt."),
         (("--select", "-s"), "dbt's node selection. Default: all streaming models."),
     ):
-        option = click.option(*names, cls=MultiOption, multiple=True, type=tuple, help=what)
+        option = click.option(*names, cls=Words, help=what)
         with_selection = option(with_selection)
     return with_selection
 

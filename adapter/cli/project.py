@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .. import streaming
-from ..environment import Environment, get_environment
-from ..query.errors import QueryError
-from ..query.streams import Known
-from ..stream_config import MATERIALIZATIONS
+# What reads and plans is imported where it is needed: help texts do without.
+if TYPE_CHECKING:
+    from ..environment import Environment
+    from ..query.streams import Known
 
 
 class ProjectError(Exception):
@@ -52,6 +51,9 @@ class Project:
 
         The rows of a model upstream may change; its own plan tells. `asking`: made in a session, which is started.
         """
+        from .. import streaming
+        from ..stream_config import MATERIALIZATIONS
+
         manifest = self._dbt("parse")
         # Other models upstream may ask the warehouse something while they are compiled.
         streams = [f"+{name},config.materialized:{kind}" for kind in MATERIALIZATIONS]
@@ -105,6 +107,8 @@ class Project:
 
     def streaming_models(self, selection: Selection = Selection()) -> list[Mapping[str, Any]]:
         """The nodes of the selected streaming models, by name."""
+        from ..stream_config import MATERIALIZATIONS
+
         manifest = self._dbt("parse")
         nodes = {
             unique_id: node.to_dict()
@@ -130,6 +134,8 @@ class Project:
     def environment(self) -> Environment:
         """The target's environment, once dbt has read the project. Spark isn't started by asking for it."""
         from dbt.config.runtime import load_profile
+
+        from ..environment import get_environment
 
         with project_errors():
             profile = load_profile(str(self.folder), self.parsed_variables(), self.profile, self.target)
@@ -181,6 +187,8 @@ def _graph(manifest: Any) -> dict[str, dict[str, Any]]:
 def project_errors() -> Iterator[None]:
     """Has what is wrong with a query, or with what dbt or a stream was asked for, told as a `ProjectError`."""
     from dbt_common.exceptions import DbtBaseException
+
+    from ..query.errors import QueryError
 
     try:
         yield

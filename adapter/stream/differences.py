@@ -7,7 +7,7 @@ others' columns stay as they are. What is in the state cannot be cut by other wi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,6 +92,11 @@ class Evolution:
             *self.shortened,
         ]
         return "; ".join(told)
+
+
+def changed_in(words: Sequence[str]) -> str:
+    """The beginning of a sentence: that the query of a state was edited, and in what."""
+    return f"its query has changed in what its state depends on ({'; '.join(words)})"
 
 
 def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = False) -> Evolution:

@@ -12,7 +12,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from ..query.program import Program
 from . import settings
 from .columns import alterations, check_columns
-from .differences import COLUMNS, ROW_KEY, Evolution, carried_on
+from .differences import COLUMNS, ROW_KEY, Evolution, carried_on, changed_in
 from .errors import StreamError
 from .iceberg import stored_types
 from .identifiers import type_text
@@ -168,12 +168,12 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
         return Change(found, None, signature)
     if model.columns is None:
         raise StreamError(
-            f"Model {model.name}: its query has changed in what its state depends on ({'; '.join(found.words)}). "
+            f"Model {model.name}: {changed_in(found.words)}. "
             f"`dbt run --select {model.name}` has the state go on with it."
         )
     if found.remade and (position.cut is not None or position.level + 1 < len(work.program.levels)):
         raise StreamError(
-            f"Model {model.name}: its query has changed in what its state depends on ({'; '.join(found.words)}), and a run "
+            f"Model {model.name}: {changed_in(found.words)}, and a run "
             "was ended in the middle of its last micro-batch. Put the query back and run it, then change it; or build it "
             f"anew: {model.rebuild}."
         )
@@ -214,8 +214,5 @@ def _planned(spark: SparkSession, work: Work, found: Evolution, position: Positi
     wants = stored_types(spark, {field.name: type_text(field.dataType) for field in schema.fields})
     change, problems = migration(found, work.state.types(spark), wants)
     if problems:
-        raise StreamError(
-            f"Model {model.name}: its query has changed in what its state depends on ({'; '.join(problems)}). To build it "
-            f"anew: {model.rebuild}."
-        )
+        raise StreamError(f"Model {model.name}: {changed_in(problems)}. To build it anew: {model.rebuild}.")
     return change

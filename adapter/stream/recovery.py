@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from . import settings
 from .checkpoint import Checkpoint
-from .differences import ROW_KEY, Evolution, evolution
+from .differences import ROW_KEY, Evolution, changed_in, evolution
 from .errors import StreamError
 from .model import FAIL, StreamModel
 from .position import Position
@@ -178,7 +178,7 @@ def query_problem(
     ):
         return f"its query gives no {', '.join(gone)} any more, by which rows of its table {model.target} are told apart."
     if found.refused:
-        said = f"its query has changed in what its state depends on ({'; '.join(found.refused)})."
+        said = f"{changed_in(found.refused)}."
         if model.keep_state or what_becomes(known, signature, same_rows=True).refused:
             return said
         return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."
@@ -186,7 +186,7 @@ def query_problem(
         return moved
     if found.is_migration and model.on_state_change == FAIL:
         return (
-            f"its query has changed in what its state depends on ({'; '.join(found.words)}), and its config "
+            f"{changed_in(found.words)}, and its config "
             "on_state_change is 'fail'. To have the state go on with the changed query, leave on_state_change out."
         )
     return None

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, planner, window_arguments
+from dbt.adapters.spark_streaming.query import signature as signatures
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.differences import carried_on, differences, evolution, only_rows
 from dbt.adapters.spark_streaming.stream.migration import Migration, migration
@@ -25,7 +26,7 @@ def made(text: str, **options: Any) -> dict[str, Any]:
     """The signature of a query, as it is read back."""
     plan = planner.plan_any(text, {"raw.bid": Known("ts")}, **options)
     assert plan.dataflow is None
-    found: dict[str, Any] = json.loads(json.dumps(generate.signature(plan, options.get("ttl"))))
+    found: dict[str, Any] = json.loads(json.dumps(signatures.signature(plan, options.get("ttl"))))
     return found
 
 
@@ -558,7 +559,7 @@ def test_what_is_kept_of_a_stream() -> None:
 def test_rows_that_replace_each_other() -> None:
     def of(items: str, known: Known) -> dict[str, Any]:
         plan = planner.plan_any(f"select {items} from {STREAM}", {"raw.bid": known})
-        found: dict[str, Any] = json.loads(json.dumps(generate.signature(plan)))
+        found: dict[str, Any] = json.loads(json.dumps(signatures.signature(plan)))
         return found
 
     old = of("item, v", Known("ts", ("item",)))

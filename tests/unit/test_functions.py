@@ -19,6 +19,7 @@ from dbt.adapters.spark_streaming.query.dialect import DIALECT, function_name, p
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.functions import Kind
 from dbt.adapters.spark_streaming.query.plan import AggregateStage, GroupStage, KeptStage, Plan, RowsStage
+from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.differences import differences
 
@@ -300,7 +301,7 @@ def test_a_state_depends_on_the_type_of_its_sums() -> None:
     text = f"select k, sum(v) as s, count(*) as n from {S} group by k"
     known = {"raw.bid": Known("ts")}
     whole, decimals = (
-        generate.signature(planner.plan(text, known, ask=session)) for session in (Session(), Decimals())
+        signature(planner.plan(text, known, ask=session)) for session in (Session(), Decimals())
     )
     assert differences(whole, decimals) == [
         "how its aggregates are kept, by an earlier version of this package or of values of another type"

@@ -13,6 +13,7 @@ from dbt.adapters.spark_streaming.query import expansion, generate, planner, win
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.intervals import SECOND
 from dbt.adapters.spark_streaming.query.program import MiniBatch
+from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.stream.model import StreamModel
 
 BIDS, ASKS = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"
@@ -37,7 +38,7 @@ def test_it_stands_after_any_select_and_changes_no_state(hint: str, asked: MiniB
     ):
         plan = planner.plan(text)
         assert plan.mini_batch == asked == generate.program(plan).mini_batch
-        assert generate.signature(plan) == generate.signature(plain)
+        assert signature(plan) == signature(plain)
 
 
 def test_a_cte_that_is_read_twice_has_one_hint() -> None:

@@ -22,6 +22,7 @@ from dbt.adapters.spark_streaming.query.operators.base import (
     WindowClose,
 )
 from dbt.adapters.spark_streaming.query.plan import Plan
+from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.differences import differences
 
@@ -260,7 +261,7 @@ def test_groups_of_groups_know_the_types_of_their_sums() -> None:
     metrics = [metric for stage in stages for metric in stage.metrics if metric.function in TYPED]
     assert len(metrics) == 3 and all(metric.types is not None for metric in metrics)
     assert len(asked) == len(set(asked)) == 1
-    assert differences(generate.signature(without), generate.signature(found)) == [
+    assert differences(signature(without), signature(found)) == [
         "how its aggregates are kept, by an earlier version of this package or of values of another type"
     ]
 

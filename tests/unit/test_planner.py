@@ -9,6 +9,7 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.plan import AggregateStage, Plan, RowsStage
+from dbt.adapters.spark_streaming.query.signature import signature
 
 
 def window(kind: str, relation: str, *lengths: str, time: str = "ts", **options: Any) -> str:
@@ -346,19 +347,19 @@ def test_a_window_is_read_back_from_its_hint() -> None:
 
 
 def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> None:
-    def signature(text: str) -> dict[str, object]:
-        return dict(generate.signature(planner.plan(text)))
+    def of(text: str) -> dict[str, object]:
+        return dict(signature(planner.plan(text)))
 
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} group by 1, 2, 3"
-    assert signature(base) == signature(base.replace("as n", "as m") + " having count(*) > 3")
-    assert signature(base) != signature(base.replace("count(*)", "sum(x)"))
-    assert signature(base) != signature(base.replace("1, 2, 3", "1, 2, 3, j"))
-    assert signature(base) != signature(base.replace(TUMBLE, HOP))
+    assert of(base) == of(base.replace("as n", "as m") + " having count(*) > 3")
+    assert of(base) != of(base.replace("count(*)", "sum(x)"))
+    assert of(base) != of(base.replace("1, 2, 3", "1, 2, 3, j"))
+    assert of(base) != of(base.replace(TUMBLE, HOP))
 
 
 def test_a_signature_does_not_depend_on_how_we_print_windows() -> None:
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} where x > 1 group by 1, 2, 3"
-    (stage,) = generate.signature(planner.plan(base))["stages"]
+    (stage,) = signature(planner.plan(base))["stages"]
     assert stage["source"] == "SELECT * FROM (SELECT * FROM stream_bid) WHERE x > 1"
 
 

@@ -8,6 +8,7 @@ from dbt.adapters.spark_streaming.query import expansion, generate, planner, str
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.intervals import DAY
 from dbt.adapters.spark_streaming.query.plan import AggregateStage, Enumerated, GroupStage, Plan, TopStage
+from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
 
 KNOWN = {"raw.view": Known("ts"), "raw.page": Known("ts", ("page",))}
@@ -109,13 +110,13 @@ def test_both_with_and_without_the_same_state() -> None:
     ranked = f"select * from (select *, {rank} from {window}) where rn < 3"
     split, plain = planned("split_topn", ranked, 16), planner.plan(ranked, KNOWN)
     assert split.stages != plain.stages
-    assert generate.signature(split) == generate.signature(plain)
+    assert signature(split) == signature(plain)
 
 
 def test_a_distinct_set_of_another_shape_is_another_state() -> None:
     text = over("tumble", "1 hour")
     split, plain = planned("enum_distinct", text), planner.plan(text, KNOWN)
-    assert generate.signature(split) != generate.signature(plain)
+    assert signature(split) != signature(plain)
 
 
 @pytest.mark.parametrize(

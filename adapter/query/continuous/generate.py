@@ -32,7 +32,9 @@ def program(plan: Plan, ttl: int | None, signature: dict[str, object]) -> Progra
         QueryError: results would change that can't be found again.
     """
     made = _program(plan, ttl, signature)
-    if made.upsert is None or not any(isinstance(each, TopStage) and not each.final for each in plan.stages):
+    ranks = any(isinstance(each, TopStage) and not each.final for each in plan.stages)
+    if made.upsert is None or ttl is not None or not ranks:
+        # With a `state_ttl` nobody would know any more when its groups changed last.
         return made
     return replace(made, remake=_program(plan, ttl, signature, anew=True))
 

@@ -37,6 +37,11 @@ from .lives import (
 DUE = "due"
 
 
+def members_part(stage: str) -> str:
+    """The part of the state with the members of a stage's rankings."""
+    return f"{stage}_members"
+
+
 class Tops:
     """What both kinds of ranking share.
 
@@ -46,7 +51,7 @@ class Tops:
 
     def __init__(self, stage: TopStage) -> None:
         self.stage, self.name = stage, stage.name
-        self.part = f"{stage.name}_members"
+        self.part = members_part(stage.name)
         self.touched = f"{stage.name}_touched"
         self.now = f"{stage.name}_now"
         """The step with the rankings that the batch touches, as they are after it."""
@@ -229,11 +234,8 @@ class GroupTops(Tops):
 
     def _of_nothing_known(self, made: str) -> list[Step]:
         """The members of all rankings out of all groups."""
-        everything = self.groups.of(self.groups.known_and_new(), "(select true as anything)", [])
-        rows = f"with {self.groups.name} as (\n{everything}\n)\n{self.stage.rows}"
+        rows = self._of_groups("(select true as anything)", [])
         items = [f"{now(STEP)} as {STEP}", *self.keys, self.row, "true as member"]
-        if self.ttl is not None:
-            items.append(expiry(now("watermark_after"), self.ttl))
         return [
             Step(self.now, self.first(f"select {made}\nfrom (\n{rows}\n) as q"), persist=True, lazy=True),
             Step(self.changes, f"select {', '.join(items)} from {self.now}", persist=True, lazy=True),
@@ -282,13 +284,15 @@ class GroupTops(Tops):
 
     def _of_all(self) -> str:
         """The stage's rows out of all groups that the fallen rankings are of."""
-        known = self.groups.known_and_new()
         by = self._group_keys()
-        if by is not None and self.keys:
-            named = ", ".join(f"{key} as {group}" for key, group in zip(self.keys, by, strict=True))
-            text = self.groups.of(known, f"(select {named} from {self.fallen})", by)
-        else:
-            text = self.groups.of(known, self.fallen, [])
+        if by is None or not self.keys:
+            return self._of_groups(self.fallen, [])
+        named = ", ".join(f"{key} as {group}" for key, group in zip(self.keys, by, strict=True))
+        return self._of_groups(f"(select {named} from {self.fallen})", by)
+
+    def _of_groups(self, wanted: str, by: list[str]) -> str:
+        """The stage's rows out of the groups that are wanted, of those that the state has and those that came."""
+        text = self.groups.of(self.groups.known_and_new(), wanted, by)
         # The query below reads the groups under their stage's name, which are those that changed.
         return f"with {self.groups.name} as (\n{text}\n)\n{self.stage.rows}"
 

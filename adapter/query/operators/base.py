@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from .relation import Relation
 
 if TYPE_CHECKING:
-    from ..plan import GroupStage, Plan
+    from ..plan import AggregateStage, GroupStage, Plan, RowsStage
     from ..windows import Window
 
 
@@ -216,6 +216,12 @@ class Dataflow:
     """The columns that identify a row of the result, where rows change."""
     operators: tuple[Operator, ...] = field(default=())
     """All of them, inputs first."""
+
+    @property
+    def windowed(self) -> tuple[AggregateStage | RowsStage, ...]:
+        """The stages with windows."""
+        below = [each.plan for each in self.operators if isinstance(each, WindowResults)]
+        return tuple(stage for each in below for stage in each.windowed)
 
     @property
     def grouped(self) -> list[Window]:

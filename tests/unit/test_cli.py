@@ -1,0 +1,50 @@
+"""The command line, before it reads a project."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from dbt.adapters.spark_streaming.cli.words import Words
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([], ()),
+        (["--select", "a"], ("a",)),
+        (["--select", "a", "tag:b", "+c"], ("a", "tag:b", "+c")),
+        (["--select", "a b", "--json"], ("a", "b")),
+        (["--json", "-s", "a", "-s", "b", "c"], ("a", "b", "c")),
+        (["--select=a", "--json"], ("a",)),
+        (["--select", "a,b", "--json"], ("a,b",)),
+    ],
+)
+def test_an_option_of_several_words(given: list[str], words: tuple[str, ...]) -> None:
+    found: list[tuple[str, ...]] = []
+
+    @click.command()
+    @click.option("--json", is_flag=True)
+    @click.option("--select", "-s", cls=Words)
+    def command(json: bool, select: tuple[str, ...]) -> None:
+        assert json == ("--json" in given)
+        found.append(select)
+
+    done = CliRunner().invoke(command, given)
+    assert (done.exit_code, found) == (0, [words]), done.output
+
+
+def test_help_imports_neither_dbt_nor_spark() -> None:
+    """Either would take seconds."""
+    looks = (
+        "import sys; from dbt.adapters.spark_streaming.cli.commands import main\n"
+        "try: main(['state', '--help'])\n"
+        "finally: print([name for name in ('dbt.cli', 'dbt.adapters.base', 'pyspark', 'sqlglot') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
+    assert "savepoint" in done.stdout
+    assert done.stdout.rstrip().endswith("[]")
