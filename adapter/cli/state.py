@@ -75,23 +75,23 @@ def diff(project: Project, name: str) -> dict[str, Any]:
 
 
 def _told(name: str, found: Verdict) -> dict[str, Any]:
-    migrates = found.found.is_migration
+    evolution = found.found
     if found.refused is not None:
         said = "refused"
     elif found.position is None:
         said = "no state yet" if found.is_stateful else "no state"
     else:
-        said = "migrated" if migrates else "goes on"
+        said = "migrated" if evolution.changes_state else "goes on"
     change = found.change
     return {
         "model": name,
         "verdict": said,
         "reason": found.refused,
-        "kept": found.found.kept,
-        "new": found.found.new,
-        "removed": found.found.removed,
-        "made_anew": found.found.remade,
-        "shortened": found.found.shortened,
+        "kept": evolution.kept,
+        "new": evolution.new,
+        "removed": evolution.removed,
+        "made_anew": evolution.remade or (["the rows of the table"] if evolution.shown_anew else []),
+        "shortened": evolution.shortened,
         "state": {
             "add": dict(change.add) if change else {},
             "drop": list(change.drop) if change else [],

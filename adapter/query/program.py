@@ -24,7 +24,7 @@ The texts read these views, which the running code provides before each step:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 EXPIRES_AT, STEP = "expires_at", "step"
@@ -271,6 +271,6 @@ class Program:
     what `output` reads, taken from that commit. None: a commit for each level, and `output` is computed after it."""
     signature: dict[str, object] = field(default_factory=dict)
     """What the state depends on, as plain JSON. Kept with the state and compared on the next run."""
-    remake: Program | None = None
-    """The same as a step without rows that makes rankings anew from what the state has besides, and puts out all of them.
-    None: there are none, or they can't be."""
+    remake: Callable[[Collection[str]], Program] | None = field(default=None, compare=False, repr=False)
+    """The same as a step without rows that makes anew what can be from the rest of the state (rankings of groups; in a
+    tree of operators what stands on the groups that are named), and puts out all there is. None: nothing can be."""

@@ -7,13 +7,16 @@ from dataclasses import asdict, replace
 
 from sqlglot import exp
 
+from .continuous.generate import is_in_state
 from .continuous.groups import Groups
 from .continuous.tops import members_part
 from .dialect import parse, sql
 from .kept import row_column
 from .metric_columns import MetricColumns
-from .operators.base import GroupAggregate
+from .operators.base import Dataflow
 from .operators.conditions import explodes
+from .operators.generate import OUTPUT, parts_of
+from .operators.groups import GroupChanges
 from .partials import Partials
 from .pieces import pieces_of
 from .plan import (
@@ -48,7 +51,7 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
             # Without it the state doesn't know when its keys were idle.
             entry["state_ttl"] = True
         if isinstance(stage, AggregateStage | GroupStage):
-            entry |= _aggregates(stage, ttl)
+            entry |= _aggregates(_kept_by(stage, ttl))
             if stage.grouping_sets is not None:
                 entry["key_order"] = [key.identity for key in stage.keys]
             if isinstance(stage, AggregateStage) and stage.has_finest_set:
@@ -56,7 +59,7 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
             if stage.enumerated is not None:
                 entry["enumerated"] = [list(stage.enumerated.keys), list(map(list, stage.enumerated.values))]
         elif isinstance(stage, RowsStage):
-            entry["row"] = row_column(stage.name)
+            entry["row"] = row_column(stage.name).strip("`")
             if stage.top is not None:
                 entry["top"] = _top(stage.top)
         elif isinstance(stage, JoinStage):
@@ -78,7 +81,7 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
                 # Its members can be found again among the groups.
                 entry["members"] = {
                     "part": members_part(stage.name),
-                    "row": row_column(stage.name),
+                    "row": row_column(stage.name).strip("`"),
                     "keys": [key.name for key in stage.keys],
                 }
         if below := _below(plan, stage):
@@ -94,16 +97,35 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
     found: dict[str, object] = {"version": VERSION, "stages": stages}
     if plan.text:
         found["text"] = plan.text
+    if plan.is_continuous and plan.dataflow is None and is_in_state(plan, ttl):
+        found["result"] = plan.output
     if plan.dataflow is not None:
         windows = replace(plan, stages=plan.dataflow.windowed, dataflow=None)
-        found["stages"] = signature(windows)["stages"]
-        found["operators"] = {each.name: each.label for each in plan.dataflow.operators}
-        groups = [each for each in plan.dataflow.operators if isinstance(each, GroupAggregate)]
-        found["groups"] = {each.name: _aggregates(each.stage, ttl) for each in groups}
+        found |= {"stages": signature(windows)["stages"], **_operators(plan.dataflow, ttl)}
         found["state_ttl"] = ttl is not None
         if ttl is not None:
             found["lives"] = True
     return found
+
+
+def _operators(flow: Dataflow, ttl: int | None) -> dict[str, object]:
+    """The tree of operators, and what of the state is whose."""
+    groups: dict[str, dict[str, object]] = {}
+    for name, group in flow.groups.items():
+        pieces = GroupChanges(replace(group.stage, name=name), ttl, group.name)
+        groups[name] = {"operator": group.name, **_aggregates(pieces)}
+        if pieces.keeps_given:
+            # The row that it gave last, with all of its columns.
+            groups[name]["given"] = pieces.given_part
+    return {
+        "operators": {each.name: each.label for each in flow.operators},
+        "inputs": {each.name: [below.name for below in each.inputs] for each in flow.operators},
+        "root": flow.root.name,
+        "replaces": flow.root.relation.changes,
+        "groups": groups,
+        "parts": parts_of(flow, ttl),
+        "output": OUTPUT,
+    }
 
 
 def _below(plan: Plan, stage: Stage) -> dict[str, object]:
@@ -150,11 +172,18 @@ def _columns(text: str) -> dict[str, object] | None:
     return {"columns": columns, "rows": sql(query)}
 
 
-def _aggregates(stage: AggregateStage | GroupStage, ttl: int | None) -> dict[str, object]:
+def _kept_by(stage: AggregateStage | GroupStage, ttl: int | None) -> Partials:
+    if isinstance(stage, GroupStage):
+        return Groups(stage, ttl, fused=False)
+    pieces = pieces_of(stage)
+    assert isinstance(pieces, Partials)
+    return pieces
+
+
+def _aggregates(pieces: Partials) -> dict[str, object]:
     """Which columns of the state belong to what. A metric, a set and a key are told by their text over the rows, which
     stays the same when an alias, the order or something else of the query changes."""
-    pieces = pieces_of(stage) if isinstance(stage, AggregateStage) else Groups(stage, ttl, fused=False)
-    assert isinstance(pieces, Partials)
+    stage = pieces.stage
     columns, sets = pieces.state_columns(), pieces.set_parts()
     by_name = {members.name: members.identity for members in stage.distinct_sets}
     metrics = {}

@@ -35,6 +35,11 @@ ROW_KEY, COLUMNS = "row_key", "columns"
 """Entries about the model's table: what tells its rows apart, and the columns that the query gives."""
 TEXT = "text"
 """The entry with a digest of the model's text."""
+RESULT = "result"
+"""The entry with how the table's rows are made of the state, where all of them can be at any time."""
+REPLAYED = "replayed"
+"""The entry with the groups that what stands on them was made anew from the last time; it may still have to be."""
+_OF_OPERATORS = ("operators", "inputs", "root", "replaces", "groups", "parts", "output")
 _OF_AGGREGATES = ("metrics", "sets", "left")
 _PLACE = re.compile(r"\b__\d+_\d+\.")
 
@@ -65,12 +70,23 @@ class Evolution:
     """What is made anew from the rest of the state, in words."""
     shortened: list[str] = field(default_factory=list)
     """What is kept less of from now on, in words."""
+    shown_anew: bool = False
+    """Whether all rows of the table are made of the state anew."""
+    sweeps: bool = False
+    """Whether all is forgotten but what other parts than `gone_parts` have."""
+    replayed: list[str] | None = None
+    """The groups that what stands on them is made anew from; None: nothing is in a tree of operators."""
+
+    @property
+    def changes_state(self) -> bool:
+        """Whether the state isn't what it was."""
+        renamed = any(was != now for was, now in self.renamed.items())
+        return bool(self.new or self.removed or self.remade or self.shortened) or renamed
 
     @property
     def is_migration(self) -> bool:
-        """Whether the state itself has to change."""
-        renamed = any(was != now for was, now in self.renamed.items())
-        return bool(self.new or self.removed or self.remade or self.shortened) or renamed
+        """Whether there is something to do, if only for the table."""
+        return self.changes_state or self.shown_anew
 
     @property
     def words(self) -> list[str]:
@@ -90,6 +106,7 @@ class Evolution:
             *([f"removed: {', '.join(self.removed)}"] if self.removed else []),
             *(f"{what} is made anew" for what in self.remade),
             *self.shortened,
+            *(["all rows of the table are made anew"] if self.shown_anew and not self.remade else []),
         ]
         return "; ".join(told)
 
@@ -120,13 +137,8 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
     if old.get("version") != new.get("version"):
         found.refused.append(_SAID["version"])
         return found
-    groups = [each.get("groups") or {} for each in (old, new)]
-    for name in groups[0].keys() & groups[1].keys():
-        of_group = Evolution()
-        was, now = ({"name": name, **each[name]} for each in groups)
-        _of_aggregates(of_group, was, now, same_rows)
-        found.refused += of_group.words
-    passed = dict.fromkeys(("stages", "groups", ROW_KEY, COLUMNS, TEXT))
+    _of_operators(found, old, new, same_rows)
+    passed = dict.fromkeys(("stages", *_OF_OPERATORS, REPLAYED, RESULT, ROW_KEY, COLUMNS, TEXT))
     others = _others({**old, **passed}, {**new, **passed})
     found.refused += [_SAID.get(name, name) for name in others]
     before, after = ({stage["name"]: stage for stage in each["stages"]} for each in (old, new))
@@ -135,7 +147,9 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
             found.refused.append(f"{name} is {'new' if name in after else 'gone'}")
         else:
             _of_stage(found, before[name], after[name], same_rows)
-    if found.is_migration and TEXT in old and old[TEXT] == new.get(TEXT):
+    had, has = old.get(RESULT), new.get(RESULT)
+    found.shown_anew = _is_edited(old, new) and None not in (had, has) and had != has
+    if found.is_migration and not _is_edited(old, new):
         # Nobody edited it: what this version writes otherwise is the same, and nothing must begin anew.
         found.refused.append("the query is what it was, and this version of the package reads it otherwise")
     found.refused = list(dict.fromkeys(found.refused))
@@ -152,6 +166,7 @@ def carried_on(
     new: Mapping[str, Any],
     left: Mapping[str, set[str]],
     dropped: Collection[str] = (),
+    replayed: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The signature of a state that goes on with another query.
 
@@ -160,14 +175,27 @@ def carried_on(
         new: that of the query.
         left: of each stage columns that still hold what is forgotten, since something else has them too.
         dropped: columns that the state hasn't any more.
+        replayed: the groups that what stands on them is to be made anew from; None: those of before.
     """
-    had = {stage.get("name"): stage.get("left", ()) for stage in old.get("stages", ())}
-    stages = []
-    for stage in new.get("stages", ()):
-        before = {*had.get(stage.get("name"), ())} - {*dropped}
-        listed = sorted(before | {*left.get(stage.get("name", ""), ())})
-        stages.append({**stage, **({"left": listed} if listed else {})})
-    return {**new, **({"stages": stages} if "stages" in new else {})}
+
+    def with_left(name: str, had: Mapping[str, Any], has: Mapping[str, Any]) -> dict[str, Any]:
+        listed = sorted(({*had.get("left", ())} - {*dropped}) | {*left.get(name, ())})
+        return {**has, **({"left": listed} if listed else {})}
+
+    had = {stage.get("name"): stage for stage in old.get("stages", ())}
+    found = dict(new)
+    if "stages" in new:
+        found["stages"] = [
+            with_left(stage.get("name", ""), had.get(stage.get("name"), {}), stage) for stage in new["stages"]
+        ]
+    if "groups" in new:
+        groups = old.get("groups") or {}
+        found["groups"] = {
+            name: with_left(name, groups.get(name, {}), group) for name, group in new["groups"].items()
+        }
+    if replayed is None:
+        replayed = old.get(REPLAYED)
+    return {**found, **({REPLAYED: list(replayed)} if replayed is not None else {})}
 
 
 def only_rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
@@ -181,6 +209,11 @@ def only_rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     False
     """
     return not evolution(old, new, same_rows=True).refused
+
+
+def _is_edited(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether the author changed the query, as far as is known."""
+    return TEXT not in old or old[TEXT] != new.get(TEXT)
 
 
 def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:
@@ -236,6 +269,94 @@ def _may_follow(was: Any, now: Mapping[str, Any], whole: bool, others: Collectio
     return same(was["rows"], now["rows"]) and all(
         same(was["columns"][each], now["columns"][each]) for each in both
     )
+
+
+def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:
+    """What becomes of a tree of operators. Where it differs, what stands on groups that are the same is made anew from them:
+    they have all that came so far."""
+    groups = [each.get("groups") or {} for each in (old, new)]
+    if all(old.get(each) == new.get(each) for each in ("operators", "root", "parts")) or (
+        "inputs" not in old
+        and old.get("operators") == new.get("operators")
+        and groups[0].keys() == groups[1].keys()
+    ):
+        for name in groups[0].keys() & groups[1].keys():
+            found.refused += _of_group(groups[0][name], groups[1][name], name, same_rows).words
+        return
+    if "inputs" not in old or not new.get("replaces"):
+        found.refused.append(_SAID["operators"])
+        return
+    if new["state_ttl"]:
+        found.refused.append(f"{_SAID['operators']}; with state_ttl they aren't made anew")
+        return
+    # Others may have nothing in the state yet, if the last edit's step is still to come.
+    whole = groups[1].keys() & groups[0].keys() & old.get(REPLAYED, groups[0].keys())
+    problems = {
+        name: _of_group(groups[0][name], groups[1][name], name, same_rows).refused for name in sorted(whole)
+    }
+    replayed = _replayed(new, [name for name in problems if not problems[name]])
+    if replayed is None:
+        found.refused += [_SAID["operators"], *(problem for each in problems.values() for problem in each)]
+        return
+    found.replayed = sorted(replayed)
+    found.remade.append("what is computed of its groups")
+    kept = {part for name in replayed for part in old["parts"].get(groups[0][name]["operator"], ())}
+    kept |= {
+        part
+        for name in replayed
+        for below in _under(new["inputs"], groups[1][name]["operator"])
+        for part in new["parts"].get(below, ())
+    }
+    for name in found.replayed:
+        was, now = groups[0][name], groups[1][name]
+        _of_aggregates(found, {"name": name, **was}, {"name": name, **now}, same_rows)
+        kept -= {was.get("given")}
+    parts = {part for each in old["parts"].values() for part in each} | {old["output"]}
+    found.gone_parts += sorted(parts - kept - {*found.gone_parts})
+    found.sweeps = True
+
+
+def _of_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str, same_rows: bool) -> Evolution:
+    """What becomes of the state of a GROUP BY among operators."""
+    found = Evolution()
+    told = ("keys", "grouping_sets", "retracts")
+    found.refused += [_SAID.get(each, "the group keys") for each in told if old.get(each) != new.get(each)]
+    _of_aggregates(found, {"name": name, **old}, {"name": name, **new}, same_rows)
+    return found
+
+
+def _replayed(new: Mapping[str, Any], may_be: Collection[str]) -> set[str] | None:
+    """Of groups whose state goes on, the topmost below everything; None: something doesn't stand on any."""
+    names = {new["groups"][name]["operator"]: name for name in may_be}
+
+    def below(operator: str) -> set[str] | None:
+        if operator in names:
+            return {operator}
+        found = [below(each) for each in new["inputs"][operator]]
+        return (
+            None if not found or None in found else set().union(*(each for each in found if each is not None))
+        )
+
+    while (found := below(new["root"])) is not None:
+        # One that stands on another would get that one's groups once more.
+        upper = {each for each in found if _under(new["inputs"], each) & found}
+        if not upper:
+            return {names[each] for each in found}
+        for each in upper:
+            del names[each]
+    return None
+
+
+def _under(inputs: Mapping[str, Sequence[str]], operator: str) -> set[str]:
+    """All operators below one."""
+    found: set[str] = set()
+    todo = [*inputs[operator]]
+    while todo:
+        each = todo.pop()
+        if each not in found:
+            found.add(each)
+            todo += inputs[each]
+    return found
 
 
 def _of_ranking(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:

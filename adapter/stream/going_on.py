@@ -166,21 +166,25 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
         # Which columns are kept of rows is known by their types alone.
         _planned(spark, work, found, position)
         return Change(found, None, signature)
+    words = found.words or ["how the rows of its table are made of it"]
     if model.columns is None:
         raise StreamError(
-            f"Model {model.name}: {changed_in(found.words)}. "
+            f"Model {model.name}: {changed_in(words)}. "
             f"`dbt run --select {model.name}` has the state go on with it."
         )
-    if found.remade and (position.cut is not None or position.level + 1 < len(work.program.levels)):
+    is_whole = work.program.again is not None or position.level + 1 == len(work.program.levels)
+    anew = bool(found.remade) or found.shown_anew
+    if anew and (position.cut is not None or not is_whole):
         raise StreamError(
-            f"Model {model.name}: {changed_in(found.words)}, and a run "
+            f"Model {model.name}: {changed_in(words)}, and a run "
             "was ended in the middle of its last micro-batch. Put the query back and run it, then change it; or build it "
             f"anew: {model.rebuild}."
         )
     # What keeps the run from going on is told before anything is changed.
     check_sources(spark, in_first_order(model, work.program.inputs).model)
     migration = _planned(spark, work, found, position)
-    return Change(found, migration, carried_on(had, signature, migration.left, migration.drop))
+    on = carried_on(had, signature, migration.left, migration.drop, found.replayed)
+    return Change(found, migration, on)
 
 
 def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -> Position:
@@ -196,7 +200,9 @@ def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -
     if change.migration is None:
         work.state.sign(spark, change.signature)
         return position
-    position = replace(position, to_remake=position.to_remake or bool(change.found.remade))
+    position = replace(
+        position, to_remake=position.to_remake or bool(change.found.remade) or change.found.shown_anew
+    )
     work.state.migrate(spark, change.migration, change.signature, position)
     told = change.found.sentence
     logger.info(
@@ -212,7 +218,11 @@ def _planned(spark: SparkSession, work: Work, found: Evolution, position: Positi
     step = MicroBatch(work, spark, position, shuffle_partitions(spark))
     schema = step.schema_of_state(rows)
     wants = stored_types(spark, {field.name: type_text(field.dataType) for field in schema.fields})
-    change, problems = migration(found, work.state.types(spark), wants)
+    own: set[str] = set()
+    if found.sweeps:
+        columns = step.columns_of_parts(rows)
+        own = {name for part in columns.keys() - {*found.gone_parts} for name in columns[part]} | {"part"}
+    change, problems = migration(found, work.state.types(spark), wants, own)
     if problems:
         raise StreamError(f"Model {model.name}: {changed_in(problems)}. To build it anew: {model.rebuild}.")
     return change

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from .differences import Evolution
@@ -28,7 +28,7 @@ class Migration:
 
 
 def migration(
-    found: Evolution, has: Mapping[str, str], wants: Mapping[str, str]
+    found: Evolution, has: Mapping[str, str], wants: Mapping[str, str], kept: Collection[str] = ()
 ) -> tuple[Migration, list[str]]:
     """What has to be done, and what keeps it from being done.
 
@@ -36,13 +36,14 @@ def migration(
         found: what becomes of the state.
         has: the table's columns and their types.
         wants: the columns and types that the query needs.
+        kept: where everything is forgotten but some parts, the columns of these.
 
     >>> found = Evolution(renamed={"a": "a"}, own={"a"}, dropped={"stage_1": {"b"}}, begun={"stage_1": {"c"}})
     >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "int", "c": "int"})[0]
     Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={})
     """
     problems = []
-    begun = set().union(*found.begun.values())
+    begun = set(wants) - {*kept} if found.sweeps else set().union(*found.begun.values())
     rename = {was: now for was, now in found.renamed.items() if was != now}
     # A column goes unless something that goes on has it: a key, say, or an aggregate of another stage.
     stays = {
@@ -50,7 +51,7 @@ def migration(
         for name in has
         if rename.get(name, name) in found.own or (rename.get(name, name) in wants and name not in begun)
     }
-    dropped = set().union(*found.dropped.values())
+    dropped = set(has) if found.sweeps else set().union(*found.dropped.values())
     drop = tuple(name for name in has if name in dropped - stays)
     for was, now in rename.items():
         taken = now in has and now not in drop and now not in rename

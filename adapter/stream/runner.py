@@ -16,6 +16,7 @@ from .bootstrap import begin_with_table
 from .changes import changes_of
 from .checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
 from .columns import alterations
+from .differences import REPLAYED
 from .errors import StreamError, sentences
 from .failpoints import around, reached
 from .going_on import go_on, prepare, signed
@@ -463,9 +464,10 @@ def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
 
 def _remaking(session: SparkSession, work: Work) -> Work:
     """The same work as a step that makes anew what an edited query has to have so."""
-    remake = work.program.remake
-    assert remake is not None
-    program = replace(remake, signature=work.program.signature)
+    assert work.program.remake is not None
+    signature = work.state.signature() or {}
+    replayed: Any = signature.get(REPLAYED) or ()
+    program = replace(work.program.remake(replayed), signature=work.program.signature)
     return replace(work, program=program, sink=_sink(session, work.model, program))
 
 

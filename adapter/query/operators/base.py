@@ -6,6 +6,7 @@ it changes. Its SQL reads the relations ``__input_0``, ``__input_1`` …, its in
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -103,6 +104,8 @@ class GroupAggregate:
     relation: Relation
     label: str
     growth: Growth | None = None
+    groups: str = ""
+    """What tells the groups themselves, whatever is computed of them."""
 
 
 @dataclass(frozen=True)
@@ -216,6 +219,14 @@ class Dataflow:
     """The columns that identify a row of the result, where rows change."""
     operators: tuple[Operator, ...] = field(default=())
     """All of them, inputs first."""
+
+    @property
+    def groups(self) -> dict[str, GroupAggregate]:
+        """Each GROUP BY, by what its state is called: the same while its groups are the same, so that aggregates may come
+        and go. Two of the same groups are told apart by their aggregates."""
+        found = [each for each in self.operators if isinstance(each, GroupAggregate)]
+        times = Counter(each.groups for each in found)
+        return {each.groups if times[each.groups] == 1 else each.name: each for each in found}
 
     @property
     def windowed(self) -> tuple[AggregateStage | RowsStage, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..plan import Plan
@@ -57,9 +57,30 @@ def program(
         ttl: microseconds after which what is idle expires; None: never.
         signature: of the plan.
     """
+
+    def made(replayed: Collection[str] | None = None) -> Program:
+        return _program(plan, window_levels, time_zones, ttl, signature, replayed)
+
+    return replace(made(), remake=made)
+
+
+def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
+    """By operator the parts of the state that it has, or shares with others."""
+    return {name: sorted(parts) for name, parts in _Generator(flow, ttl).parts_of.items()}
+
+
+def _program(
+    plan: Plan,
+    window_levels: Sequence[Level],
+    time_zones: tuple[str, ...],
+    ttl: int | None,
+    signature: dict[str, object],
+    replayed: Collection[str] | None,
+) -> Program:
+    """`replayed`: the groups that come in as if they were new, where what stands on them is made anew; None: nothing is."""
     flow = plan.dataflow
     assert flow is not None
-    made = _Generator(flow, ttl)
+    made = _Generator(flow, ttl, replayed or ())
     changes = flow.root.relation.changes
     weight = f", {WEIGHT} as {OUTPUT_TIMES}" if changes else ""
     out = f"struct(* except ({WEIGHT}))" if changes else "struct(*)"
@@ -77,7 +98,7 @@ def program(
         rows=(), ingest=tuple(bounded([*made.steps, last])), parts=(*made.parts.values(), put_out), emit=()
     )
     listed = f"{OUTPUT_ROW}.*{f', {OUTPUT_TIMES} as {WEIGHT}' if weight else ''}"
-    result, upsert = _result(flow)
+    result, upsert = _result(flow, anew=replayed is not None)
     return Program(
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),
         levels=(*window_levels, own),
@@ -94,14 +115,15 @@ def program(
     )
 
 
-def _result(flow: Dataflow) -> tuple[str, Upsert | None]:
-    """What goes to the table, and what it replaces there."""
+def _result(flow: Dataflow, anew: bool) -> tuple[str, Upsert | None]:
+    """What goes to the table, and what it replaces there; `anew`: all that there is."""
     if not flow.root.relation.changes:
         return f"select * from {RESULT}", None
     change = f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {RESULT}"
     if flow.key is None:
         # Nothing tells rows apart: the table as it was and the change are added up.
-        rows = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n{change}"
+        before = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n"
+        rows = change if anew else f"{before}{change}"
         return spread(added_up(rows, True), True), Upsert(
             None, f"select true as anything from {RESULT}", "true", None
         )
@@ -110,19 +132,29 @@ def _result(flow: Dataflow) -> tuple[str, Upsert | None]:
     scope = " and ".join(f"old.{key} <=> fired.{key}" for key in keys) or "true"
     came = f"select {ROW}, {TIMES} from (\n{change}\n) where {TIMES} > 0"
     fired = f"select {listed} from {RESULT}"
+    if anew:
+        fired, scope = "select true as anything", "true"
     return spread(came, True), Upsert(flow.key, fired, scope, None, certain=not keys)
 
 
 class _Generator:
-    def __init__(self, flow: Dataflow, ttl: int | None) -> None:
-        self.ttl = ttl
+    def __init__(self, flow: Dataflow, ttl: int | None, replayed: Collection[str] = ()) -> None:
+        self.ttl, self.replayed = ttl, replayed
+        self.state_names = {group.name: name for name, group in flow.groups.items()}
+        self.parts_of: dict[str, set[str]] = {}
+        """By operator the parts of the state that it has, or shares."""
         self.steps: list[Step] = []
         self.parts: dict[str, StatePart] = {}
         self.uses = Counter(each.name for operator in flow.operators for each in operator.inputs)
         # What it lets go and what it holds back are two readings.
         self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
         for operator in flow.operators:
+            self.made = operator.name
             self._make(operator)
+
+    def _has(self, part: StatePart) -> None:
+        self.parts.setdefault(part.name, part)
+        self.parts_of.setdefault(self.made, set()).add(part.name)
 
     def _make(self, operator: Operator) -> None:
         if isinstance(operator, Source):
@@ -168,7 +200,7 @@ class _Generator:
     # -- kept --------------------------------------------------------------------------------------
 
     def _keep(self, kept: KeptRows, beside: Sequence[KeptRows] = ()) -> None:
-        self.parts.setdefault(kept.part, kept.state(beside))
+        self._has(kept.state(beside))
 
     def _group(self, operator: GroupAggregate) -> None:
         (below,) = operator.inputs
@@ -184,22 +216,23 @@ class _Generator:
                 # The key of an open window isn't idle before it closes.
                 time = f"greatest({time}, own.{quote(below.relation.open_until)})"
             rows = f"select own.*, {time} as __row_time from (\n{rows}\n) as own"
-        stage = replace(operator.stage, rows=over(operator.stage.rows, [rows]))
-        pieces = GroupChanges(stage, self.ttl)
+        name = self.state_names[operator.name]
+        stage = replace(operator.stage, name=name, rows=over(operator.stage.rows, [rows]))
+        pieces = GroupChanges(stage, self.ttl, operator.name, replayed=name in self.replayed)
         self.steps += pieces.steps()
         for part in pieces.parts():
-            self.parts[part.name] = part
+            self._has(part)
 
     def _close(self, operator: WindowClose) -> None:
         held = OpenWindows(operator, self.ttl)
         self._step(operator, *held.change())
-        self.parts[operator.name] = held.state()
+        self._has(held.state())
 
     def _set_operation(self, operator: SetOperation) -> None:
         counts = RowCounts(operator, self.ttl)
         self.steps += counts.steps()
         self._step(operator, *counts.change())
-        self.parts[operator.name] = counts.state()
+        self._has(counts.state())
 
     def _joined(self, each: Operator) -> KeptRows:
         """The rows of a side of a join; with a TTL each row expires by itself, all that are equal together where it may

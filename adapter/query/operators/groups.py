@@ -16,12 +16,15 @@ class GroupChanges(Groups):
     before.
 
     Args:
-        stage: the stage; its rows read the views of the micro-batch.
+        stage: the stage, called as its state; its rows read the views of the micro-batch.
         ttl: microseconds after which an idle key expires; None: never.
+        name: the relation of the change.
+        replayed: whether that has all groups of the state, as if they came in this step.
     """
 
-    def __init__(self, stage: GroupStage, ttl: int | None) -> None:
+    def __init__(self, stage: GroupStage, ttl: int | None, name: str, replayed: bool = False) -> None:
         super().__init__(stage, ttl, fused=True)
+        self.name, self.replayed = name, replayed
         self._of_batch_too = False
         self.keeps_given = any(metric.function in INEXACT for metric in stage.metrics)
         """Whether the state has the row that each key gave last, to be retracted as it was."""
@@ -29,11 +32,18 @@ class GroupChanges(Groups):
         self.after = f"{stage.name}_after"
 
     def steps(self) -> list[Step]:
-        """Up to the change of the result, which is under the stage's name."""
+        """Up to the change of the result."""
         found = [Step(self.rows, self.rows_text(), persist=True), *self.ingest()]
         assert found[-1].name == self.name and found[-2].name == self.changed
         for members in self.stage.distinct_sets if self.signed else ():
             found.insert(-2, Step(self._new(members), self._counts(members), persist=True))
+        if self.replayed:
+            everything = Step(self.after, self.all(), persist=True)
+            return [
+                *found[:-1],
+                everything,
+                Step(self.name, f"select *, 1L as {WEIGHT} from {self.after}", persist=True),
+            ]
         columns = ", ".join(self._columns())
         known = f"select {columns} from (\n{matching(self.part, self.keys, self.changed)}\n)"
         both = f"{known}\nunion all\nselect {columns} from {self.changed}"
@@ -68,7 +78,8 @@ class GroupChanges(Groups):
         own = [*self.keys, *self.lives.since]
         keys = [f"touched.{key}" for key in own]
         on = same("touched", "own", self.keys) if self.keys else "true"
-        touched = f"select distinct {', '.join(own) or 'true as anything'} from {self.changed}"
+        of = self.after if self.replayed else self.changed
+        touched = f"select distinct {', '.join(own) or 'true as anything'} from {of}"
         append = (
             f"select {', '.join([f'{now(STEP)} as {STEP}', *keys, f'own.{self.given}'])} from (\n{touched}\n) as touched\n"
             f"left join (select {', '.join([*self.keys, f'struct(*) as {self.given}'])} from {self.after}) as own on {on}"

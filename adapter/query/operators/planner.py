@@ -654,7 +654,8 @@ class _Planner:
             *sorted(key.sql for key in keys),
             builder.grouping_sets,
         )
-        name = f"group_{identity}_{digest(*(m.sql for m in builder.metrics.values()))}"
+        groups = f"group_{identity}"
+        name = f"{groups}_{digest(*(m.sql for m in builder.metrics.values()))}"
         stage = GroupStage(
             name=name,
             level=0,
@@ -696,6 +697,7 @@ class _Planner:
                 Relation(True, keys=(ids,), bounded=bounded, open_until=open_until),
                 _group_label(select),
                 growth,
+                groups,
             )
         )
         group = self._closed(group)

@@ -145,20 +145,13 @@ class TestRun:
             assert (found.exit_code, message in found.stderr) == (2, True), found.output
 
     def test_the_same_from_dbt(self, spark: Any, project: Any, events: Path) -> None:
-        def operation(name: str, arguments: str, success: bool = True) -> str:
-            command = ["run-operation", name, "--args", arguments]
-            _, output = run_dbt_and_capture(command, expect_pass=success)
-            return str(output)
-
         write_events(spark, events, "h", "('2024-03-04 06:15:00', 'p1', 'd1', 1)")
         run_dbt(["run", "--select", "tens"])
         assert seen(project, "tens") == 9
-        assert "tens: 1 rows out; its windows are closed." in operation("flush", "{model: tens}")
+        # A process of its own; what others are asked for is in test_operations.py.
+        _, output = run_dbt_and_capture(["run-operation", "flush", "--args", "{model: tens}"])
+        assert "tens: 1 rows out; its windows are closed." in output
         assert seen(project, "tens") == 10
-        # Each has a process of its own, and takes as long.
-        assert "stage_1_" in operation("state_show", "{model: tens, sample: 1}")
-        refused = operation("reset", "{model: nothing}", success=False)
-        assert "There is no streaming model 'nothing'" in refused
 
     def test_what_is_forgotten_begins_anew(self, project: Any) -> None:
         before = seen(project, "tens")

@@ -145,17 +145,11 @@ class TestSavepoints:
         run_dbt(["run", "--select", "pages"])
         assert self.pages(project, spark) == rows
 
-    def test_the_same_from_dbt(self, project: Any, spark: Any, events: Path) -> None:
-        def operation(name: str, arguments: str) -> str:
-            _, output = run_dbt_and_capture(["run-operation", name, "--args", arguments])
-            return str(output)
-
-        # Each has a process of its own, and takes as long.
+    def test_there_and_back_and_built_anew(self, project: Any, spark: Any) -> None:
         self.done(project, "savepoint", "pages", "again")
-        assert "again" in operation("state_savepoint", "{model: pages}")
         rows = self.pages(project, spark)
-        assert "What was there is savepoint 'before-restore-" in operation(
-            "state_restore", "{model: pages, name: deploy}"
+        assert "What was there is savepoint 'before-restore-" in self.done(
+            project, "restore", "pages", "deploy"
         )
         assert self.pages(project, spark) != rows
         self.done(project, "undo", "pages")
