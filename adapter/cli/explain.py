@@ -56,6 +56,13 @@ def _planned(node: Mapping[str, Any], known: Mapping[str, Known]) -> tuple[Plan,
         raise ProjectError(str(problem)) from problem
 
 
+def _listed(program: Program) -> dict[str, Any]:
+    found = asdict(program)
+    # Not a part of a micro-batch, and made only when a query was edited.
+    del found["remake"]
+    return found
+
+
 def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, Any]:
     """Plan and program as plain JSON."""
     plan, program = _planned(node, known)
@@ -66,7 +73,7 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
             "settings": asdict(streaming.config(node)),
             "streams": [asdict(stream) for stream in plan.streams],
             "operators": explain_operators.as_json(plan.dataflow),
-            "program": asdict(program),
+            "program": _listed(program),
         }
     stages = [{"kind": _KINDS[type(stage)], **asdict(stage)} for stage in plan.stages]
     return {
@@ -78,7 +85,7 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
             "stages": stages,
             "unique": None if plan.unique is None else sorted(plan.unique),
         },
-        "program": asdict(program),
+        "program": _listed(program),
     }
 
 
