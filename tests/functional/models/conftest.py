@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.functional.quick import few_rows
+
+__all__ = ["events", "few_rows", "sources", "write_events"]
+
 
 def write_events(spark: Any, folder: Path, name: str, rows: str) -> None:
     """One more file of events: rows of (ts, page, device, amount) as SQL VALUES."""

@@ -57,7 +57,8 @@ class TestRun:
     def test_models_follow_their_streams_until_they_are_stopped(
         self, spark: Any, project: Any, events: Path
     ) -> None:
-        assert self.outside(project, "stop", "tens") == (0, "tens isn't running.\n", "")
+        idle = CliRunner().invoke(main, [*self.options(project), "stop", "tens"])
+        assert (idle.exit_code, idle.stdout) == (0, "tens isn't running.\n")
         told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
         locks = Path(told.environment().storage.locks)
         outcome: list[bool] = []

@@ -297,7 +297,7 @@ OF_GROUPS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(OF_GROUPS, ["groups", "state_ttl"]))
+@pytest.mark.parametrize("name", mostly_thorough(OF_GROUPS, ["state_ttl"]))
 def test_groups(spark: Any, storage_root: Path, name: str) -> None:
     config = OF_GROUPS[name]
     s = Edited(spark, storage_root, **config)
@@ -590,7 +590,9 @@ OPERATORS: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize(
+    "name", mostly_thorough(OPERATORS, ["a column below", "of doubles", "a ranking", "all groups"])
+)
 def test_operators(spark: Any, storage_root: Path, name: str) -> None:
     """What stands on groups is made anew from them, without new rows of the stream."""
     old, new = OPERATORS[name]
