@@ -269,6 +269,8 @@ class Program:
     again: Step | None = None
     """Where the changes of all levels are computed before any state is written, and all of it is written in one commit:
     what `output` reads, taken from that commit. None: a commit for each level, and `output` is computed after it."""
+    puts_out_all: bool = False
+    """Whether `output` is all there is, so that without rows the table is empty."""
     signature: dict[str, object] = field(default_factory=dict)
     """What the state depends on, as plain JSON. Kept with the state and compared on the next run."""
     remake: Callable[[Collection[str]], Program] | None = field(default=None, compare=False, repr=False)

@@ -15,7 +15,7 @@ from .kept import row_column
 from .metric_columns import MetricColumns
 from .operators.base import Dataflow
 from .operators.conditions import explodes
-from .operators.generate import OUTPUT, parts_of
+from .operators.generate import OUTPUT, can_be_remade, parts_of
 from .operators.groups import GroupChanges
 from .partials import Partials
 from .pieces import pieces_of
@@ -98,7 +98,10 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
     if plan.text:
         found["text"] = plan.text
     if plan.is_continuous and plan.dataflow is None and is_in_state(plan, ttl):
-        found["result"] = plan.output
+        # With what its columns are: one name may be of several aggregates, one after the other.
+        groups = [stage for stage in plan.stages if isinstance(stage, GroupStage)]
+        columns = {f"{s.name}.{metric.name}": metric.identity for s in groups for metric in s.metrics}
+        found["result"] = {"text": plan.output, "columns": columns}
     if plan.dataflow is not None:
         windows = replace(plan, stages=plan.dataflow.windowed, dataflow=None)
         found |= {"stages": signature(windows)["stages"], **_operators(plan.dataflow, ttl)}
@@ -121,7 +124,7 @@ def _operators(flow: Dataflow, ttl: int | None) -> dict[str, object]:
         "operators": {each.name: each.label for each in flow.operators},
         "inputs": {each.name: [below.name for below in each.inputs] for each in flow.operators},
         "root": flow.root.name,
-        "replaces": flow.root.relation.changes,
+        "remade": can_be_remade(flow),
         "groups": groups,
         "parts": parts_of(flow, ttl),
         "output": OUTPUT,

@@ -71,7 +71,7 @@ class DataflowBatch(MicroBatch):
             self._show_clock()
             self._work.state.show(self._spark)
             self._show(replace(program.again, persist=True))
-        if not self._rows_of.get(program.again.name, 1):
+        if not program.puts_out_all and not self._rows_of.get(program.again.name, 1):
             return
         with self.figures.timed("emission"):
             self._append(few=self._work.state.rows <= FEW_ROWS)

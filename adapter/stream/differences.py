@@ -29,6 +29,7 @@ _SAID = {
     "reads": "the results that one of its stages keeps of another",
     "below": "the results that one of its stages keeps of another",
     "operators": "the operators that keep it up to date",
+    "inputs": "how its groups are kept, by an earlier version of this package",
     "version": "the state was made by another version of this package",
 }
 ROW_KEY, COLUMNS = "row_key", "columns"
@@ -39,7 +40,7 @@ RESULT = "result"
 """The entry with how the table's rows are made of the state, where all of them can be at any time."""
 REPLAYED = "replayed"
 """The entry with the groups that what stands on them was made anew from the last time; it may still have to be."""
-_OF_OPERATORS = ("operators", "inputs", "root", "replaces", "groups", "parts", "output")
+_OF_OPERATORS = ("operators", "inputs", "root", "remade", "groups", "parts", "output")
 _OF_AGGREGATES = ("metrics", "sets", "left")
 _PLACE = re.compile(r"\b__\d+_\d+\.")
 
@@ -74,6 +75,8 @@ class Evolution:
     """Whether all rows of the table are made of the state anew."""
     sweeps: bool = False
     """Whether all is forgotten but what other parts than `gone_parts` have."""
+    begun_parts: set[str] = field(default_factory=set)
+    """Parts of the state that come, where `sweeps`."""
     replayed: list[str] | None = None
     """The groups that what stands on them is made anew from; None: nothing is in a tree of operators."""
 
@@ -283,16 +286,20 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         for name in groups[0].keys() & groups[1].keys():
             found.refused += _of_group(groups[0][name], groups[1][name], name, same_rows).words
         return
-    if "inputs" not in old or not new.get("replaces"):
+    if "inputs" not in old and "inputs" in new:
+        found.refused.append(_SAID["inputs"])
+        return
+    if not new.get("remade") or old.get("stages") != new.get("stages"):
+        # Stages of windows are numbered in the order in which they are read.
         found.refused.append(_SAID["operators"])
         return
     if new["state_ttl"]:
         found.refused.append(f"{_SAID['operators']}; with state_ttl they aren't made anew")
         return
-    # Others may have nothing in the state yet, if the last edit's step is still to come.
-    whole = groups[1].keys() & groups[0].keys() & old.get(REPLAYED, groups[0].keys())
     problems = {
-        name: _of_group(groups[0][name], groups[1][name], name, same_rows).refused for name in sorted(whole)
+        name: _of_group(groups[0][name], groups[1][name], name, same_rows).refused
+        for name in _whole(old)
+        if name in groups[1] and _is_same_below(old, new, groups[1][name]["operator"])
     }
     replayed = _replayed(new, [name for name in problems if not problems[name]])
     if replayed is None:
@@ -311,9 +318,36 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         was, now = groups[0][name], groups[1][name]
         _of_aggregates(found, {"name": name, **was}, {"name": name, **now}, same_rows)
         kept -= {was.get("given")}
-    parts = {part for each in old["parts"].values() for part in each} | {old["output"]}
-    found.gone_parts += sorted(parts - kept - {*found.gone_parts})
+    had, has = ({part for listed in each["parts"].values() for part in listed} for each in (old, new))
+    found.gone_parts += sorted((had | {old["output"]}) - kept - {*found.gone_parts})
+    found.begun_parts = has - had
     found.sweeps = True
+
+
+def _whole(old: Mapping[str, Any]) -> list[str]:
+    """The groups that the state surely has all rows of: if what stands on some was to be made anew, that may still be to
+    come."""
+    groups = old["groups"]
+    if REPLAYED not in old:
+        return sorted(groups)
+    kept = {groups[name]["operator"] for name in old[REPLAYED] if name in groups}
+    kept |= {below for each in kept for below in _under(old["inputs"], each)}
+    return sorted(name for name in groups if groups[name]["operator"] in kept)
+
+
+def _is_same_below(old: Mapping[str, Any], new: Mapping[str, Any], operator: str) -> bool:
+    """Whether the state of all that stands below an operator is what it was."""
+    under = _under(new["inputs"], operator)
+    was, now = (
+        {group["operator"]: {**group, "left": None} for group in each["groups"].values()}
+        for each in (old, new)
+    )
+    return all(
+        each in old["operators"]
+        and old["parts"].get(each) == new["parts"].get(each)
+        and was.get(each) == now.get(each)
+        for each in under
+    )
 
 
 def _of_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str, same_rows: bool) -> Evolution:

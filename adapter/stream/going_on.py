@@ -203,7 +203,8 @@ def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -
     position = replace(
         position, to_remake=position.to_remake or bool(change.found.remade) or change.found.shown_anew
     )
-    work.state.migrate(spark, change.migration, change.signature, position)
+    inputs = read_streams(spark, work.model, work.program.inputs).schema
+    work.state.migrate(spark, change.migration, change.signature, position, inputs)
     told = change.found.sentence
     logger.info(
         f"Model {work.model.name}: its state goes on with the changed query ({told}). To take it back: "
@@ -218,11 +219,22 @@ def _planned(spark: SparkSession, work: Work, found: Evolution, position: Positi
     step = MicroBatch(work, spark, position, shuffle_partitions(spark))
     schema = step.schema_of_state(rows)
     wants = stored_types(spark, {field.name: type_text(field.dataType) for field in schema.fields})
-    own: set[str] = set()
-    if found.sweeps:
-        columns = step.columns_of_parts(rows)
-        own = {name for part in columns.keys() - {*found.gone_parts} for name in columns[part]} | {"part"}
+    own = _goes_on(found, step.columns_of_parts(rows)) if found.sweeps else set()
     change, problems = migration(found, work.state.types(spark), wants, own)
     if problems:
         raise StreamError(f"Model {model.name}: {changed_in(problems)}. To build it anew: {model.rebuild}.")
     return change
+
+
+def _goes_on(found: Evolution, columns: Mapping[str, Sequence[str]]) -> set[str]:
+    """The columns of the parts that are kept, without what begins in these."""
+    own = {"part"}
+    for part in columns.keys() - {*found.gone_parts} - found.begun_parts:
+        begun = {
+            name
+            for group in found.replayed or ()
+            if part.startswith(f"{group}_")
+            for name in found.begun.get(group, ())
+        }
+        own |= {*columns[part]} - begun
+    return own

@@ -197,6 +197,7 @@ class StateTable:
         change: Migration,
         signature: Mapping[str, object],
         position: Position,
+        inputs: StructType,
     ) -> None:
         """Make it the state of another query, in one commit.
 
@@ -205,6 +206,7 @@ class StateTable:
             change: what becomes of its columns and parts.
             signature: what it depends on from then on.
             position: its last step, which stays what it is.
+            inputs: the columns of a micro-batch from then on.
 
         Raises:
             StreamError: another run of the model has written it.
@@ -213,6 +215,7 @@ class StateTable:
         self._growth = {part: growth for part, growth in self._growth.items() if part not in change.parts}
         settings = {
             _SIGNATURE: json.dumps(signature, sort_keys=True),
+            **({_INPUTS: inputs.json()} if self._table.property(_INPUTS) is not None else {}),
             **{
                 f"write.metadata.metrics.column.{name}": "full"
                 for name, kind in change.add.items()

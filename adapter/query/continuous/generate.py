@@ -45,6 +45,8 @@ def is_in_state(plan: Plan, ttl: int | None) -> bool:
     """
     if ttl is not None or _upsert(plan, _pieces(plan, ttl, False), False)[0] is None:
         return False
+    if any(isinstance(stage, KeyedStage) and not stage.stored and not stage.signed for stage in plan.stages):
+        return False  # it keeps the rows of a micro-batch for that alone
     once = [s for s in plan.stages if isinstance(s, JoinStage) or (isinstance(s, TopStage) and s.final)]
     return not any(re.search(rf"\b{stage.name}\b", plan.output) for stage in once)
 

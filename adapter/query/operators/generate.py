@@ -61,7 +61,13 @@ def program(
     def made(replayed: Collection[str] | None = None) -> Program:
         return _program(plan, window_levels, time_zones, ttl, signature, replayed)
 
-    return replace(made(), remake=made)
+    assert plan.dataflow is not None
+    return replace(made(), remake=made if can_be_remade(plan.dataflow) else None)
+
+
+def can_be_remade(flow: Dataflow) -> bool:
+    """Whether the table can be put out anew as a whole: its rows are told apart, and others than those that are added."""
+    return flow.root.relation.changes and flow.key is not None
 
 
 def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
@@ -105,6 +111,7 @@ def _program(
         output=result,
         boundaries=None,
         upsert=upsert,
+        puts_out_all=replayed is not None,
         mini_batch=plan.mini_batch,
         time_zones=time_zones,
         signature=signature,
@@ -122,8 +129,7 @@ def _result(flow: Dataflow, anew: bool) -> tuple[str, Upsert | None]:
     change = f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {RESULT}"
     if flow.key is None:
         # Nothing tells rows apart: the table as it was and the change are added up.
-        before = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n"
-        rows = change if anew else f"{before}{change}"
+        rows = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n{change}"
         return spread(added_up(rows, True), True), Upsert(
             None, f"select true as anything from {RESULT}", "true", None
         )

@@ -38,7 +38,10 @@ class GroupChanges(Groups):
         for members in self.stage.distinct_sets if self.signed else ():
             found.insert(-2, Step(self._new(members), self._counts(members), persist=True))
         if self.replayed:
-            everything = Step(self.after, self.all(), persist=True)
+            self._of_batch_too = True
+            rows = self._finished(self.lives.alive(self.known_and_new()))
+            self._of_batch_too = False
+            everything = Step(self.after, rows, persist=True)
             return [
                 *found[:-1],
                 everything,
