@@ -81,7 +81,7 @@ def _told(name: str, found: Verdict) -> dict[str, Any]:
     elif found.position is None:
         said = "no state yet" if found.is_stateful else "no state"
     else:
-        said = "migrated" if evolution.changes_state else "goes on"
+        said = "migrated" if evolution.is_migration else "goes on"
     change = found.change
     return {
         "model": name,
@@ -90,7 +90,7 @@ def _told(name: str, found: Verdict) -> dict[str, Any]:
         "kept": evolution.kept,
         "new": evolution.new,
         "removed": evolution.removed,
-        "made_anew": evolution.remade or (["the rows of the table"] if evolution.shown_anew else []),
+        "made_anew": evolution.remade,
         "shortened": evolution.shortened,
         "state": {
             "add": dict(change.add) if change else {},

@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 
 from sqlglot import exp
 
-from .continuous.generate import is_in_state
 from .continuous.groups import Groups
 from .continuous.tops import members_part
 from .dialect import parse, sql
@@ -97,11 +96,6 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
     found: dict[str, object] = {"version": VERSION, "stages": stages}
     if plan.text:
         found["text"] = plan.text
-    if plan.is_continuous and plan.dataflow is None and is_in_state(plan, ttl):
-        # With what its columns are: one name may be of several aggregates, one after the other.
-        groups = [stage for stage in plan.stages if isinstance(stage, GroupStage)]
-        columns = {f"{s.name}.{metric.name}": metric.identity for s in groups for metric in s.metrics}
-        found["result"] = {"text": plan.output, "columns": columns}
     if plan.dataflow is not None:
         windows = replace(plan, stages=plan.dataflow.windowed, dataflow=None)
         found |= {"stages": signature(windows)["stages"], **_operators(plan.dataflow, ttl)}

@@ -88,6 +88,8 @@ class DataflowBatch(MicroBatch):
         program, state = self._work.program, self._work.state
         self._show_clock()
         rows = sum(each.live_rows for each in judged) or self.figures.rows_in
+        if program.puts_out_all:
+            rows += state.rows  # what they come to is read from there
         spread(self._spark, self._partitions, rows)
         if not state.exists:
             with self.figures.timed("state"):

@@ -36,8 +36,6 @@ ROW_KEY, COLUMNS = "row_key", "columns"
 """Entries about the model's table: what tells its rows apart, and the columns that the query gives."""
 TEXT = "text"
 """The entry with a digest of the model's text."""
-RESULT = "result"
-"""The entry with how the table's rows are made of the state, where all of them can be at any time."""
 REPLAYED = "replayed"
 """The entry with the groups that what stands on them was made anew from the last time; it may still have to be."""
 _OF_OPERATORS = ("operators", "inputs", "root", "remade", "groups", "parts", "output")
@@ -71,8 +69,6 @@ class Evolution:
     """What is made anew from the rest of the state, in words."""
     shortened: list[str] = field(default_factory=list)
     """What is kept less of from now on, in words."""
-    shown_anew: bool = False
-    """Whether all rows of the table are made of the state anew."""
     sweeps: bool = False
     """Whether all is forgotten but what other parts than `gone_parts` have."""
     begun_parts: set[str] = field(default_factory=set)
@@ -81,15 +77,10 @@ class Evolution:
     """The groups that what stands on them is made anew from; None: nothing is in a tree of operators."""
 
     @property
-    def changes_state(self) -> bool:
-        """Whether the state isn't what it was."""
+    def is_migration(self) -> bool:
+        """Whether the state itself has to change."""
         renamed = any(was != now for was, now in self.renamed.items())
         return bool(self.new or self.removed or self.remade or self.shortened) or renamed
-
-    @property
-    def is_migration(self) -> bool:
-        """Whether there is something to do, if only for the table."""
-        return self.changes_state or self.shown_anew
 
     @property
     def words(self) -> list[str]:
@@ -109,7 +100,6 @@ class Evolution:
             *([f"removed: {', '.join(self.removed)}"] if self.removed else []),
             *(f"{what} is made anew" for what in self.remade),
             *self.shortened,
-            *(["all rows of the table are made anew"] if self.shown_anew and not self.remade else []),
         ]
         return "; ".join(told)
 
@@ -141,7 +131,7 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
         found.refused.append(_SAID["version"])
         return found
     _of_operators(found, old, new, same_rows)
-    passed = dict.fromkeys(("stages", *_OF_OPERATORS, REPLAYED, RESULT, ROW_KEY, COLUMNS, TEXT))
+    passed = dict.fromkeys(("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT))
     others = _others({**old, **passed}, {**new, **passed})
     found.refused += [_SAID.get(name, name) for name in others]
     before, after = ({stage["name"]: stage for stage in each["stages"]} for each in (old, new))
@@ -150,9 +140,7 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
             found.refused.append(f"{name} is {'new' if name in after else 'gone'}")
         else:
             _of_stage(found, before[name], after[name], same_rows)
-    had, has = old.get(RESULT), new.get(RESULT)
-    found.shown_anew = _is_edited(old, new) and None not in (had, has) and had != has
-    if found.is_migration and not _is_edited(old, new):
+    if found.is_migration and TEXT in old and old[TEXT] == new.get(TEXT):
         # Nobody edited it: what this version writes otherwise is the same, and nothing must begin anew.
         found.refused.append("the query is what it was, and this version of the package reads it otherwise")
     found.refused = list(dict.fromkeys(found.refused))
@@ -212,11 +200,6 @@ def only_rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     False
     """
     return not evolution(old, new, same_rows=True).refused
-
-
-def _is_edited(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether the author changed the query, as far as is known."""
-    return TEXT not in old or old[TEXT] != new.get(TEXT)
 
 
 def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:
@@ -318,6 +301,12 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         was, now = groups[0][name], groups[1][name]
         _of_aggregates(found, {"name": name, **was}, {"name": name, **now}, same_rows)
         kept -= {was.get("given")}
+    found.removed += [
+        metric["sql"]
+        for name in groups[0]
+        if name not in groups[1]
+        for metric in groups[0][name]["metrics"].values()
+    ]
     had, has = ({part for listed in each["parts"].values() for part in listed} for each in (old, new))
     found.gone_parts += sorted((had | {old["output"]}) - kept - {*found.gone_parts})
     found.begun_parts = has - had

@@ -166,17 +166,15 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
         # Which columns are kept of rows is known by their types alone.
         _planned(spark, work, found, position)
         return Change(found, None, signature)
-    words = found.words or ["how the rows of its table are made of it"]
     if model.columns is None:
         raise StreamError(
-            f"Model {model.name}: {changed_in(words)}. "
+            f"Model {model.name}: {changed_in(found.words)}. "
             f"`dbt run --select {model.name}` has the state go on with it."
         )
     is_whole = work.program.again is not None or position.level + 1 == len(work.program.levels)
-    anew = bool(found.remade) or found.shown_anew
-    if anew and (position.cut is not None or not is_whole):
+    if found.remade and (position.cut is not None or not is_whole):
         raise StreamError(
-            f"Model {model.name}: {changed_in(words)}, and a run "
+            f"Model {model.name}: {changed_in(found.words)}, and a run "
             "was ended in the middle of its last micro-batch. Put the query back and run it, then change it; or build it "
             f"anew: {model.rebuild}."
         )
@@ -200,9 +198,7 @@ def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -
     if change.migration is None:
         work.state.sign(spark, change.signature)
         return position
-    position = replace(
-        position, to_remake=position.to_remake or bool(change.found.remade) or change.found.shown_anew
-    )
+    position = replace(position, to_remake=position.to_remake or bool(change.found.remade))
     inputs = read_streams(spark, work.model, work.program.inputs).schema
     work.state.migrate(spark, change.migration, change.signature, position, inputs)
     told = change.found.sentence

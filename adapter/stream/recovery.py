@@ -184,7 +184,7 @@ def query_problem(
         return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."
     if moved := _row_key_problem(model, known, signature, bool(found.remade)):
         return moved
-    if found.changes_state and model.on_state_change == FAIL:
+    if found.is_migration and model.on_state_change == FAIL:
         return (
             f"{changed_in(found.words)}, and its config "
             "on_state_change is 'fail'. To have the state go on with the changed query, leave on_state_change out."

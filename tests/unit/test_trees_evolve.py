@@ -107,15 +107,8 @@ def test_windows_are_numbered_as_they_are_read() -> None:
     assert not edited(f"select k, most from {one}", f"select k, most + 1 as most from {one}").refused
 
 
-def test_the_table_of_groups_is_made_anew() -> None:
-    text = f"select k, count(*) filter (where x > 1) as big from {STREAM} group by k"
-    assert edited(text, text.replace(">", "<")).shown_anew
-    assert edited(text, f"{text} having count(*) > 1").shown_anew
-    assert not edited(text, f"{text} -- said otherwise").shown_anew
-    assert not edited(text, f"{text} having count(*) > 1", ttl=1_000_000).shown_anew
-
-
-def test_what_is_kept_for_one_step_only_cannot_be_shown_anew() -> None:
-    known = {"events": Known("ts", changes=True, key=("id",))}
-    text = f"select id, v from {STREAM} where v > 1"
-    assert not edited(text, text.replace("v > 1", "v > 0"), known=known).shown_anew
+def test_groups_that_nothing_reads_any_more_are_told() -> None:
+    like = f"select 1 from (select x, max(v) as m from {STREAM} group by x) as h where h.m = a.n"
+    without = f"select n, c from ({of_groups()}) as a"
+    found = edited(f"{without} where exists ({like})", without)
+    assert (found.refused, found.removed) == ([], ["MAX(v)"])

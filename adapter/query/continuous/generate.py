@@ -32,23 +32,11 @@ def program(plan: Plan, ttl: int | None, signature: dict[str, object]) -> Progra
         QueryError: results would change that can't be found again.
     """
     made = _program(plan, ttl, signature)
-    if not is_in_state(plan, ttl):
+    ranks = any(isinstance(each, TopStage) and not each.final for each in plan.stages)
+    if made.upsert is None or ttl is not None or not ranks:
+        # With a `state_ttl` nobody would know any more when its groups changed last.
         return made
     return replace(made, remake=lambda _: _program(plan, ttl, signature, anew=True))
-
-
-def is_in_state(plan: Plan, ttl: int | None) -> bool:
-    """Whether all rows of the result can be made of the state at any time.
-
-    With a TTL they can't: rows of keys that are forgotten stay in the table, and nobody would know any more when the groups
-    of a ranking changed last.
-    """
-    if ttl is not None or _upsert(plan, _pieces(plan, ttl, False), False)[0] is None:
-        return False
-    if any(isinstance(stage, KeyedStage) and not stage.stored and not stage.signed for stage in plan.stages):
-        return False  # it keeps the rows of a micro-batch for that alone
-    once = [s for s in plan.stages if isinstance(s, JoinStage) or (isinstance(s, TopStage) and s.final)]
-    return not any(re.search(rf"\b{stage.name}\b", plan.output) for stage in once)
 
 
 def _program(plan: Plan, ttl: int | None, signature: dict[str, object], anew: bool = False) -> Program:

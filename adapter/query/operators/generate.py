@@ -24,6 +24,7 @@ from .base import (
     WindowClose,
     WindowResults,
     WindowRows,
+    in_order,
     input_name,
 )
 from .groups import GroupChanges
@@ -154,9 +155,16 @@ class _Generator:
         self.uses = Counter(each.name for operator in flow.operators for each in operator.inputs)
         # What it lets go and what it holds back are two readings.
         self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
+        known = {name for name in self.state_names if self.state_names[name] in replayed}
+        known |= {below.name for each in flow.operators if each.name in known for below in in_order(each)}
         for operator in flow.operators:
-            self.made = operator.name
+            self.made, begun = operator.name, len(self.steps)
             self._make(operator)
+            if replayed and operator.name not in known:
+                # Nothing is known of what stands on the groups, though the state has rows.
+                self.steps[begun:] = [
+                    replace(step, sql=step.initial or step.sql) for step in self.steps[begun:]
+                ]
 
     def _has(self, part: StatePart) -> None:
         self.parts.setdefault(part.name, part)
