@@ -79,6 +79,8 @@ def test_of_one_name() -> None:
     [
         (having(1), of_groups("where k > 'a' group by n").replace("group by k", "where x > 1 group by k")),
         (f"select n from ({of_groups()})", f"select c from ({of_groups()})"),
+        # Rows that nothing tells apart.
+        (f"{having(1)} intersect {having(2)}", f"{having(1)} except {having(2)}"),
         (of_groups(), f"select k, count(*) as n from {STREAM} group by k"),
     ],
 )

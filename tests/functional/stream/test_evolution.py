@@ -548,6 +548,7 @@ def of_groups(upper: str, lower: str = "count(*) as n, sum(x) as s", rest: str =
 
 
 _LIKE = f"select 1 from (select x, count(*) as total from {STREAM} group by x) as h where h.x = g.v"
+_LIKED = f"where exists ({_LIKE}) group by n"
 _RANK = "(select *, row_number() over (order by s desc, n) as place from ({})) where place <= {}"
 OPERATORS: dict[str, tuple[str, str]] = {
     "an aggregate": (of_groups("n, count(*) as c"), of_groups("n, sum(s) as total, count(*) as c")),
@@ -588,13 +589,9 @@ OPERATORS: dict[str, tuple[str, str]] = {
         of_groups("percentile(n, 0.5) as p", rest=f"where n > 1 and exists ({_LIKE})"),
         of_groups("percentile(n, 0.5) as p", rest=f"where n > 100 and exists ({_LIKE})"),
     ),
-    "set operations": (
-        f"{of_groups('n, count(*) as c')} intersect {of_groups('n, min(s) as c')}",
-        f"{of_groups('n, count(*) as c')} except {of_groups('n, max(s) as c')}",
-    ),
     "a ranking": (
-        "select * from " + _RANK.format(of_groups("n, sum(s) as s", rest="group by n"), 2),
-        "select * from " + _RANK.format(of_groups("n, max(s) as s, count(*) as c", rest="group by n"), 3),
+        "select * from " + _RANK.format(of_groups("n, sum(s) as s", rest=_LIKED), 2),
+        "select * from " + _RANK.format(of_groups("n, max(s) as s, count(*) as c", rest=_LIKED), 3),
     ),
 }
 
