@@ -93,8 +93,7 @@ def _dataflow(plan: Plan, ttl: int | None) -> Program:
     stages = plan.dataflow.windowed
     levels = program(replace(plan, stages=stages, dataflow=None)).levels if stages else ()
     zones = tuple(sorted({stage.window.time_zone for stage in stages if stage.window.time_zone}))
-    made = operators.program(plan, levels, zones, ttl, signature(plan, ttl))
-    return replace(made, behind=_behind(stages))
+    return operators.program(plan, levels, zones, ttl, _behind(stages), signature(plan, ttl))
 
 
 def _behind(stages: Sequence[AggregateStage | RowsStage]) -> int:

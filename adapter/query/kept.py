@@ -14,9 +14,14 @@ from .sessions import Sessions
 from .windows import quote
 
 
+def row_name(stage: str) -> str:
+    """What the column of the state with the rows that a stage keeps is called."""
+    return f"{stage}_row"
+
+
 def row_column(stage: str) -> str:
-    """The column of the state with the rows that a stage keeps."""
-    return quote(f"{stage}_row")
+    """The same as SQL."""
+    return quote(row_name(stage))
 
 
 def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from .continuous.groups import Groups
 from .continuous.tops import members_part
 from .dialect import parse, sql
-from .kept import row_column
+from .kept import row_name
 from .metric_columns import MetricColumns
 from .operators.base import Dataflow
 from .operators.conditions import explodes
@@ -58,7 +58,7 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
             if stage.enumerated is not None:
                 entry["enumerated"] = [list(stage.enumerated.keys), list(map(list, stage.enumerated.values))]
         elif isinstance(stage, RowsStage):
-            entry["row"] = row_column(stage.name).strip("`")
+            entry["row"] = row_name(stage.name)
             if stage.top is not None:
                 entry["top"] = _top(stage.top)
         elif isinstance(stage, JoinStage):
@@ -80,7 +80,7 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
                 # Its members can be found again among the groups.
                 entry["members"] = {
                     "part": members_part(stage.name),
-                    "row": row_column(stage.name).strip("`"),
+                    "row": row_name(stage.name),
                     "keys": [key.name for key in stage.keys],
                 }
         if below := _below(plan, stage):

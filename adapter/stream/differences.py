@@ -73,6 +73,8 @@ class Evolution:
     """Whether all is forgotten but what other parts than `gone_parts` have."""
     begun_parts: set[str] = field(default_factory=set)
     """Parts of the state that come, where `sweeps`."""
+    begun_in: dict[str, set[str]] = field(default_factory=dict)
+    """By part that goes on its columns of what is new, where `sweeps`."""
     replayed: list[str] | None = None
     """The groups that what stands on them is made anew from; None: nothing is in a tree of operators."""
 
@@ -301,6 +303,7 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         was, now = groups[0][name], groups[1][name]
         _of_aggregates(found, {"name": name, **was}, {"name": name, **now}, same_rows)
         kept -= {was.get("given")}
+        found.begun_in |= {part: found.begun[name] for part in new["parts"][now["operator"]]}
     found.removed += [
         metric["sql"]
         for name in groups[0]

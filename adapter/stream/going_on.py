@@ -224,13 +224,5 @@ def _planned(spark: SparkSession, work: Work, found: Evolution, position: Positi
 
 def _goes_on(found: Evolution, columns: Mapping[str, Sequence[str]]) -> set[str]:
     """The columns of the parts that are kept, without what begins in these."""
-    own = {"part"}
-    for part in columns.keys() - {*found.gone_parts} - found.begun_parts:
-        begun = {
-            name
-            for group in found.replayed or ()
-            if part.startswith(f"{group}_")
-            for name in found.begun.get(group, ())
-        }
-        own |= {*columns[part]} - begun
-    return own
+    parts = columns.keys() - {*found.gone_parts} - found.begun_parts
+    return {"part"}.union(*({*columns[part]} - found.begun_in.get(part, set()) for part in parts))

@@ -1,13 +1,14 @@
-"""Spark as it costs least for tests that feed a few rows many times."""
+"""Spark as it costs least for tests of a few rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-_SETTINGS = {
+_OF_FEW_ROWS = {
     # Code of whole stages would be compiled for rows that never come. In tests/functional/query, the oracle's, the
     # differential and the property tests it is compiled, as it is for users.
     "spark.sql.codegen.wholeStage": "false",
@@ -15,12 +16,19 @@ _SETTINGS = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def few_rows(spark: Any) -> Iterator[None]:
+@contextmanager
+def session_set(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
     """Sets the session, and sets it back."""
-    before = {name: spark.conf.get(name) for name in _SETTINGS}
-    for name, value in _SETTINGS.items():
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     yield
     for name, value in before.items():
         spark.conf.set(name, value)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_rows(spark: Any) -> Iterator[None]:
+    """For streams that are fed a few rows many times."""
+    with session_set(spark, _OF_FEW_ROWS):
+        yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ..plan import Plan
 from ..program import STEP, TABLE_BEFORE, Level, Program, StatePart, Step, StreamInput, Upsert, now
@@ -42,30 +43,6 @@ OUTPUT, OUTPUT_ROW, OUTPUT_TIMES = "output", "output_row", "output_times"
 _CAME = "_change_type in ('insert', 'update_after')"
 
 
-def program(
-    plan: Plan,
-    window_levels: Sequence[Level],
-    time_zones: tuple[str, ...],
-    ttl: int | None,
-    signature: dict[str, object],
-) -> Program:
-    """What one micro-batch of a dataflow does.
-
-    Args:
-        plan: with a dataflow.
-        window_levels: what is done for its windows.
-        time_zones: that they are cut in.
-        ttl: microseconds after which what is idle expires; None: never.
-        signature: of the plan.
-    """
-
-    def made(replayed: Collection[str] | None = None) -> Program:
-        return _program(plan, window_levels, time_zones, ttl, signature, replayed)
-
-    assert plan.dataflow is not None
-    return replace(made(), remake=made if can_be_remade(plan.dataflow) else None)
-
-
 def can_be_remade(flow: Dataflow) -> bool:
     """Whether the table can be put out anew as a whole: its rows are told apart, and others than those that are added."""
     return flow.root.relation.changes and flow.key is not None
@@ -76,15 +53,26 @@ def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
     return {name: sorted(parts) for name, parts in _Generator(flow, ttl).parts_of.items()}
 
 
-def _program(
+def program(
     plan: Plan,
     window_levels: Sequence[Level],
     time_zones: tuple[str, ...],
     ttl: int | None,
+    behind: int,
     signature: dict[str, object],
-    replayed: Collection[str] | None,
+    replayed: Collection[str] | None = None,
 ) -> Program:
-    """`replayed`: the groups that come in as if they were new, where what stands on them is made anew; None: nothing is."""
+    """What one micro-batch of a dataflow does.
+
+    Args:
+        plan: with a dataflow.
+        window_levels: what is done for its windows.
+        time_zones: that they are cut in.
+        ttl: microseconds after which what is idle expires; None: never.
+        behind: as of `Program`.
+        signature: of the plan.
+        replayed: the groups that come in as if they were new, where what stands on them is made anew; None: nothing is.
+    """
     flow = plan.dataflow
     assert flow is not None
     made = _Generator(flow, ttl, replayed or ())
@@ -106,6 +94,7 @@ def _program(
     )
     listed = f"{OUTPUT_ROW}.*{f', {OUTPUT_TIMES} as {WEIGHT}' if weight else ''}"
     result, upsert = _result(flow, anew=replayed is not None)
+    anew = partial(program, plan, window_levels, time_zones, ttl, behind, signature)
     return Program(
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),
         levels=(*window_levels, own),
@@ -113,6 +102,7 @@ def _program(
         boundaries=None,
         upsert=upsert,
         puts_out_all=replayed is not None,
+        behind=behind,
         mini_batch=plan.mini_batch,
         time_zones=time_zones,
         signature=signature,
@@ -120,6 +110,7 @@ def _program(
             RESULT,
             f"select {listed} from state where part = '{OUTPUT}' and {STEP} = {now(STEP)}",
         ),
+        remake=anew if can_be_remade(flow) else None,
     )
 
 

@@ -21,6 +21,7 @@ from dbt.adapters.spark_streaming.query.plan import AggregateStage, GroupStage, 
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from tests.functional.quick import session_set
 from tests.spark_rows import asks
 from tests.thorough import mostly_thorough
 
@@ -125,12 +126,8 @@ def folder(spark: Any, storage_root: Path) -> Iterator[str]:
 def without_generated_code(spark: Any) -> Iterator[None]:
     """For a few rows it takes longer to compile than to run, and much longer for hundreds of columns."""
     settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
+    with session_set(spark, settings):
+        yield
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -198,6 +199,15 @@ def folded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the state folded after each micro-batch, old rows together with new ones."""
     monkeypatch.setattr(state_module, "_COMMITS", 1)
     monkeypatch.setattr(state_module, "_ROWS", 1)
+
+
+@contextmanager
+def cut_short_at(point: str) -> Iterator[None]:
+    """A run that ends at a step."""
+    failpoints.arm(failpoints.parse(f"raise {point}"))
+    with pytest.raises(Exception, match=re.escape(point)):
+        yield
+    failpoints.arm(None)
 
 
 @pytest.fixture
@@ -416,10 +426,8 @@ def test_cut_short(spark: Any, storage_root: Path, failing: None, point: str) ->
         s = Edited(spark, storage_root)
         s.add(BEFORE)
         s.run(windowed("tumble", old))
-        failpoints.arm(failpoints.parse(f"raise {point}"))
-        with pytest.raises(Exception, match=point):
+        with cut_short_at(point):
             s.run(windowed("tumble", new))
-        failpoints.arm(None)
         s.add(AFTER)
         s.run(windowed("tumble", after), closing=True)
         keys = ("window_start", "window_end", "k")
@@ -445,10 +453,8 @@ def test_a_step_that_was_cut_short(spark: Any, storage_root: Path, failing: None
     keys = ("window_start", "window_end", "k")
     s = Edited(spark, storage_root, **config)
     s.add(BEFORE)
-    failpoints.arm(failpoints.parse("raise table.append:before"))
-    with pytest.raises(Exception, match=r"table\.append:before"):
+    with cut_short_at("table.append:before"):
         s.run(windowed("tumble", old))
-    failpoints.arm(None)
     assert not s.rows(*keys)
     s.run(windowed("tumble", new))
     sent = s.rows(*keys)
@@ -633,16 +639,12 @@ def test_operators(spark: Any, storage_root: Path, failing: None, name: str) -> 
         assert again == {tuple(map(repr, row)) for row in s.table().collect()}
 
     if point := CUT_ABOVE.get(name):
-        failpoints.arm(failpoints.parse(f"raise {point}"))
-        with pytest.raises(Exception, match=re.escape(point)):
+        with cut_short_at(point):
             s.run(new)
-        failpoints.arm(None)
     if name == "of doubles":
         # Edited once more, before that is made anew: what stands on the groups is still forgotten.
-        with pytest.raises(Exception, match=r"batch\.remake:before"):
-            failpoints.arm(failpoints.parse("raise batch.remake:before"))
+        with cut_short_at("batch.remake:before"):
             s.run(old)
-        failpoints.arm(None)
     s.run(new)
     is_right()
     for more in (AFTER, THEN):
@@ -715,10 +717,8 @@ def test_rankings(spark: Any, storage_root: Path, name: str) -> None:
         assert again == {tuple(map(repr, row)) for row in s.table().collect()}
 
     if point := CUT_SHORT.get(name):
-        failpoints.arm(failpoints.parse(f"raise {point}"))
-        with pytest.raises(Exception, match=re.escape(point)):
+        with cut_short_at(point):
             s.run(new)
-        failpoints.arm(None)
     assert s.run(new).batches == 0
     is_right(new)
     s.add(AFTER)
