@@ -16,7 +16,7 @@ os.environ.setdefault("DBT_SEND_ANONYMOUS_USAGE_STATS", "false")
 # Most code runs a few times only, on a few rows: Java's optimizing compiler takes half of the CPU time and never earns
 # it back. Its quick compiler needs more room for the code.
 os.environ.setdefault(
-    "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:+UseSerialGC"
+    "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:+UseSerialGC -Xmn600m"
 )
 
 
@@ -53,6 +53,16 @@ def spark_target(storage_root: Path) -> dict[str, Any]:
             "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
         },
     }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobody_looks_for_callers() -> Iterator[None]:
+    """dbt looks through all callers' source files, for each of its flags, each time it makes an adapter."""
+    from dbt_common.behavior_flags import BehaviorFlagRendered
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BehaviorFlagRendered, "_default_source", staticmethod(lambda: "tests"))
+        yield
 
 
 @pytest.fixture(scope="class", autouse=True)

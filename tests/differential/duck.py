@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 import duckdb
@@ -62,6 +63,7 @@ class Untranslated(Exception):
     """A text that DuckDB can't run."""
 
 
+@lru_cache(maxsize=4096)
 def translated(text: str) -> str:
     """Spark SQL as DuckDB's.
 

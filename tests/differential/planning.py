@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from dbt.adapters.spark_streaming import streaming
@@ -35,6 +36,18 @@ def planned(
     Raises:
         QueryError: the model is refused.
     """
+    if ask is None and known is KNOWN:
+        return _planned_over_streams(model, name)
+    return _planned(model, name, known, ask)
+
+
+@lru_cache(maxsize=8)
+def _planned_over_streams(model: Model, name: str) -> Program:
+    """A case is planned for the configs that it needs, and when it runs, which may be several times."""
+    return _planned(model, name, KNOWN, None)
+
+
+def _planned(model: Model, name: str, known: Mapping[str, Known], ask: Ask | None) -> Program:
     node = node_of(model, name)
     return streaming.program(node, streaming.plan(node, model.text(), known, ask))
 
