@@ -10,15 +10,19 @@ from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
-from . import batch, streaming
-from .batch import Incremental
-from .query import ranges, replace_rows
-from .query.ranges import Span
-from .query.windows import unquote
+from .lazily import Lazily
 
 if TYPE_CHECKING:
     from dbt.adapters.base import BaseRelation
     from dbt.adapters.base.column import Column
+
+    from . import batch, streaming
+    from .batch import Incremental
+    from .query import ranges, replace_rows, windows
+    from .query.ranges import Span
+else:
+    batch, streaming = Lazily("batch"), Lazily("streaming")
+    ranges, replace_rows, windows = map(Lazily, ("query.ranges", "query.replace_rows", "query.windows"))
 
 
 class BatchMethods(metaclass=AdapterMeta):
@@ -50,7 +54,7 @@ class BatchMethods(metaclass=AdapterMeta):
         with streaming.sentences(), streaming.named(model):
             batch.check(model, strategy, file_format)
 
-    @available.parse(lambda *arguments, **named: Incremental(""))
+    @available.parse(lambda *arguments, **named: batch.Incremental(""))
     def plan_incremental(
         self, model: Mapping[str, Any], sql: str, strategy: str, existing: BaseRelation | None
     ) -> Incremental:
@@ -66,11 +70,11 @@ class BatchMethods(metaclass=AdapterMeta):
             CompilationError: the range can't be recomputed, and why.
         """
         if strategy not in (batch.WINDOW_OVERWRITE, batch.MICROBATCH):
-            return Incremental(sql)
+            return batch.Incremental(sql)
         if strategy == batch.MICROBATCH and not model.get("batch"):
-            return Incremental(sql)
+            return batch.Incremental(sql)
         if getattr(self.config.args, "EMPTY", False):
-            return Incremental(sql, batch.NOTHING)
+            return batch.Incremental(sql, batch.NOTHING)
         sample = getattr(self.config.args, "SAMPLE", None)
         with streaming.sentences(), streaming.named(model):
             table = None if existing is None else existing.render()
@@ -88,7 +92,7 @@ class BatchMethods(metaclass=AdapterMeta):
             start, end = sample.start, sample.end
         if start is None and end is None:
             return None
-        return Span(
+        return ranges.Span(
             None if start is None else ranges.micros(start), None if end is None else ranges.micros(end)
         )
 
@@ -142,7 +146,7 @@ class BatchMethods(metaclass=AdapterMeta):
         predicates: Sequence[str] | None = None,
     ) -> str:
         """The statement that replaces the rows of a table that have a new row's key."""
-        names = list(dict.fromkeys(map(unquote, keys)))
+        names = list(dict.fromkeys(map(windows.unquote, keys)))
         return replace_rows.replace_keys(
             target.render(), source.render(), _types(columns), names, predicates or ()
         )
@@ -159,7 +163,7 @@ class BatchMethods(metaclass=AdapterMeta):
         listed = [keys] if isinstance(keys, str) else list(keys or ())
         have = {column.name.lower() for column in columns}
         for key in listed:
-            if key and unquote(key).lower() not in have:
+            if key and windows.unquote(key).lower() not in have:
                 raise CompilationError(
                     f"Model {model['name']}: unique_key '{key}' is not a column that both its query and its table "
                     f"have; they have {', '.join(column.name for column in columns)}."

@@ -148,7 +148,11 @@ class SparkStreamingCredentials(SparkCredentials):
             for key, value in self.catalog_options.items()
         }
         remember({**self.server_side_parameters, **self.catalog_options, **dict(self._places())})
+        # dbt-spark imports PySpark for its method `session`, to see whether it is there. This package brings it, and to
+        # import it takes a second.
+        method, self.method = self.method, "connect"
         super().__post_init__()
+        self.method = method
         self.project_root = os.getcwd()
         if ansi is not None:
             self.server_side_parameters["spark.sql.ansi.enabled"] = str(ansi).lower()

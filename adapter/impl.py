@@ -18,11 +18,12 @@ from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import batch, catalog, seeds
+from dbt.adapters.spark_streaming import catalog, seeds
 from dbt.adapters.spark_streaming.__version__ import version
 from dbt.adapters.spark_streaming.batch_methods import BatchMethods
 from dbt.adapters.spark_streaming.connections import SparkStreamingConnectionManager
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
+from dbt.adapters.spark_streaming.lazily import Lazily
 from dbt.adapters.spark_streaming.operations import OperationMethods
 from dbt.adapters.spark_streaming.python_models import run_python_model
 from dbt.adapters.spark_streaming.redaction import without_secrets
@@ -32,6 +33,10 @@ from dbt.adapters.spark_streaming.streaming_methods import StreamingMethods
 
 if TYPE_CHECKING:
     import agate
+
+    from dbt.adapters.spark_streaming import batch
+else:
+    batch = Lazily("batch")
 
 logger = AdapterLogger("Spark")
 

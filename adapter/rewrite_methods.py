@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
 
-from . import stream_config, streaming
-from .query import rewriting, stream_rewrites
+from .lazily import Lazily
 from .query.errors import QueryError
 
-_MATERIALIZATIONS = ("table", "incremental", *stream_config.MATERIALIZATIONS)
+if TYPE_CHECKING:
+    from . import stream_config, streaming
+    from .query import rewriting, stream_rewrites
+else:
+    stream_config, streaming = Lazily("stream_config"), Lazily("streaming")
+    rewriting, stream_rewrites = Lazily("query.rewriting"), Lazily("query.stream_rewrites")
 
 
 class RewriteMethods(metaclass=AdapterMeta):
@@ -76,7 +80,7 @@ def _check(node: Any) -> None:
             raise QueryError(
                 f"Model {node.name}: config '{name}' is for SQL, and this is a Python model; leave it out."
             )
-        if materialized not in _MATERIALIZATIONS:
+        if materialized not in ("table", "incremental", *stream_config.MATERIALIZATIONS):
             raise QueryError(
                 f"Model {node.name}: config '{name}' works with materialized='table', 'incremental' and streaming models, "
                 f"found '{materialized}'. Put the SELECT into {{% call {name}() %}} … {{% endcall %}} instead."

@@ -11,17 +11,26 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.spark.column import SparkColumn
 from dbt_common.exceptions import DbtRuntimeError
 
-from . import streaming
-from .query import expansion, generate, window_arguments
-from .stream import columns, limits, runner, upstream
-from .stream.bootstrap import check_bootstrap
+from .lazily import Lazily
 from .stream.identifiers import joined, parts, type_text
-from .stream.model import StreamModel
 
 if TYPE_CHECKING:
+    from . import streaming
     from .environment import Environment
+    from .query import expansion, generate, window_arguments
     from .query.functions import Ask
     from .query.plan import Plan
+    from .stream import bootstrap as bootstrapping
+    from .stream import columns, limits, runner, upstream
+    from .stream.model import StreamModel
+else:
+    streaming = Lazily("streaming")
+    expansion, generate, window_arguments = map(
+        Lazily, ("query.expansion", "query.generate", "query.window_arguments")
+    )
+    bootstrapping, columns, limits, runner, upstream = map(
+        Lazily, ("stream.bootstrap", "stream.columns", "stream.limits", "stream.runner", "stream.upstream")
+    )
 
 
 class StreamingMethods(metaclass=AdapterMeta):
@@ -141,7 +150,7 @@ class StreamingMethods(metaclass=AdapterMeta):
                 described = streaming.model(model, self.environment, program)
                 described = _bootstrapped(described, bootstrap, graph)
                 session = self.environment.session()
-                if check_bootstrap(session, described, program.inputs) is None:
+                if bootstrapping.check_bootstrap(session, described, program.inputs) is None:
                     upstream.check_beginnings(session, described)
             times = generate.times(found)
             if times is not None:

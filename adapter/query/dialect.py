@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from functools import cache
 
 import sqlglot
 from sqlglot import exp
@@ -101,6 +102,22 @@ class DIALECT(Spark):
             return self.func(expression.name, *expression.expressions, normalize=not qualified)
 
 
+@cache
+def _check_build() -> None:
+    """Passes a sqlglot that can be extended.
+
+    Raises:
+        QueryError: it is the compiled one.
+    """
+    try:
+        DIALECT.Parser()
+    except TypeError as problem:
+        raise QueryError(
+            "sqlglot is here in its compiled build, which can't be taught what it lacks of Spark's SQL. Uninstall the "
+            "package 'sqlglotc' (some tools ask for it, as sqlglot[c])."
+        ) from problem
+
+
 def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     """The tree of one SELECT (or UNION of them).
 
@@ -111,6 +128,7 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     Raises:
         QueryError: the text doesn't parse, or is something else than one query.
     """
+    _check_build()
     try:
         trees = [tree for tree in sqlglot.parse(sql, read=DIALECT) if tree is not None]
     except SqlglotError as error:

@@ -38,6 +38,17 @@ def test_an_option_of_several_words(given: list[str], words: tuple[str, ...]) ->
     assert (done.exit_code, found) == (0, [words]), done.output
 
 
+def test_what_dbt_needs_to_read_a_project_plans_nothing_and_runs_nothing() -> None:
+    """PySpark and sqlglot take as long to import as dbt."""
+    looks = (
+        "import sys; from dbt.adapters.spark_streaming import Plugin\n"
+        "made = Plugin.credentials.from_dict({'schema': 'shop'})\n"
+        "print(made.method, [name for name in ('pyspark', 'py4j', 'sqlglot', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "session []"
+
+
 def test_help_imports_neither_dbt_nor_spark() -> None:
     """Either would take seconds."""
     looks = (
