@@ -81,6 +81,7 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
         upsert=replacing(plan, everything, emission) if replaces else None,
         kept_for=emission.last,
         behind=_behind(plan.windowed),
+        tables=plan.static,
         mini_batch=plan.mini_batch,
         time_zones=tuple(sorted({s.window.time_zone for s in plan.windowed if s.window.time_zone})),
         signature=signature(plan),

@@ -264,6 +264,8 @@ class Program:
     """Microseconds that the watermark lies further behind than its delay says."""
     time_zones: tuple[str, ...] = ()
     """The zones that ``clock`` has columns for."""
+    tables: tuple[str, ...] = ()
+    """Those that are read afresh at each micro-batch."""
     mini_batch: MiniBatch | None = None
     """What a micro-batch is at most; None: the sources and the trigger say."""
     again: Step | None = None

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from . import session
 from .dataflow import DataflowBatch
 from .errors import StreamError
 from .failpoints import reached
@@ -14,7 +15,6 @@ from .microbatch import MicroBatch, Work, now
 from .pieces import Cutter, Piece
 from .position import Position
 from .progress import Figures, read_progress, report, write_progress
-from .session import prepare, shuffle_partitions
 from .state import digest
 from .watermark import Watermark
 
@@ -60,7 +60,7 @@ class Batches:
         )
         self._work = work
         self._query_id = query_id
-        self._partitions = shuffle_partitions(spark)
+        self._asked = session.asked(spark)
         self._prepared = False
         asked = any(rows.read_by is not None for level in work.program.levels[:1] for rows in level.rows)
         self._cutter = Cutter(
@@ -89,7 +89,7 @@ class Batches:
             return
         spark = batch.sparkSession
         if not self._prepared:
-            prepare(spark, self._partitions)
+            session.prepare(spark, self._asked)
             self._prepared = True
         # Its pieces come at one time: a stream isn't silent for being in one of them only.
         at = max(self.position.heard.values(), default=now()) if unfinished else now()
@@ -169,7 +169,7 @@ class Batches:
         scheduler = spark._jsc.sc().dagScheduler()
         jobs = scheduler.numTotalJobs()
         kind = MicroBatch if self._work.program.again is None else DataflowBatch
-        step = kind(self._work, spark, position, self._partitions, expected)
+        step = kind(self._work, spark, position, self._asked, expected)
         try:
             yield step
         finally:

@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..query.program import Level, StatePart, Step
-from .microbatch import FEW_ROWS, MicroBatch, text_of
+from .microbatch import MicroBatch, text_of
 from .rows import Judged, counted, counting, cut_off, leaf
-from .session import show, spread, sql
+from .session import are_few, show, sql
 from .sources import split
 from .watermark import Watermark
 
@@ -74,7 +74,7 @@ class DataflowBatch(MicroBatch):
         if not program.puts_out_all and not self._rows_of.get(program.again.name, 1):
             return
         with self.figures.timed("emission"):
-            self._append(few=self._work.state.rows <= FEW_ROWS)
+            self._append(few=are_few(self._work.state.rows))
 
     # -- the changes -------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class DataflowBatch(MicroBatch):
         rows = sum(each.live_rows for each in judged) or self.figures.rows_in
         if program.puts_out_all:
             rows += state.rows  # what they come to is read from there
-        spread(self._spark, self._partitions, rows)
+        self._spread(rows)
         if not state.exists:
             with self.figures.timed("state"):
                 state.create(self._spark, self._schema_of_state(), program.signature, self._input_schema)
@@ -113,7 +113,7 @@ class DataflowBatch(MicroBatch):
                         self._show(step)
         state.show(self._spark)
         self._computed = True
-        self._commit(texts, few=rows <= FEW_ROWS)
+        self._commit(texts, few=are_few(rows))
 
     def _made(self, part: StatePart, is_empty: bool, is_read: bool) -> str:
         """A part's new rows; where they are read before they are written they are computed once."""

@@ -27,7 +27,7 @@ from .rows import Kept
 from .runner import at_rest
 from .savepoints import EDIT
 from .saving import save_before
-from .session import show, shuffle_partitions
+from .session import asked, show
 from .sources import read_streams
 from .writing import literal, quoted
 
@@ -187,7 +187,7 @@ class _Edit:
         )
         self._last = position.number
         empty = spark.createDataFrame([], read_streams(spark, work.model, work.program.inputs).schema)
-        step = MicroBatch(work, spark, position, shuffle_partitions(spark))
+        step = MicroBatch(work, spark, position, asked(spark))
         self._own = {
             name: {column.lower() for column in columns}
             for name, columns in step.columns_of_parts(empty).items()

@@ -23,7 +23,7 @@ from .model import StreamModel
 from .position import Position
 from .recovery import query_problem, settings_problem, what_becomes
 from .savepoints import STATE, cut_short, listed
-from .session import shuffle_partitions, working_session
+from .session import asked, working_session
 from .sink import AppendSink
 from .source_order import in_first_order
 from .sources import read_streams
@@ -212,7 +212,7 @@ def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -
 def _planned(spark: SparkSession, work: Work, found: Evolution, position: Position) -> Migration:
     model, program = work.model, work.program
     rows = spark.createDataFrame([], read_streams(spark, model, program.inputs).schema)
-    step = MicroBatch(work, spark, position, shuffle_partitions(spark))
+    step = MicroBatch(work, spark, position, asked(spark))
     schema = step.schema_of_state(rows)
     wants = stored_types(spark, {field.name: type_text(field.dataType) for field in schema.fields})
     own = _goes_on(found, step.columns_of_parts(rows)) if found.sweeps else set()

@@ -24,7 +24,7 @@ from .position import Position
 from .progress import Figures
 from .rows import Counted, Judged, Kept, Meter, counted, counting, judge, judgement
 from .schema import schema_of_parts
-from .session import show, spread, sql
+from .session import Asked, are_few, show, spread, sql
 from .sink import Sink
 from .sources import split
 from .state import StateTable
@@ -33,9 +33,6 @@ from .watermark import Watermark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-FEW_ROWS = 50_000
-"""So many are written by one task into one file."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class MicroBatch:
         work: what is carried out.
         spark: the session it runs in; views of this step are made there.
         position: the step. Its watermark `before` is set; so is `after`, where there is no input.
-        partitions: into how many pieces few rows are shuffled.
+        asked: what the project asks of Spark.
         expected: at most so many rows come; None: that isn't known.
     """
 
@@ -65,14 +62,14 @@ class MicroBatch:
         work: Work,
         spark: SparkSession,
         position: Position,
-        partitions: int,
+        asked: Asked,
         expected: int | None = None,
     ) -> None:
         self.position = position
         self.figures = Figures()
         self._work = work
         self._spark = spark
-        self._partitions = partitions
+        self._asked = asked
         self._kept = Kept()
         self._rows_of: dict[str, int] = {}
         self._expected = expected
@@ -93,6 +90,7 @@ class MicroBatch:
             The watermark after them.
         """
         level = self._work.program.levels[0]
+        self._spread(self._expected)
         with self.figures.timed("read"):
             self._show_clock()
             self._show_streams(batch, level)
@@ -138,7 +136,7 @@ class MicroBatch:
                     self._show(self._freshest(step, number))
         self._look_up(program.lookups)
         with self.figures.timed("emission"):
-            self._append(few=self._work.state.rows <= FEW_ROWS)
+            self._append(few=are_few(self._work.state.rows))
 
     def pass_on(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """From the micro-batch's rows to the table, where there is no state between: one commit.
@@ -153,6 +151,7 @@ class MicroBatch:
         Returns:
             The watermark after them.
         """
+        self._spread(self._expected)
         self._show_clock()
         streams = self._work.program.inputs
         rows_of = split(batch, streams)
@@ -178,6 +177,7 @@ class MicroBatch:
     def close_at(self, watermark: int) -> None:
         """A step without rows that only moves the watermark: the first commit."""
         self.position = replace(self.position, after=watermark)
+        self._spread(0)
         self._commit({}, few=True)
 
     def tidy_up(self) -> None:
@@ -198,7 +198,7 @@ class MicroBatch:
             return
         with self.figures.timed("fold"):
             if grown:
-                spread(self._spark, self._partitions, state.rows)
+                spread(self._spark, self._asked, state.rows, are_few(state.rows))
                 self._show_clock()
                 state.show(self._spark)
                 self.position = replace(self.position, folded=True)
@@ -275,7 +275,6 @@ class MicroBatch:
             else:
                 readers.append(rows.read_by)
         if readers:
-            spread(self._spark, self._partitions, expected or 0)
             self._prepare()
         for step in level.ingest:
             if step.name in readers:
@@ -316,6 +315,13 @@ class MicroBatch:
             return step
         return replace(step, sql=step.fresh, persist=False)
 
+    def _spread(self, rows: int | None) -> None:
+        """Sets how Spark computes so many rows that came; None: as many as come."""
+        work = self._work
+        kept = work.state.rows + (work.sink.rows if work.program.upsert is not None else 0)
+        few = rows is not None and not work.program.tables and are_few(rows + kept)
+        spread(self._spark, self._asked, rows or 0, few)
+
     # Commits.
 
     def _add_level(self, number: int, judged: Sequence[Judged]) -> None:
@@ -325,7 +331,7 @@ class MicroBatch:
         self._count(judged)
         state = self._work.state
         rows = sum(each.live_rows for each in judged)
-        spread(self._spark, self._partitions, rows)
+        self._spread(rows)
         with self.figures.timed("state"):
             self._prepare()
             is_empty = state.rows == 0
@@ -333,7 +339,7 @@ class MicroBatch:
                 if step.name not in self._early:
                     self._show(step, is_empty)
             parts = {part.name: text_of(part, is_empty) for part in level.parts}
-        self._commit(parts, few=rows <= FEW_ROWS)
+        self._commit(parts, few=are_few(rows))
 
     def _move_to(self, watermark: Watermark) -> None:
         """Notes how far the streams have come with this step."""

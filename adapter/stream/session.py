@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -11,7 +12,27 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_FEW_ROWS = 50_000
 _ROWS_OF_A_TASK = 500_000
+_PARTITIONS, _WHOLE_STAGE = "spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the project asks of Spark."""
+
+    partitions: int
+    """Into how many pieces rows are shuffled: as many as there are cores, unless it says fewer."""
+    whole_stage: str
+    """Whether Spark makes code for whole stages."""
+
+
+def asked(spark: SparkSession) -> Asked:
+    """What the project's session asks."""
+    wanted = int(spark.conf.get(_PARTITIONS) or 200)
+    return Asked(
+        max(1, min(wanted, spark.sparkContext.defaultParallelism)), spark.conf.get(_WHOLE_STAGE) or "true"
+    )
 
 
 def working_session(spark: SparkSession) -> SparkSession:
@@ -19,17 +40,11 @@ def working_session(spark: SparkSession) -> SparkSession:
     from pyspark.sql import SparkSession
 
     session = SparkSession(spark.sparkContext, jsparkSession=spark._jsparkSession.cloneSession())
-    prepare(session, shuffle_partitions(spark))
+    prepare(session, asked(spark))
     return session
 
 
-def shuffle_partitions(spark: SparkSession) -> int:
-    """As many as there are cores, unless the project says fewer."""
-    asked = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
-    return max(1, min(asked, spark.sparkContext.defaultParallelism))
-
-
-def prepare(session: SparkSession, partitions: int) -> None:
+def prepare(session: SparkSession, asked: Asked) -> None:
     """Set a session for micro-batches.
 
     Structured Streaming copies sessions and puts settings of the checkpoint's first run into the copy,
@@ -52,19 +67,28 @@ def prepare(session: SparkSession, partitions: int) -> None:
     }
     for key, value in settings.items():
         session.conf.set(key, value)
-    spread(session, partitions, 0)
+    spread(session, asked)
 
 
-def spread(session: SparkSession, partitions: int, rows: int) -> None:
-    """Set into how many pieces rows are shuffled.
+def are_few(rows: int) -> bool:
+    """Whether so many rows are computed by one task, and written into one file."""
+    return rows <= _FEW_ROWS
+
+
+def spread(session: SparkSession, asked: Asked, rows: int = 0, few: bool = False) -> None:
+    """Set how Spark computes: in how many tasks, and by which code.
+
+    A few rows are computed by the time that code for whole stages is written, let alone compiled.
 
     Args:
         session: of the micro-batch.
-        partitions: for few rows.
-        rows: how many there are.
+        asked: what the project asks, for more than a few rows.
+        rows: how many come.
+        few: whether all rows that are read `are_few`.
     """
-    wanted = max(partitions, rows // _ROWS_OF_A_TASK)
-    session.conf.set("spark.sql.shuffle.partitions", str(wanted))
+    wanted = 1 if few else max(asked.partitions, rows // _ROWS_OF_A_TASK)
+    session.conf.set(_PARTITIONS, str(wanted))
+    session.conf.set(_WHOLE_STAGE, "false" if few else asked.whole_stage)
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:

@@ -51,6 +51,11 @@ class Sink(ABC):
         return self._table
 
     @property
+    def rows(self) -> int:
+        """Rows in the table, as its newest snapshot counts them."""
+        return 0 if self._table is None else self._table.count("total-records")
+
+    @property
     def written(self) -> bool:
         """Whether anything was ever written to the table as it is now."""
         return self._table is not None and self._table.known is not None

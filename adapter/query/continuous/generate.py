@@ -62,6 +62,7 @@ def _program(plan: Plan, ttl: int | None, signature: dict[str, object], anew: bo
         lookups=lookup_keys.of_output(plan),
         boundaries=None,
         upsert=upsert,
+        tables=plan.static,
         mini_batch=plan.mini_batch,
         signature=signature,
     )

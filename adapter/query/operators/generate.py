@@ -103,6 +103,7 @@ def program(
         upsert=upsert,
         puts_out_all=replayed is not None,
         behind=behind,
+        tables=plan.static,
         mini_batch=plan.mini_batch,
         time_zones=time_zones,
         signature=signature,
