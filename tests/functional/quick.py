@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.stream import session
+
 _OF_FEW_ROWS = {
-    # Code of whole stages would be compiled for rows that never come. In tests/functional/query, the oracle's, the
-    # differential and the property tests it is compiled, as it is for users.
+    # As micro-batches of few rows are computed by themselves; here also what tests ask of tables.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "1",
 }
@@ -25,6 +26,14 @@ def session_set(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
     yield
     for name, value in before.items():
         spark.conf.set(name, value)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def many_rows() -> Iterator[None]:
+    """Micro-batches are computed and written as those of many rows are: by code for whole stages, in several tasks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "_FEW_ROWS", -1)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.functional.quick import many_rows
 from tests.oracle.cases import NO_ORACLE, ORACLE, case_names
 from tests.oracle.compare import difference, read_expected
 from tests.oracle.streams import Case, Input
@@ -32,6 +33,9 @@ _IN_CI = {
         "wdedup_first",
     )
 } & set(RUNS)
+
+
+__all__ = ["many_rows"]
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from dbt.adapters.spark_streaming.query.windows import Window
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests import reference as ref
+from tests.functional.quick import many_rows
 from tests.spark_rows import asks, rows_of
 
 SCHEMA = "property_tests"
@@ -184,6 +185,9 @@ class Run:
             return ref.to_micros(moment) // ref.SECOND
 
         return Counter((seconds(start), seconds(end), *rest) for start, end, *rest in rows_of(table))
+
+
+__all__ = ["many_rows"]
 
 
 @pytest.fixture(scope="module")
