@@ -56,6 +56,13 @@ def test_below_a_window_it_is_the_watermark_before_the_micro_batch(below: str, t
     assert "now_before" not in str(signature(plan))
 
 
+def test_rows_far_ahead_are_left_out_by_a_time_that_stands_there() -> None:
+    """As the page on time advises; the watermark would be no bound from above."""
+    plan = windows(below="select * from bids where ts < timestamp'2050-01-01'")
+    assert "2050-01-01" in plan.stages[0].rows
+    assert THE_WATERMARK not in plan.stages[0].rows
+
+
 def test_and_right_above_it() -> None:
     assert THE_WATERMARK in windows(f"where ts > {AGO}").stages[0].rows
     assert THE_WATERMARK in planner.plan(f"select * from {window()} where ts > {AGO}").output
