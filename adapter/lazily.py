@@ -21,4 +21,6 @@ class Lazily:
         self._name = f"{__package__}.{name}"
 
     def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)  # asked by Python itself, of this object
         return getattr(import_module(self._name), attribute)

@@ -184,6 +184,10 @@ class Level:
     """Made after `known` and before `rows`, which read them."""
 
 
+_OF_A_HISTORY = 1_000
+"""Windows that may close in a stream's first micro-batch, for all that is known."""
+
+
 @dataclass(frozen=True)
 class Boundaries:
     """The instants at which windows close: ``offset + n * step``, in microseconds since 1970."""
@@ -195,11 +199,19 @@ class Boundaries:
 
     def crossed(self, before: int | None, after: int | None) -> bool:
         """Whether a window may close when the watermark, on that clock, goes from `before` to `after`."""
+        return self.closing(before, after) > 0
+
+    def closing(self, before: int | None, after: int | None) -> int:
+        """At how many of them windows close when the watermark goes from `before` to `after`.
+
+        >>> Boundaries(60, 0).closing(30, 200), Boundaries(60, 0).crossed(30, 59)
+        (3, False)
+        """
         if after is None:
-            return False
+            return 0
         if before is None:
-            return True
-        return (after - self.offset) // self.step > (before - self.offset) // self.step
+            return _OF_A_HISTORY
+        return (after - self.offset) // self.step - (before - self.offset) // self.step
 
 
 @dataclass(frozen=True)

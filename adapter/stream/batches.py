@@ -170,10 +170,13 @@ class Batches:
         jobs = scheduler.numTotalJobs()
         kind = MicroBatch if self._work.program.again is None else DataflowBatch
         step = kind(self._work, spark, position, self._asked, expected)
+        # Whatever the step before came to, and for whoever uses the session after this one.
+        session.spread(spark, self._asked)
         try:
             yield step
         finally:
             step.release()
+            session.spread(spark, self._asked)
         step.tidy_up()
         self.position = step.position
         figures = step.figures

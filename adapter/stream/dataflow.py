@@ -87,7 +87,8 @@ class DataflowBatch(MicroBatch):
         """All changes, and the one commit of what is to be remembered of them."""
         program, state = self._work.program, self._work.state
         self._show_clock()
-        rows = sum(each.live_rows for each in judged) or self.figures.rows_in
+        # Of streams that no window reads, no row is judged.
+        rows = max(sum(each.live_rows for each in judged), self.figures.rows_in)
         if program.puts_out_all:
             rows += state.rows  # what they come to is read from there
         self._spread(rows)

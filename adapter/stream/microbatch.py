@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..query.program import Level, Lookup, Program, StatePart, Step, clock_column
+from ..query.program import Boundaries, Level, Lookup, Program, StatePart, Step, clock_column
 from .clock import shown
 from .lookups import Lookups
 from .model import StreamModel
@@ -120,6 +120,8 @@ class MicroBatch:
             each.crossed(shown(before, each.time_zone), shown(after, each.time_zone)) for each in boundaries
         ):
             return
+        if boundaries is not None and not are_few(self._work.state.rows * self._closing(boundaries)):
+            spread(self._spark, self._asked, self._work.state.rows)
         self._show_clock()
         for number, level in enumerate(program.levels):
             if number > self.position.level:
@@ -137,6 +139,13 @@ class MicroBatch:
         self._look_up(program.lookups)
         with self.figures.timed("emission"):
             self._append(few=are_few(self._work.state.rows))
+
+    def _closing(self, boundaries: Sequence[Boundaries]) -> int:
+        """How many windows a row of the state may come out in, at most."""
+        before, after = self.position.before, self.position.after
+        return max(
+            each.closing(shown(before, each.time_zone), shown(after, each.time_zone)) for each in boundaries
+        )
 
     def pass_on(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """From the micro-batch's rows to the table, where there is no state between: one commit.
@@ -204,6 +213,7 @@ class MicroBatch:
                 self.position = replace(self.position, folded=True)
                 folds = {part.name: part.fold for part in parts if part.name in grown}
                 state.fold(self._spark, folds, self.position)
+                spread(self._spark, self._asked)
             else:
                 state.compact(self._spark)
             self.figures.commits += 1
@@ -318,7 +328,9 @@ class MicroBatch:
     def _spread(self, rows: int | None) -> None:
         """Sets how Spark computes so many rows that came; None: as many as come."""
         work = self._work
-        kept = work.state.rows + (work.sink.rows if work.program.upsert is not None else 0)
+        # A table whose rows are replaced, or whose changes are followed, is compared.
+        compared = work.program.upsert is not None or work.sink.changes is not None
+        kept = work.state.rows + (work.sink.rows if compared else 0)
         few = rows is not None and not work.program.tables and are_few(rows + kept)
         spread(self._spark, self._asked, rows or 0, few)
 

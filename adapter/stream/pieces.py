@@ -218,7 +218,8 @@ class Cutter:
 
     def _told(self, batch: DataFrame, number: int) -> int | None:
         expected = self._expected(batch, number) if self._asked else None
-        return None if expected is None or expected > _MANY else expected
+        # 0: Spark has written down something else than the sources.
+        return expected if expected and 0 < expected <= _MANY else None
 
     def _expected(self, batch: DataFrame, number: int) -> int:
         """At most so many rows, told without reading one."""

@@ -17,6 +17,7 @@ from tests.differential.tables import Row
 from tests.differential.tree import TIME, Column
 from tests.functional.query import test_continuous, test_operators, test_queries
 from tests.functional.query.test_continuous import DAY
+from tests.thorough import mostly_thorough
 
 BIDS = (Column("ts", TIME), Column("bidder", "bigint"), Column("item", "string"), Column("price", "bigint"))
 ASKS = (Column("ts", TIME), Column("item", "string"), Column("price", "bigint"))
@@ -64,7 +65,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ONLY_SPARK])
+_ON_DUCKDB = [name for name in CASES if name not in ONLY_SPARK]
+
+
+@pytest.mark.parametrize("name", mostly_thorough(_ON_DUCKDB, _ON_DUCKDB[::2]))
 @pytest.mark.parametrize("cuts", [4])
 def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str, cuts: int) -> None:
     batch, program = CASES[name]()

@@ -13,11 +13,12 @@ from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query.test_continuous import DAY, FIRST, GROUPS, KNOWN, A, B, first
 from tests.functional.query.test_queries import folder, model_of, rows
+from tests.functional.quick import many_rows
 from tests.functional.stream.harness import replayed
 from tests.spark_rows import asks
 from tests.thorough import mostly_thorough
 
-__all__ = ["folder"]  # a fixture
+__all__ = ["folder", "many_rows"]  # fixtures
 
 
 def window(kind: str, *lengths: str, of: str = "bids") -> str:

@@ -31,10 +31,11 @@ def run(s: Stream) -> Any:
 
 def is_let_go(spark: Any, query: Any) -> bool:
     """Whether the garbage collectors of both processes find that nobody has it any more."""
-    deadline = time.monotonic() + 20  # its thread may still be at its end
+    deadline = time.monotonic() + 60  # its thread may still be at its end
     while query.get() is not None and time.monotonic() < deadline:
         gc.collect()
         spark._jvm.java.lang.System.gc()
+        time.sleep(1)  # for others: it takes a whole collection of all that the tests have made
     return query.get() is None
 
 

@@ -1,0 +1,86 @@
+"""By how many rows are read it goes how Spark computes them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from dbt.adapters.spark_streaming.stream.batches import Batches
+from dbt.adapters.spark_streaming.stream.microbatch import MicroBatch
+from dbt.adapters.spark_streaming.stream.position import Position
+from dbt.adapters.spark_streaming.stream.session import Asked, asked
+
+FEW = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false"}
+MANY = {"spark.sql.shuffle.partitions": "8", "spark.sql.codegen.wholeStage": "true"}
+POSITION = Position("m", query_id="", batch=0, signature="")
+
+
+class Session:
+    """Settings."""
+
+    def __init__(self) -> None:
+        self.settings = {**MANY, "spark.sql.shuffle.partitions": "200"}
+        self.conf = SimpleNamespace(get=self.settings.get, set=self.settings.__setitem__)
+        scheduler = SimpleNamespace(numTotalJobs=lambda: 0)
+        self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(dagScheduler=lambda: scheduler))
+        self.sparkContext = SimpleNamespace(defaultParallelism=8)
+        self._jvm = MagicMock()
+
+
+def work(state: int = 0, table: int = 0, **program: Any) -> Any:
+    program = {"tables": (), "upsert": None, "again": None, "levels": (), "inputs": ()} | program
+    sink = SimpleNamespace(rows=table, changes=program.pop("changes", None), maintain=lambda _: 0)
+    model = MagicMock(watermark_delay=0, idle_timeout=None)
+    return SimpleNamespace(
+        program=SimpleNamespace(behind=0, **program),
+        state=SimpleNamespace(rows=state),
+        sink=sink,
+        model=model,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "of", "found"),
+    [
+        (1, work(), FEW),
+        (50_000, work(), FEW),
+        (50_001, work(), MANY),
+        (None, work(), MANY),
+        (1, work(state=49_999), FEW),
+        (1, work(state=50_000), MANY),
+        (1, work(table=10**9), FEW),
+        (1, work(table=10**9, upsert="…"), MANY),
+        (1, work(table=10**9, changes="…"), MANY),
+        (1, work(tables=("routes",)), MANY),
+    ],
+)
+def test_few_are_computed_by_one_task_without_code(rows: int | None, of: Any, found: dict[str, str]) -> None:
+    spark: Any = Session()
+    MicroBatch(of, spark, POSITION, asked(spark))._spread(rows)
+    assert spark.settings == found
+
+
+def test_very_many_are_spread_wider() -> None:
+    spark: Any = Session()
+    MicroBatch(work(), spark, POSITION, asked(spark))._spread(10_000_000)
+    assert spark.settings == {**MANY, "spark.sql.shuffle.partitions": "20"}
+
+
+def test_no_step_leaves_its_settings_to_the_next() -> None:
+    spark: Any = Session()
+    batches = Batches(spark, work(), POSITION, lambda: "")
+    for end in ("well", "badly"):
+        try:
+            with batches._step(spark, POSITION) as step:
+                assert spark.settings == MANY
+                step._spread(1)
+                assert spark.settings == FEW
+                if end == "badly":
+                    raise RuntimeError
+        except RuntimeError:
+            pass
+        assert spark.settings == MANY
+        assert asked(spark) == Asked(8, "true")
