@@ -197,15 +197,11 @@ class Boundaries:
     time_zone: str | None = None
     """The zone whose clock they are counted on; None: UTC."""
 
-    def crossed(self, before: int | None, after: int | None) -> bool:
-        """Whether a window may close when the watermark, on that clock, goes from `before` to `after`."""
-        return self.closing(before, after) > 0
-
     def closing(self, before: int | None, after: int | None) -> int:
-        """At how many of them windows close when the watermark goes from `before` to `after`.
+        """At how many of them windows may close when the watermark, on that clock, goes from `before` to `after`.
 
-        >>> Boundaries(60, 0).closing(30, 200), Boundaries(60, 0).crossed(30, 59)
-        (3, False)
+        >>> Boundaries(60, 0).closing(30, 200), Boundaries(60, 0).closing(30, 59)
+        (3, 0)
         """
         if after is None:
             return 0

@@ -170,12 +170,11 @@ class Batches:
         jobs = scheduler.numTotalJobs()
         kind = MicroBatch if self._work.program.again is None else DataflowBatch
         step = kind(self._work, spark, position, self._asked, expected)
-        # Whatever the step before came to, and for whoever uses the session after this one.
-        session.spread(spark, self._asked)
         try:
             yield step
         finally:
             step.release()
+            # Nothing is left to the next step, nor to whoever else uses the session.
             session.spread(spark, self._asked)
         step.tidy_up()
         self.position = step.position

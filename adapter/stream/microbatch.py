@@ -73,6 +73,8 @@ class MicroBatch:
         self._kept = Kept()
         self._rows_of: dict[str, int] = {}
         self._expected = expected
+        self._came: int | None = None
+        """The rows that it was last set for how Spark computes."""
         self._early: set[str] = set()
         """The steps that were made before their level's others."""
         self._added: set[int] = set()
@@ -115,13 +117,11 @@ class MicroBatch:
         """
         program = self._work.program
         boundaries = program.boundaries
-        before, after = self.position.before, self.position.after
-        if boundaries is not None and not any(
-            each.crossed(shown(before, each.time_zone), shown(after, each.time_zone)) for each in boundaries
-        ):
-            return
-        if boundaries is not None and not are_few(self._work.state.rows * self._closing(boundaries)):
-            spread(self._spark, self._asked, self._work.state.rows)
+        if boundaries is not None:
+            windows = self._closing(boundaries)
+            if windows <= 0:
+                return
+            self._spread(self._came, windows)
         self._show_clock()
         for number, level in enumerate(program.levels):
             if number > self.position.level:
@@ -141,7 +141,7 @@ class MicroBatch:
             self._append(few=are_few(self._work.state.rows))
 
     def _closing(self, boundaries: Sequence[Boundaries]) -> int:
-        """How many windows a row of the state may come out in, at most."""
+        """How many windows may close, of those with the most."""
         before, after = self.position.before, self.position.after
         return max(
             each.closing(shown(before, each.time_zone), shown(after, each.time_zone)) for each in boundaries
@@ -160,7 +160,6 @@ class MicroBatch:
         Returns:
             The watermark after them.
         """
-        self._spread(self._expected)
         self._show_clock()
         streams = self._work.program.inputs
         rows_of = split(batch, streams)
@@ -325,12 +324,14 @@ class MicroBatch:
             return step
         return replace(step, sql=step.fresh, persist=False)
 
-    def _spread(self, rows: int | None) -> None:
-        """Sets how Spark computes so many rows that came; None: as many as come."""
+    def _spread(self, rows: int | None, windows: int = 1) -> None:
+        """Sets how Spark computes so many rows that came, None: as many as come; and in how many windows each of the state
+        may come out."""
+        self._came = rows
         work = self._work
         # A table whose rows are replaced, or whose changes are followed, is compared.
         compared = work.program.upsert is not None or work.sink.changes is not None
-        kept = work.state.rows + (work.sink.rows if compared else 0)
+        kept = work.state.rows * windows + (work.sink.rows if compared else 0)
         few = rows is not None and not work.program.tables and are_few(rows + kept)
         spread(self._spark, self._asked, rows or 0, few)
 

@@ -217,9 +217,9 @@ class Cutter:
         return self._fit
 
     def _told(self, batch: DataFrame, number: int) -> int | None:
-        expected = self._expected(batch, number) if self._asked else None
+        expected = self._expected(batch, number) if self._asked else 0
         # 0: Spark has written down something else than the sources.
-        return expected if expected and 0 < expected <= _MANY else None
+        return expected if 0 < expected <= _MANY else None
 
     def _expected(self, batch: DataFrame, number: int) -> int:
         """At most so many rows, told without reading one."""

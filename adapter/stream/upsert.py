@@ -74,7 +74,7 @@ class UpsertSink(Sink):
 
     @property
     def _is_small(self) -> bool:
-        return self.table.count("total-records") <= _SMALL
+        return self.rows <= _SMALL
 
     def _shuffled(self, alias: str) -> str:
         """A hint for a join of the table with a relation. To send that around takes a job of its own; where the table is

@@ -389,7 +389,6 @@ class Streamed:
         self.read_changes = 0
         self.counts: dict[str, int] = {}
         self.steps = 0
-        self.texts: dict[str, str] = {}
         self.columns: list[str] = [column.name for column in model.root.columns]
         if program.again is not None:
             self._do(
@@ -400,12 +399,10 @@ class Streamed:
     # -- DuckDB --------------------------------------------------------------------------------------
 
     def _sql(self, text: str) -> str:
-        if text not in self.texts:
-            try:
-                self.texts[text] = translated(text)
-            except Exception as problem:
-                raise Untranslated(f"{_first_line(problem)}") from problem
-        return self.texts[text]
+        try:
+            return translated(text)
+        except Exception as problem:
+            raise Untranslated(f"{_first_line(problem)}") from problem
 
     def _do(self, text: str) -> Any:
         try:
@@ -619,7 +616,7 @@ class Streamed:
         """What comes out of all levels; up to `done` they are in the state, with their steps of before where `added`."""
         program, clock = self.program, self.clock
         if program.boundaries is not None and not any(
-            each.crossed(shown(clock.before, each.time_zone), shown(clock.after, each.time_zone))
+            each.closing(shown(clock.before, each.time_zone), shown(clock.after, each.time_zone)) > 0
             for each in program.boundaries
         ):
             return

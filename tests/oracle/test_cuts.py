@@ -13,6 +13,8 @@ from tests.oracle.streams import Case, Input
 from tests.spark_rows import rows_of
 from tests.thorough import mostly_thorough
 
+__all__ = ["many_rows"]  # a fixture
+
 pytestmark = pytest.mark.skipif(ORACLE is None, reason=NO_ORACLE)
 
 IN_MANY_PIECES = ["cumulate_agg", "wjoin_topn"]
@@ -33,9 +35,6 @@ _IN_CI = {
         "wdedup_first",
     )
 } & set(RUNS)
-
-
-__all__ = ["many_rows"]
 
 
 @pytest.fixture(scope="module")

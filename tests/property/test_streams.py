@@ -28,6 +28,8 @@ from tests import reference as ref
 from tests.functional.quick import many_rows
 from tests.spark_rows import asks, rows_of
 
+__all__ = ["many_rows"]  # a fixture
+
 SCHEMA = "property_tests"
 EVENTS = "ts timestamp, k string, v bigint, u bigint"
 METRICS: dict[str, ref.Aggregate] = {
@@ -185,9 +187,6 @@ class Run:
             return ref.to_micros(moment) // ref.SECOND
 
         return Counter((seconds(start), seconds(end), *rest) for start, end, *rest in rows_of(table))
-
-
-__all__ = ["many_rows"]
 
 
 @pytest.fixture(scope="module")

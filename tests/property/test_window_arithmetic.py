@@ -124,8 +124,8 @@ def test_boundaries_are_the_ends_of_windows(
     found = Closing(window).boundaries
     assert found is not None
     (boundaries,) = found
-    assert boundaries.crossed(before, after) == closes
-    assert not boundaries.crossed(before, None)
+    assert (boundaries.closing(before, after) > 0) == closes
+    assert boundaries.closing(before, None) == 0
 
 
 @given(

@@ -38,24 +38,28 @@ def test_an_option_of_several_words(given: list[str], words: tuple[str, ...]) ->
     assert (done.exit_code, found) == (0, [words]), done.output
 
 
+def _printed(by: str) -> str:
+    """What a program prints in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", by], capture_output=True, text=True, check=True)
+    return done.stdout.rstrip()
+
+
 def test_what_dbt_needs_to_read_a_project_plans_nothing_and_runs_nothing() -> None:
     """PySpark and sqlglot take as long to import as dbt."""
-    looks = (
+    found = _printed(
         "import sys; from dbt.adapters.spark_streaming import Plugin\n"
         "made = Plugin.credentials.from_dict({'schema': 'shop'})\n"
         "print(made.method, [name for name in ('pyspark', 'py4j', 'sqlglot', 'numpy') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "session []"
+    assert found == "session []"
 
 
 def test_help_imports_neither_dbt_nor_spark() -> None:
     """Either would take seconds."""
-    looks = (
+    found = _printed(
         "import sys; from dbt.adapters.spark_streaming.cli.commands import main\n"
         "try: main(['state', '--help'])\n"
         "finally: print([name for name in ('dbt.cli', 'dbt.adapters.base', 'pyspark', 'sqlglot') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
-    assert "savepoint" in done.stdout
-    assert done.stdout.rstrip().endswith("[]")
+    assert "savepoint" in found
+    assert found.endswith("[]")

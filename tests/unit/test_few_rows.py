@@ -69,8 +69,19 @@ def test_very_many_are_spread_wider() -> None:
     assert spark.settings == {**MANY, "spark.sql.shuffle.partitions": "20"}
 
 
+@pytest.mark.parametrize(
+    ("state", "windows", "found"), [(1_000, 40, FEW), (1_000, 50, MANY), (16_000_000, 1, MANY)]
+)
+def test_each_row_may_come_out_in_several_windows(state: int, windows: int, found: dict[str, str]) -> None:
+    """As many tasks as for what came: a large state alone makes no more of them."""
+    spark: Any = Session()
+    MicroBatch(work(state), spark, POSITION, asked(spark))._spread(1_000, windows)
+    assert spark.settings == found
+
+
 def test_no_step_leaves_its_settings_to_the_next() -> None:
     spark: Any = Session()
+    spark.settings.update(MANY)
     batches = Batches(spark, work(), POSITION, lambda: "")
     for end in ("well", "badly"):
         try:
