@@ -23,7 +23,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
@@ -34,7 +34,7 @@ from tests.functional.stream import kills, kinds  # noqa: E402
 ROWS = 40
 HANGS = 600.0
 """Seconds after which a life that neither ends nor is killed has hung."""
-_POINT = re.compile(r'(around|reached|append|overwrite|create)\(\s*(?:spark, )?"(\w+[.:]?\w*)"')
+_POINT = re.compile(r'(around|reached|append|overwrite|create|migrate)\(\s*(?:spark, )?"(\w+[.:]?\w*)"')
 _MAINTAINED = re.compile(r'\bMaintenance\(\s*"(\w+)"')
 _RESETS = ("state.drop", "changelog.drop", "checkpoint.delete", "progress.delete")
 """What a stream does when it is built anew."""
@@ -86,7 +86,7 @@ def points() -> list[str]:
     for file in (REPOSITORY / "adapter" / "stream").glob("*.py"):
         for how, name in _POINT.findall(file.read_text(encoding="utf-8")):
             found |= {name} if how == "reached" else {f"{name}:before", f"{name}:after"}
-            if how in ("append", "overwrite"):
+            if how in ("append", "overwrite", "migrate"):
                 found.add(f"{name}:written")
         for table in _MAINTAINED.findall(file.read_text(encoding="utf-8")):
             steps = ("expire",) if table == "state" else ("compact", "expire")
@@ -125,9 +125,9 @@ def run(root: Path, seed: int, lives: Lives) -> bool:
                     kinds.write_events(root / stream, file, ROWS, seed)
             days += 1
         life = (
-            kills.Life(seed, lives.names, verify=True)
+            kills.Life(seed, lives.names, edition=number, verify=True)
             if last
-            else next_life(chance, seed * 1000 + number, lives)
+            else replace(next_life(chance, seed * 1000 + number, lives), edition=number)
         )
         kills.write_life(root, life)
         before = len(kills.read_log(root / "kills.jsonl"))
@@ -182,7 +182,8 @@ def next_life(chance: random.Random, seed: int, lives: Lives) -> kills.Life:
         aborts=lives.aborts / 10,
         kill=kill,
         merge=kill.point.startswith("table.merge") or chance.random() < 0.5,
-        cut=tuple(chance.sample(names, len(names) // 4)),
+        # A query that changes between two pieces is refused.
+        cut=tuple(name for name in chance.sample(names, len(names) // 4) if not kinds.KINDS[name].edits),
         refresh=tuple({*refresh, *readers}),
     )
 

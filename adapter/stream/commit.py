@@ -20,7 +20,7 @@ from .failpoints import around, reached
 from .iceberg import COMMIT, REPLACE, IcebergTable, change_columns, is_of_stream
 from .migration import Migration
 from .model import StreamModel
-from .session import java_class
+from .session import java_class, static_method
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -292,8 +292,8 @@ def _written(rows: DataFrame, table: IcebergTable) -> list[Any]:
 
     ensure_callback_server_started(rows.sparkSession.sparkContext._gateway)
     spark = rows.sparkSession
-    tables = java_class(spark, "org.apache.iceberg.spark.SparkTableCache").get()
-    coordinator = java_class(spark, "org.apache.iceberg.spark.FileRewriteCoordinator").get()
+    tables = static_method(spark, "org.apache.iceberg.spark.SparkTableCache", "get")()
+    coordinator = static_method(spark, "org.apache.iceberg.spark.FileRewriteCoordinator", "get")()
     name = str(uuid.uuid4())
     if java_class(spark, "org.apache.iceberg.TableUtil").supportsRowLineage(table.java):
         # From version 3 of the format on a compaction writes the ids that rows have. New rows get theirs by the commit.

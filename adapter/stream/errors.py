@@ -89,7 +89,9 @@ _SNAPSHOT_GONE = re.compile(
 _OTHER_SOURCES = re.compile(
     r"Did not find value which can be converted into long|number of sources in the checkpoint|Cannot parse offset"
 )
-_TWO_WRITERS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using")
+_TWO_WRITERS = re.compile(
+    r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|Multiple streaming queries are concurrently using"
+)
 
 
 _RAISED = re.compile(

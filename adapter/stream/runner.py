@@ -292,8 +292,8 @@ class RunningStream:
         """End the stream after the commits of the micro-batch it is in, or without that micro-batch."""
         with sentences(self.model):
             try:
-                if self._query.isActive:
-                    self._query.stop()
+                # Of one that failed, too: Spark tells what it died of before it has ended it, and lets no other begin.
+                self._query.stop()
             finally:
                 self._resources.close()
 

@@ -151,3 +151,15 @@ def java_class(spark: SparkSession, name: str) -> Any:
     if name not in found:
         found[name] = reduce(getattr, name.split("."), packages)
     return found[name]
+
+
+def static_method(spark: SparkSession, name: str, method: str) -> Any:
+    """A static method of a class of Java's, of which objects may have one of the same name.
+
+    Asked for an attribute of a class, py4j looks at whichever method of that name Java lists first, and says there is none
+    if that is an object's. The order is the JVM's to choose: it changes with its class data archive.
+    """
+    from py4j.java_gateway import JavaMember
+    from py4j.protocol import STATIC_PREFIX
+
+    return JavaMember(method, None, STATIC_PREFIX + name, jvm(spark)._gateway_client)

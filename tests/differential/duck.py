@@ -54,6 +54,7 @@ _PIECE = "piece__"
 _TYPES = {"string": "varchar", "timestamp": "timestamp", "int": "integer"}
 _MACROS = """
 create macro timestamp_micros(x) as make_timestamp(cast(x as bigint));
+create macro safe_add(a, b) as a + b;
 create macro pmod(a, b) as ((a % b) + b) % b;
 create macro signed(x) as cast(x >> 1 as bigint);
 """

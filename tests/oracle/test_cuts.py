@@ -28,11 +28,8 @@ _IN_CI = {
     (case, "small", 3)
     for case in (
         "cascade_tumble",
-        "cumulate_offset_p6",
-        "enum_distinct",
         "group_topn_raw",
         "nexmark_q18",
-        "wdedup_first",
     )
 } & set(RUNS)
 

@@ -31,8 +31,8 @@ def expiry(time: str, after: int | None) -> str:
 
 
 def later(time: str, micros: int | None) -> str:
-    """So many microseconds after a time."""
-    return f"timestamp_micros(unix_micros({time}) + {micros})"
+    """So many microseconds after a time; NULL where no TIMESTAMP is that late."""
+    return f"timestamp_micros(try_add(unix_micros({time}), {micros}))"
 
 
 def comes_due(column: str, relation: str) -> str:

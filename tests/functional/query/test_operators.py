@@ -21,6 +21,11 @@ from tests.thorough import mostly_thorough
 __all__ = ["folder", "many_rows"]  # fixtures
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_rows() -> None:
+    """What is set for the others isn't here, where `many_rows` is."""
+
+
 def window(kind: str, *lengths: str, of: str = "bids") -> str:
     return expansion.expand(of, window_arguments.make(kind, "ts", *lengths))
 

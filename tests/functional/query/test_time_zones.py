@@ -17,6 +17,7 @@ from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests import reference as ref
 from tests.spark_rows import rows_of
+from tests.thorough import mostly_thorough
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SPRING, AUTUMN = (
@@ -92,7 +93,7 @@ def events(spark: Any, moments: list[datetime], tmp_path: Path) -> Iterator[Path
     spark.catalog.dropTempView("moments")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", mostly_thorough(CASES, [*CASES][1:]))
 def test_days_of_23_and_25_hours(
     spark: Any, storage_root: Path, events: Path, moments: list[datetime], name: str
 ) -> None:

@@ -51,6 +51,7 @@ COMMITS = {
     "state.fold": "state",
     "state.compact": "state",
     "state.expire": "state",
+    "state.migrate": "state",
     "table.append": "target",
     "table.overwrite": "target",
     "table.merge": "target",
@@ -138,6 +139,8 @@ class Life:
     """Models whose micro-batches are cut into pieces."""
     refresh: tuple[str, ...] = ()
     """Models that are built anew, by what `dbt run --full-refresh` does."""
+    edition: int = 0
+    """Which of their queries models have that are edited, see `Kind.at`."""
     verify: bool = False
     """Whether the rows are compared in the end."""
 
@@ -212,12 +215,12 @@ class World:
             watermark_delay=DELAY,
             changelog=kind.changelog,
             retention=_FEW_SNAPSHOTS,
+            columns=self._columns[kind.name],
         )
 
     def make_table(self, kind: Kind, how: str = "create table if not exists") -> None:
         """Make a model's table, as its materialization does."""
-        fields = self.plain.sql(kind.text).schema.fields
-        columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
+        columns = ", ".join(f"`{name}` {type_}" for name, type_ in self._columns[kind.name].items())
         self.spark.sql(f"{how} {self.schema}.{kind.name} ({columns}) using iceberg")
 
     def expected(self, kind: Kind) -> list[tuple[Any, ...]]:
@@ -251,8 +254,12 @@ class World:
         for name in ("events", "orders"):
             plain.read.schema(EVENTS).parquet(str(self.root / name)).createOrReplaceTempView(name)
         plain.createDataFrame(list(CUSTOMERS), "id int, region string").createOrReplaceTempView("customers")
+        # Asked once: when the JVM was killed nothing can be asked, and what goes wrong then is to be the stream's.
+        self._columns: dict[str, dict[str, str]] = {}
         for kind in KINDS.values():
-            plain.sql(kind.text).createOrReplaceTempView(kind.name)
+            rows = plain.sql(kind.text)
+            rows.createOrReplaceTempView(kind.name)
+            self._columns[kind.name] = {f.name: f.dataType.simpleString() for f in rows.schema.fields}
         return plain
 
 
@@ -651,7 +658,7 @@ def live(root: Path) -> int:
     catalog = jvm.kills.FaultyCatalog if (root / "faults.jar").exists() else None
     faults = Faults(world, life, pid, catalog)
     (root / "started").write_text(json.dumps({"python": os.getpid(), "jvm": pid}))
-    kinds = [KINDS[name] for name in life.kinds]
+    kinds = [KINDS[name].at(life.edition) for name in life.kinds]
     drive = Drive(world, kinds, faults)
     faults.begin()
     drive.run()

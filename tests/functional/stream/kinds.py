@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,9 @@ def _counts(window: str, *more: str) -> str:
     return f"select window_start, window_end, k, {metrics} from {window} group by window_start, window_end, k"
 
 
+_BY_KEY = f"select k, x % 7 as g, count(*) as n, sum(v) as s, {{}} from {_E} group by k, x % 7"
+
+
 @dataclass(frozen=True)
 class Kind:
     """A model."""
@@ -48,6 +51,13 @@ class Kind:
     upsert: bool = False
     ttl: int | None = None
     """Its state_ttl, in microseconds."""
+    edits: tuple[str, ...] = ()
+    """Other queries that it has in other lives, each with the rows that it would have had all the time."""
+
+    def at(self, edition: int) -> Kind:
+        """The model after so many edits, again and again from the first."""
+        texts = (self.text, *self.edits)
+        return replace(self, text=texts[edition % len(texts)], edits=())
 
     @cached_property
     def program(self) -> Program:
@@ -189,6 +199,21 @@ _KINDS = (
         ),
         changelog=True,
         ttl=_LONG,
+    ),
+    # Edited from life to life: metrics come and go, and what stands on groups is made anew.
+    Kind(
+        "edited",
+        _counts(_window("cumulate", "10 minutes", "120 minutes")) + " having count(distinct x) >= 0",
+        edits=(
+            _counts(_window("cumulate", "10 minutes", "120 minutes")) + " having coalesce(max(v), 0) >= 0",
+        ),
+        changelog=True,
+    ),
+    Kind(
+        "edited_tree",
+        f"select n, count(*) as c, sum(s) as s from ({_BY_KEY.format('count(distinct x) as d')}) where d >= 0 group by n",
+        edits=(f"select n, count(*) as c, max(s) as s from ({_BY_KEY.format('min(v) as m')}) group by n",),
+        changelog=True,
     ),
     # Of the changes of others.
     Kind(

@@ -153,8 +153,8 @@ QUERIES: dict[str, tuple[str, str]] = {
         "window_end timestamp, k string, n bigint, name string, id string",
     ),
     "operators": (
-        f"select n, count(*) as m, max('a') as name, max('b') as id from (select k, count(*) as n from {E} group by k) "
-        "group by n",
+        "select n, count(*) as m, max(name) as name, 'none' as id from (select e.k, count(*) as n, max(names.name) as name "
+        f"from {E} as e left join {{names}} as names on names.k = e.k group by e.k) group by n",
         "n bigint, m bigint, name string, id string",
     ),
 }
@@ -162,7 +162,7 @@ QUERIES: dict[str, tuple[str, str]] = {
 
 CASES = [("groups", 0), *((name, 100_000) for name in QUERIES)]
 _IN_CI = [
-    *(("groups", small) for small in (0, 100_000)),
+    ("groups", 0),
     ("all rows", 100_000),
     ("passed on", 100_000),
     ("operators", 100_000),

@@ -49,16 +49,17 @@ def test_aborted_at_every_step(spark: Any, tmp_path: Path, monkeypatch: pytest.M
     kills.do_often(monkeypatch.setattr)
     kills.cut(["counts"], 10, monkeypatch.setattr)
     monkeypatch.setattr(upsert, "_SMALL", 0)
-    kinds = [KINDS[name] for name in ("regions", "unkeyed", "counts", "of_counts")]
+    names = ("regions", "unkeyed", "counts", "of_counts", "edited")
+    kinds = [KINDS[name].at(1) for name in names]
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", "1")
     storage = Storage(str(tmp_path / "storage"), lambda: spark)
     add(tmp_path, 0, 1, 2, 3)
     world = World(session, storage, tmp_path, "kill_tests")
-    for refreshed in ((), ("unkeyed",)):
-        life = Life(new_aborts=1.0, each=1, refresh=refreshed)
+    for edition, some in enumerate((names, ("unkeyed", "edited"))):
+        life = Life(new_aborts=1.0, each=1, refresh=("unkeyed",) if edition else ())
         kills.write_life(tmp_path, life)
-        run = [kind for kind in kinds if kind.name in refreshed] or kinds
+        run = [KINDS[name].at(edition) for name in some]
         drive = Drive(world, run, Faults(world, life, jvm=0))
         drive.run()
         assert not drive.problems, "\n".join(drive.problems)

@@ -129,7 +129,7 @@ def kinds(spark: Any, root: Path) -> Iterator[Kind]:
     yield Kind(folder, "select ts, k, v * 2 as doubled from events")
 
 
-@pytest.mark.parametrize("name", mostly_thorough(NAMES, ["groups", "folder"]))
+@pytest.mark.parametrize("name", mostly_thorough(NAMES, ["folder"]))
 def test_back_and_on_again(spark: Any, root: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     # What the state holds is folded, compacted and expired all the time.
     for setting, value in (("_COMMITS", 1), ("_ROWS", 1), ("_RETENTION", Retention(max_snapshots=1))):
@@ -531,7 +531,7 @@ def test_windows_that_were_closed_are_open_again(spark: Any, root: Path) -> None
     assert stream.rows() == [(0, 1000, "a", 1, 1), (1000, 2000, "a", 2, 2)]
 
 
-@pytest.mark.parametrize("name", mostly_thorough(KINDS, ["of_counts"]))
+@pytest.mark.parametrize("name", mostly_thorough(KINDS, []))
 def test_every_kind_of_model(spark: Any, root: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Rows are read twice, and counted once: as plain Spark has them over the whole input."""
     do_often(monkeypatch.setattr)

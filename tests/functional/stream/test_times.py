@@ -84,3 +84,51 @@ def test_a_time_beyond_them_is_dropped_and_counted(spark: Any, storage_root: Pat
         )
 
     assert rows(spark.table(s.model.target)) == rows(spark.sql(text))
+
+
+LATEST_ROWS = """(select * from (select *, row_number() over (partition by x order by v desc) as place
+    from (select /*+ STREAM */ * from events)) where place = 1)"""
+OVER_WHAT_CHANGES = {
+    "tumble": window_arguments.make("tumble", "ts", "1 hour"),
+    "session": window_arguments.make("session", "ts", "1 hour", partition_by=["k"]),
+}
+
+
+@pytest.mark.parametrize("name", OVER_WHAT_CHANGES)
+def test_windows_over_rows_that_change_leave_it_out_uncounted(
+    spark: Any, storage_root: Path, name: str
+) -> None:
+    """Such a row may come back with another time: it is taken in, kept, and in no window."""
+    text = (
+        "select window_start, window_end, k, count(*) as n, count(distinct x) as d "
+        f"from {expansion.expand(LATEST_ROWS, OVER_WHAT_CHANGES[name])} group by window_start, window_end, k"
+    )
+    ttl = 365 * 24 * HOUR
+    spark = spark.newSession()
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    plan = planner.plan_any(text, {"events": Known("ts")}, ttl)
+    s = Stream(spark, storage_root, generate.program(plan, ttl=ttl), WINDOW)
+
+    def add(*rows: tuple[str, int]) -> None:
+        listed = ", ".join(f"({at}, 'k', {v}L, {x}L)" for x, (at, v) in enumerate(rows))
+        spark.sql(f"insert into {s.events} values {listed}")
+
+    def at(micros: int) -> str:
+        return (
+            f"timestamp_micros({micros}L)"
+            if micros > -(2**63)
+            else "timestamp_micros(-9223372036854775807L - 1L)"
+        )
+
+    times = ("cast(null as timestamp)", *map(at, GONE), at(0), at(HOUR), at(3 * HOUR))
+    add(*((time, 1) for time in times))
+    result = s.run()
+    assert (result.rows_in, result.late_rows, result.null_time_rows) == (len(times), 0, 0)
+    # The first half has a time now, the others have none any more.
+    add(*((at(n * HOUR), 2) for n in range(3)), *((at(GONE[0]), 2) for _ in range(6)))
+    assert s.run().null_time_rows == 0
+    s.flush()
+    spark.table(s.events).createOrReplaceTempView("events")
+    expected = sorted(map(tuple, spark.sql(text).collect()))
+    assert sorted(map(tuple, spark.table(s.model.target).collect())) == expected
+    assert sum(row[3] for row in expected) == 3

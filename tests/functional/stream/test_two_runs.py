@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,10 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream import commit, runner
+from dbt.adapters.spark_streaming.stream import commit, failpoints, runner
 from dbt.adapters.spark_streaming.stream import state as state_module
 from dbt.adapters.spark_streaming.stream import upsert as upsert_module
+from dbt.adapters.spark_streaming.stream.backfill import Windows, backfill
 from dbt.adapters.spark_streaming.stream.batches import Batches
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
@@ -246,7 +249,7 @@ def test_an_older_run_doesnt_put_back_old_rows(
     assert stream.rows() == [("a", 2)]
 
 
-@pytest.mark.parametrize("act", ["fold", "compact"])
+@pytest.mark.parametrize("act", mostly_thorough(["fold", "compact"], ["fold"]))
 def test_a_state_isnt_set_back(
     spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
@@ -276,6 +279,81 @@ def test_a_state_isnt_set_back(
         late.take(rows_of(stream, *SECOND_BATCH), runs)
     found = StateTable(spark, stream.model).position()
     assert found is not None and found.batch == runs + 1
+
+
+@contextmanager
+def meanwhile(point: str, act: Callable[[], object]) -> Iterator[None]:
+    """The first time that a run is at a point, another machine does something."""
+    met: list[str] = []
+
+    def handler(at: str, _: str) -> None:
+        if at == point and not met:
+            met.append(at)
+            act()
+
+    failpoints.arm(handler)
+    try:
+        yield
+    finally:
+        failpoints.arm(None)
+    assert met
+
+
+def test_a_merge_right_after_another_run_tells_of_it(
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark commits a MERGE by itself: what is found afterwards can only be told."""
+    monkeypatch.setattr(upsert_module, "_SMALL", 0)
+    stream = made(spark, storage_root, "groups")
+    stream.add(*FIRST)
+    stream.run()
+    stream.add(*SECOND_BATCH)
+    with (
+        meanwhile("table.merge:before", lambda: other_run(stream)),
+        pytest.raises(
+            StreamError, match=r"another run of it wrote .* at the same moment.*Let one run at a time"
+        ),
+    ):
+        stream.run()
+    stream.add((9000, "c", 1))
+    stream.run()
+    assert stream.rows() == sorted_rows(replayed(spark, stream.model)) == [("a", 4), ("b", 1), ("c", 1)]
+
+
+def seconds_closed(stream: Stream, until: str = "timestamp_millis(4000)") -> str:
+    """The windows of all rows, late ones too."""
+    return f"""select * from (
+        select timestamp_millis(ms) as window_start, timestamp_millis(ms + 1000) as window_end, k, count(*) as c, sum(v) as s
+        from (select *, unix_millis(ts) div 1000 * 1000 as ms from {stream.events}) group by ms, k
+    ) where window_end <= {until}"""
+
+
+@pytest.mark.parametrize("first", ["backfill", "run"])
+def test_a_backfill_beside_a_run_elsewhere(spark: Any, storage_root: Path, first: str) -> None:
+    stream = made(spark, storage_root, "windows")
+    stream.add(*FIRST, (1500, "b", 3))
+    stream.run()
+    stream.add((500, "z", 7))
+    assert stream.run().late_rows == 1
+    stream.add(*SECOND_BATCH)
+
+    def windows(session: Any, after: int) -> Windows:
+        until = f"timestamp_micros({after})"
+        return Windows(seconds_closed(stream, until), f"window_end <= {until}", None, {})
+
+    def repair() -> None:
+        backfill(spark, stream.model, stream.program, windows)
+
+    if first == "backfill":
+        with meanwhile("table.backfill:before", stream.run):
+            repair()
+    else:
+        # It puts out itself what the run was about to.
+        with meanwhile("table.append:before", repair), pytest.raises(StreamError, match=SAYS):
+            stream.run()
+    stream.run()
+    found = sorted_rows(spark.sql(seconds_closed(stream)).collect())
+    assert len(found) == 6 and stream.rows() == found
 
 
 def test_a_run_that_a_reset_overtook_writes_nothing(spark: Any, storage_root: Path) -> None:
