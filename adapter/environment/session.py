@@ -62,9 +62,15 @@ class SessionEnvironment(Environment):
 
     def session(self) -> SparkSession:
         """See `Environment.session`."""
+        from pyspark.java_gateway import ensure_callback_server_started
+
         with self._lock:
             if self._session is None:
-                self._session = self._start()
+                session = self._start()
+                # Streams call Python. What lets them do so closes all connections to the JVM, so it is begun here, where
+                # no other thread has one: py4j would send a command again whose answer it hasn't got, and Java do it twice.
+                ensure_callback_server_started(session.sparkContext._gateway)
+                self._session = session
             return self._session
 
     def _start(self) -> SparkSession:

@@ -287,10 +287,8 @@ def _is_made(table: IcebergTable, name: str) -> bool:
 
 def _written(rows: DataFrame, table: IcebergTable) -> list[Any]:
     """Iceberg's descriptions of the files that rows were written to, which no snapshot has yet."""
-    from pyspark.java_gateway import ensure_callback_server_started
     from pyspark.sql import functions as F
 
-    ensure_callback_server_started(rows.sparkSession.sparkContext._gateway)
     spark = rows.sparkSession
     tables = static_method(spark, "org.apache.iceberg.spark.SparkTableCache", "get")()
     coordinator = static_method(spark, "org.apache.iceberg.spark.FileRewriteCoordinator", "get")()

@@ -159,7 +159,7 @@ def static_method(spark: SparkSession, name: str, method: str) -> Any:
     Asked for an attribute of a class, py4j looks at whichever method of that name Java lists first, and says there is none
     if that is an object's. The order is the JVM's to choose: it changes with its class data archive.
     """
-    from py4j.java_gateway import JavaMember
-    from py4j.protocol import STATIC_PREFIX
+    from py4j.java_gateway import JavaMember  # type: ignore[import-untyped]
+    from py4j.protocol import STATIC_PREFIX  # type: ignore[import-untyped]
 
     return JavaMember(method, None, STATIC_PREFIX + name, jvm(spark)._gateway_client)

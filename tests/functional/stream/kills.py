@@ -651,6 +651,9 @@ def live(root: Path) -> int:
         upsert._SMALL = 0
     environment = get_environment(SparkStreamingCredentials(**credentials(root)))
     spark = environment.session()
+    gateway = vars(spark.sparkContext._gateway)
+    # Of two streams that begin at once, one would begin it, and close the other's connection in the middle of a command.
+    assert gateway.get("_callback_server") is not None, "streams can't call Python yet"
     jvm: Any = spark._jvm
     pid = int(jvm.java.lang.ProcessHandle.current().pid())
     spark.sparkContext.setLogLevel("OFF")
