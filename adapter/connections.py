@@ -143,11 +143,11 @@ class Handle(SparkConnectionWrapper):
         self._running = True
         try:
             yield
-        except DbtRuntimeError:
-            raise
         except Exception as problem:
             if self.cancelled:
                 raise DbtDatabaseError("Cancelled.") from None
+            if isinstance(problem, DbtRuntimeError):
+                raise
             raise DbtDatabaseError(readable(problem)) from cause_of(problem)
         finally:
             self._running = False

@@ -65,6 +65,7 @@ class StreamResponse(AdapterResponse):
     lookup_requests: int = 0
     lookup_keys: int = 0
     watermark: str | None = None
+    stopped: bool = False
 
 
 @contextmanager
@@ -414,6 +415,7 @@ def added(first: StreamResult, then: StreamResult) -> StreamResult:
         watermark=then.watermark,
         lookup_requests=first.lookup_requests + then.lookup_requests,
         lookup_keys=first.lookup_keys + then.lookup_keys,
+        stopped=first.stopped or then.stopped,
     )
 
 
@@ -428,6 +430,8 @@ def response(result: StreamResult) -> StreamResponse:
         if count
     ]
     message = f"{result.rows_in} rows in, {result.rows_out} out, {result.batches} batches"
+    if result.stopped:
+        message = f"stopped before the end of its input, {message}"
     if result.lookup_requests:
         message += f", {result.lookup_requests} lookups of {result.lookup_keys} keys"
     if result.watermark is not None and result.watermark - time.time_ns() // 1000 > intervals.DAY:
@@ -445,6 +449,7 @@ def response(result: StreamResult) -> StreamResponse:
         lookup_requests=result.lookup_requests,
         lookup_keys=result.lookup_keys,
         watermark=watermark,
+        stopped=result.stopped,
     )
 
 

@@ -232,12 +232,17 @@ class StreamingMethods(metaclass=AdapterMeta):
             described = _bootstrapped(described, bootstrap, graph)
             if at_once:
                 described = limits.at_once(described)
-            self.connections.get_thread_connection().handle.prepare(sql)
+        handle = self.connections.get_thread_connection().handle
+        # As what dbt can cancel.
+        with handle.errors(), streaming.sentences():
+            handle.prepare(sql)
             session = self.environment.session()
             result = runner.run_stream(session, described, program)
-            if flush:
+        with handle.errors(), streaming.sentences():
+            # Of a stream that was stopped there is more to come, for which its windows stay open.
+            if flush and not result.stopped:
                 result = streaming.added(result, runner.flush(session, described, program))
-            return streaming.response(result)
+        return streaming.response(result)
 
     def _plan(self, model: Mapping[str, Any], sql: str, graph: Any) -> Plan:
         project_root = self.config.credentials.project_root  # type: ignore[attr-defined]

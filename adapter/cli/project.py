@@ -78,7 +78,7 @@ class Project:
             return node, streaming.known(graph, [other for other in upstream if other is not node], ask)
 
     def run(self, names: Sequence[str], *options: str) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
-        """Runs models as `dbt run` does: their nodes, compiled, and dbt's graph.
+        """Runs models as `dbt run` does: the nodes of those that weren't stopped meanwhile, compiled, and dbt's graph.
 
         Args:
             names: of the models.
@@ -89,8 +89,12 @@ class Project:
         """
         manifest = self._dbt("parse")
         result = self._dbt("run", "--select", *names, *options, manifest=manifest, quiet=False)
-        nodes = {entry.node.name: entry.node.to_dict() for entry in result}
-        return [nodes[name] for name in names], _graph(manifest)
+        nodes = {
+            entry.node.name: entry.node.to_dict()
+            for entry in result
+            if not entry.adapter_response.get("stopped")
+        }
+        return [nodes[name] for name in names if name in nodes], _graph(manifest)
 
     def streaming_model(self, name: str) -> Mapping[str, Any]:
         """The node of a streaming model.

@@ -78,6 +78,9 @@ def run_models(project: Project, selection: Selection, every: str) -> bool:
     if not names:
         raise ProjectError("No streaming model is selected; `dbt-stream status` lists those there are.")
     nodes, graph = project.run(names)
+    for name in sorted({*names} - {str(node["name"]) for node in nodes}):
+        # By `dbt-stream stop`, or it wouldn't have come to this.
+        print(f"{name}: stopped")
     environment = project.environment()
     described = [_described(project, environment, node, graph, intervals.format(interval)) for node in nodes]
     with interrupts() as signals:

@@ -162,11 +162,23 @@ class SessionEnvironment(Environment):
             "Java": str(self._java) if self._java else _java_of(session),
         }
 
+    def stop_streams(self) -> None:
+        """See `Environment.stop_streams`. Each works in a session of its own, and asks for its streams in vain elsewhere."""
+        streams = self.session()._jsparkSession.sharedState().activeStreamingQueries()
+        for query in list(streams.values()):
+            query.stop()
+
     def close(self) -> None:
         """See `Environment.close`."""
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
+        if self._session is not None and self._jvm is not None and self._jvm.alive:
+            # Before the lock, for which a micro-batch may wait that is waited for.
+            try:
+                self.stop_streams()
+            except Exception as problem:
+                logger.debug(f"While stopping streams: {without_secrets(problem)}")
         with self._lock:
             session, jvm = self._session, self._jvm
             self._session = self._jvm = None
@@ -175,8 +187,6 @@ class SessionEnvironment(Environment):
                 return  # someone else's Spark
             if session is not None and jvm.alive:
                 try:
-                    for query in session.streams.active:
-                        query.stop()
                     if self._classes and self._classes.wanted and self._statements >= WORTH_KEEPING:
                         self._classes.write(session)
                     session.stop()

@@ -80,6 +80,7 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
         boundaries=_boundaries(everything),
         upsert=replacing(plan, everything, emission) if replaces else None,
         kept_for=emission.last,
+        reads_clock=not levels and event_clock.READS_CLOCK in plan.output,
         behind=_behind(plan.windowed),
         tables=plan.static,
         mini_batch=plan.mini_batch,

@@ -279,6 +279,8 @@ class Program:
     again: Step | None = None
     """Where the changes of all levels are computed before any state is written, and all of it is written in one commit:
     what `output` reads, taken from that commit. None: a commit for each level, and `output` is computed after it."""
+    reads_clock: bool = False
+    """Whether `output` reads the watermark though there is no state, so that the table's commits have to carry it on."""
     puts_out_all: bool = False
     """Whether `output` is all there is, so that without rows the table is empty."""
     signature: dict[str, object] = field(default_factory=dict)

@@ -77,6 +77,11 @@ class Batches:
         )
 
     @property
+    def taken_in(self) -> int:
+        """The last micro-batch of which all rows are in; -1: none is."""
+        return self.position.batch - (self.position.cut is not None)
+
+    @property
     def work(self) -> Work:
         """What is carried out."""
         return self._work
@@ -84,7 +89,7 @@ class Batches:
     def take(self, batch: DataFrame, number: int) -> None:
         """Take in a micro-batch, unless it is in already: Spark replays one that a crash cut short."""
         unfinished = number == self.position.batch and self.position.cut is not None
-        if number <= self.position.batch and not unfinished:
+        if number <= self.taken_in:
             self._catch_up()
             return
         spark = batch.sparkSession

@@ -123,6 +123,9 @@ class Changes:
             # Of what step the table is nobody knows any more, if it has rows: its snapshots expired.
             others = table.known
             if others is None:
+                if self._table is None and self._key is not None:
+                    # Who reads the model needs to know that its rows will change, before it has any.
+                    self._create(spark)
                 return
         is_even = done is not None and position is not None and done.is_of(position)
         if others is None and is_even:

@@ -153,18 +153,28 @@ def lacks_rows(spark: SparkSession, model: StreamModel, number: int, with_all: b
     return None
 
 
-def move_along(model: StreamModel) -> None:
-    """Set the initial offset of each table to the last snapshot that was read of it."""
+def move_along(model: StreamModel, taken_in: int = -1) -> None:
+    """Set the initial offset of each table to the last snapshot that was read of it.
+
+    Args:
+        model: the model, its sources in the order of the checkpoint.
+        taken_in: the last micro-batch of which all rows are in, also where a crash came before Spark noted that.
+    """
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
-    if checkpoint is None or checkpoint.done is None:
+    if checkpoint is None or checkpoint.planned is None:
+        return
+    done = max(-1 if checkpoint.done is None else checkpoint.done, min(taken_in, checkpoint.planned))
+    if done < 0:
         return  # the first micro-batch begins at the initial offset
-    offsets = read_offsets(model.storage, model.checkpoint, checkpoint.done)
+    offsets = read_offsets(model.storage, model.checkpoint, done)
     for number, offset in enumerate(offsets):
         snapshot = last_snapshot(offset)
         if snapshot is not None and model.storage.exists(_place(model, number)):
             # Before the snapshot's first file. At its end, Iceberg finds nothing newer and fails of having no offset.
+            # The first micro-batch, which Spark will go through once more though it is in, begins where the note says.
+            position = -1 if checkpoint.done is not None else 0
             with around("checkpoint.move", model.name):
-                _note(model, number, snapshot, position=-1)
+                _note(model, number, snapshot, position)
 
 
 def _place(model: StreamModel, number: int) -> str:

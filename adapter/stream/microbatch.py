@@ -150,7 +150,8 @@ class MicroBatch:
     def pass_on(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """From the micro-batch's rows to the table, where there is no state between: one commit.
 
-        Counts and watermark are known only when it is done, so the commit carries those of before.
+        Where rows needn't be kept for anything, counts and watermark are known only when it is done, so the commit carries
+        those of before: nothing but `progress` asks for them then.
 
         Args:
             batch: the rows.
@@ -163,23 +164,27 @@ class MicroBatch:
         self._show_clock()
         streams = self._work.program.inputs
         rows_of = split(batch, streams)
-        lookups = self._work.program.lookups
+        keeps = bool(self._work.program.lookups) or self._work.program.reads_clock
         meters = []
         for stream in streams:
-            if lookups:
-                # Read for their keys too.
+            if keeps:
+                # Read for their keys too, or for the watermark.
                 rows = counting(rows_of[stream.view], stream)
                 self._kept.keep(rows)
             else:
                 meters.append(Meter(rows_of[stream.view], stream))
                 rows = meters[-1].rows
             show(rows, stream.view)
-        self._look_up(lookups)
+        self._look_up(self._work.program.lookups)
+        if keeps:
+            counts = [counted(self._kept, each) for each in streams]
+            watermark = watermark.advance(self._newest(counts, []), at)
+            self._move_to(watermark)
         with self.figures.timed("emission"):
             self._append(few=False)
-        counts = [counted(self._kept, each) for each in streams] if lookups else [m.read() for m in meters]
-        watermark = watermark.advance(self._newest(counts, []), at)
-        self._move_to(watermark)
+        if not keeps:
+            watermark = watermark.advance(self._newest([meter.read() for meter in meters], []), at)
+            self._move_to(watermark)
         return watermark
 
     def close_at(self, watermark: int) -> None:

@@ -6,12 +6,13 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from .failpoints import around
 from .model import StreamModel
 from .position import Position
-from .watermark import to_text
+from .watermark import from_text, to_text
 
 
 @dataclass
@@ -96,6 +97,16 @@ def _lookups(position: Position, figures: Figures) -> dict[str, object]:
             "cached": figures.lookup_cached,
         },
     }
+
+
+def caught_up(model: StreamModel, position: Position) -> Position:
+    """The last step with the totals that its table doesn't say, where it was written before its rows were counted."""
+    told: Any = read_progress(model) or {}
+    step = (told.get("query_id"), told.get("batch"), told.get("flush"))
+    if step != (position.query_id, position.batch, position.flush):
+        return position
+    after = from_text(told["watermark"])
+    return replace(position, rows_in=told["total"]["rows_in"], after=after)
 
 
 def write_progress(model: StreamModel, progress: Mapping[str, object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LATE = "__late"
+_PATIENCE = 30.0
+"""Seconds to wait for what Spark tells of rows that were written."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,12 @@ class Meter:
     def read(self) -> Counted:
         """What came, after the rows were written."""
         assert self._observation._jo is not None
-        if self._observation._jo.getRow().size() == 0:  # as in `Kept.has_observed`
+        told = self._observation._jo.future()
+        deadline = time.monotonic() + _PATIENCE
+        while not told.isCompleted() and time.monotonic() < deadline:
+            time.sleep(0.002)
+        # As in `Kept.has_observed`; and Spark drops events of which too many wait.
+        if not told.isCompleted() or self._observation._jo.getRow().size() == 0:
             (row,) = self._unobserved.agg(*self._counts).collect()
             return Counted(**row.asDict())
         return Counted(**self._observation.get)

@@ -37,6 +37,7 @@ from .lookups import Lookups
 from .microbatch import Work
 from .model import StreamModel
 from .position import Position
+from .progress import caught_up
 from .recovery import Found, check, unfinished
 from .savepoints import MIGRATION, check_whole
 from .saving import forget_all, save_before
@@ -75,6 +76,8 @@ class StreamResult:
     """To tables outside."""
     lookup_keys: int = 0
     """That these were asked for."""
+    stopped: bool = False
+    """Whether it ended before its input did, for somebody asked for that."""
 
 
 def run_stream(spark: SparkSession, model: StreamModel, program: Program) -> StreamResult:
@@ -190,17 +193,18 @@ class RunningStream:
         """Whether something was read of every table."""
         self._with_all = False
         """Whether a micro-batch has all rows of tables that can't be read from their beginning."""
+        self._stopped = False
         with sentences(model), ExitStack() as stack:
             stack.enter_context(locked(spark, model))
+            # Of a run that ended before it was read. One that comes from here on is for this run.
+            model.storage.delete(model.stop_request)
             session = working_session(spark)
             self._batches = _resume(session, model, program)
-            # Of a run that ended before it was read.
-            model.storage.delete(model.stop_request)
             clear_beginning(model.storage, model.checkpoint)
             order = in_first_order(model, program.inputs)
             self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
             check_sources(session, ordered)
-            move_along(ordered)
+            move_along(ordered, self._batches.taken_in)
             if self._batches.position.batch < 0 and has_to_begin_again(session, ordered):
                 # The run before ended of it.
                 begin_again(model)
@@ -209,6 +213,7 @@ class RunningStream:
             begin_with_table(session, ordered, inputs, begun=self._batches.position.batch >= 0)
             reached("stream:starting", model.name)
             stopped = self._take_all(session, ordered, inputs)
+            self._stopped = stopped is not None
             self._query = stopped or self._start(session, ordered, inputs)
             self._resources = stack.pop_all()
 
@@ -264,10 +269,11 @@ class RunningStream:
         """
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         with sentences(self.model):
-            _, problem = self._watch(self._query, deadline)
+            stopped, problem = self._watch(self._query, deadline)
+            self._stopped = self._stopped or stopped
             if problem is not None:
                 raise problem
-        return _result(self._batches)
+        return replace(_result(self._batches), stopped=self._stopped)
 
     def _watch(self, query: Any, deadline: float) -> tuple[bool, Exception | None]:
         """Wait until a query ends: whether it was stopped, for somebody asked for that, and what ended it otherwise."""
@@ -303,6 +309,10 @@ class RunningStream:
             reached("batch:begun", self.model.name)
             if self._with_all and number > 0:
                 raise _Second
+            if number <= self._batches.taken_in:
+                # A crash came between its commits and Spark's. What it was read from may be gone since.
+                self._batches.take(batch, number)
+                return True
             # Also where the source had no rows when the stream began, and has its first now.
             with_all = self._with_all or (number == 0 and bootstrapped_from(self.model) is not None)
             self._check_beginning(batch.sparkSession, number, with_all)
@@ -425,6 +435,8 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
             for name in ("rows_out", "lookup_requests", "lookup_keys")
         }
         position = replace(position, **later)
+    if position is not None and not stateful:
+        position = caught_up(model, position)
     if stateful and state.exists and found.state is None:
         # Made, and never written: the query may be another one by now.
         state.drop(session)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..query.program import BATCH_ID, CHANGE_TYPE
 from . import commit
-from .changes import INSERT, Changes, changes_of
+from .changes import INSERT, REPLACED_PROPERTY, Changes, changes_of
 from .columns import check_same
 from .failpoints import around
 from .iceberg import FOLLOWED, IcebergTable, load
@@ -18,7 +18,7 @@ from .model import IGNORE, StreamModel
 from .position import Position, read_position
 from .rows import Kept
 from .session import show, sql
-from .writing import Columns, one_file
+from .writing import Columns, literal, one_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -191,6 +191,15 @@ class Sink(ABC):
 
 class AppendSink(Sink):
     """A table whose rows never change."""
+
+    def begin(self, spark: SparkSession) -> None:
+        """See `Sink.begin`. A table that was made in the place of one whose rows were replaced still says so."""
+        super().begin(spark)
+        if self.table.property(REPLACED_PROPERTY) is not None:
+            with around("table.property", self.model.name):
+                spark.sql(
+                    f"alter table {self.model.target} unset tblproperties ({literal(REPLACED_PROPERTY)})"
+                )
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
         """See `Sink.put`."""

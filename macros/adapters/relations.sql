@@ -1,9 +1,11 @@
 {# Relations: names, replacing, dropping. #}
 
 {% macro spark_streaming__make_temp_relation(base_relation, suffix='__dbt_tmp') %}
-    {#- A temporary view, which has no schema in its name. Its type says so, as it is dropped by type. -#}
+    {#- A temporary view. Its type says so, as it is dropped by type. It has no schema in its name, and all threads share
+        the session: what runs beside it, of the same name in another schema, has to have another one. -#}
+    {% set own = '_' ~ local_md5(model['unique_id'])[:8] if model else '' %}
     {% set temporary = base_relation.incorporate(
-        path={"identifier": base_relation.identifier ~ suffix}, type="view"
+        path={"identifier": base_relation.identifier ~ suffix ~ own}, type="view"
     ) %}
     {{ return(temporary.include(database=false, schema=false)) }}
 {% endmacro %}

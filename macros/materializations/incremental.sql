@@ -68,9 +68,9 @@
 
 
 {% macro _incremental_rows_relation(language) -%}
-  {#- Batches that run at once have a view each. -#}
+  {#- Batches that run at once have one each. -#}
   {%- set suffix = '__dbt_tmp' ~ ('_' ~ model['batch']['id'] if model.get('batch') else '') -%}
-  {%- set rows = this.incorporate(path={'identifier': this.identifier ~ suffix}) -%}
-  {#- A view of the session has no schema. Python's rows are a table, as in dbt-spark. -#}
-  {{ return(rows.include(database=false, schema=false) if language == 'sql' else rows) }}
+  {#- Python's rows are a table, as in dbt-spark. -#}
+  {{ return(make_temp_relation(this, suffix) if language == 'sql'
+      else this.incorporate(path={'identifier': this.identifier ~ suffix})) }}
 {%- endmacro %}

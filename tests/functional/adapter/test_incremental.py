@@ -8,6 +8,7 @@ from dbt.tests.adapter.incremental.test_incremental_microbatch import BaseMicrob
 from dbt.tests.adapter.incremental.test_incremental_on_schema_change import BaseIncrementalOnSchemaChange
 from dbt.tests.adapter.incremental.test_incremental_predicates import BaseIncrementalPredicates
 from dbt.tests.adapter.incremental.test_incremental_unique_id import BaseIncrementalUniqueKey
+from dbt.tests.util import run_dbt
 
 
 class TestMergeExcludeColumns(BaseMergeExcludeColumns):
@@ -64,3 +65,36 @@ class TestIncrementalUniqueKeyDeleteInsert(BaseIncrementalUniqueKey):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:
         return {"models": {"+incremental_strategy": "delete+insert"}}
+
+
+NAMED_STRATEGY = """
+{% macro get_incremental_named_sql(arguments) %}
+  insert into {{ arguments['target_relation'] }} select '{{ arguments['temp_relation'] }}' as named
+{% endmacro %}
+"""
+
+
+class TestSameNameInTwoSchemas:
+    """All threads share a session: a view of what comes into one model isn't that of another."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        config = "materialized='incremental', incremental_strategy='named', alias='orders'"
+        return {
+            "here.sql": f"{{{{ config({config}) }}}} select '' as named",
+            "there.sql": f"{{{{ config({config}, schema='there') }}}} select '' as named",
+        }
+
+    @pytest.fixture(scope="class")
+    def macros(self) -> dict[str, str]:
+        return {"named.sql": NAMED_STRATEGY}
+
+    def test_each_has_rows_of_its_own(self, project: Any) -> None:
+        for _ in range(2):
+            run_dbt(["run"])
+        schemas = (project.test_schema, f"{project.test_schema}_there")
+        text = " union all ".join(
+            f"select named from {schema}.orders where named <> ''" for schema in schemas
+        )
+        named = {name for (name,) in project.run_sql(text, fetch="all")}
+        assert len(named) == 2

@@ -19,6 +19,7 @@ from dbt.adapters.spark_streaming.connections import Handle
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import get_environment
 from dbt.adapters.spark_streaming.environment.class_data import _diagnostic_command
+from dbt.adapters.spark_streaming.stream.session import working_session
 from tests.thorough import mostly_thorough
 
 # So slow that it ends only if it is stopped: each row waits.
@@ -98,8 +99,10 @@ def test_cancel_stops_what_runs_and_what_comes(spark_environment: Any) -> None:
 
 
 def test_cancel_stops_streams(spark_environment: Any, spark: Any, tmp_path: Path) -> None:
+    """Also those of models, each of which works in a session of its own."""
     query = (
-        spark.readStream.format("rate-micro-batch")
+        working_session(spark)
+        .readStream.format("rate-micro-batch")
         .option("rowsPerBatch", 1)
         .load()
         .writeStream.format("noop")
@@ -152,12 +155,18 @@ def test_the_jvm_ends_with_its_process(tmp_path: Path, end: str) -> None:
 
 
 SLOW_PROJECT = {
-    "dbt_project.yml": "name: slow\nversion: 1.0.0\nprofile: slow\n",
+    "dbt_project.yml": "name: project\nversion: 1.0.0\nprofile: slow\n",
     "profiles.yml": (
         "slow:\n  target: dev\n  outputs:\n    dev:\n      type: spark_streaming\n      schema: s\n"
         "      threads: 2\n      master: local[2]\n"
     ),
-    "models/slow.sql": f"{{{{ config(materialized='table') }}}}\n{SLOW}\n",
+    # After what the stream reads: it has both of Spark's cores to itself.
+    "models/slow.sql": f"{{{{ config(materialized='table') }}}}\n-- depends on {{{{ ref('rows') }}}}\n{SLOW}\n",
+    "models/rows.sql": "{{ config(materialized='table') }}\nselect 1 as id, current_timestamp() as ts\n",
+    "models/slow_stream.sql": (
+        "{{ config(materialized='streaming_table') }}\n"
+        f"select s.id, n.* from {{{{ stream(ref('rows')) }}}} as s cross join ({SLOW}) as n\n"
+    ),
     "models/broken.sql": "{{ config(materialized='table') }}\nselect raise_error('broken') from range(1)\n",
 }
 
@@ -169,7 +178,9 @@ def test_dbt_stops_what_runs(tmp_path: Path, how: str) -> None:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    command = ["run", "--select", "slow"] if how == "ctrl-c" else ["run", "--fail-fast"]
+    command = (
+        ["run", "--select", "rows", "slow", "slow_stream"] if how == "ctrl-c" else ["run", "--fail-fast"]
+    )
     dbt = subprocess.Popen(
         [str(Path(sys.executable).with_name("dbt")), "--no-use-colors", *command],
         cwd=tmp_path,
@@ -182,7 +193,7 @@ def test_dbt_stops_what_runs(tmp_path: Path, how: str) -> None:
     if how == "ctrl-c":
         for line in dbt.stdout:
             output.append(line)
-            if "START sql table model s.slow" in line:
+            if "START sql streaming_table model s.slow_stream" in line:
                 break
         time.sleep(5)
         dbt.send_signal(signal.SIGINT)

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ import pytest
 from click.testing import CliRunner
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
+from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import Project, Selection
 from dbt.adapters.spark_streaming.cli.run import run_models
+from dbt.adapters.spark_streaming.stream import failpoints
 from tests.functional.models.conftest import sources, write_events
 
 DBT_STREAM = str(Path(sys.executable).with_name("dbt-stream"))
@@ -162,5 +165,37 @@ class TestRun:
         found = CliRunner().invoke(main, [*self.options(project), "reset", "--yes", "tens"])
         assert found.exit_code == 0, found.output
         assert "tens is forgotten" in found.stdout
+        # Stopped before all was read, its windows stay open: what comes would be late.
+        with self.stopped_after_one(project):
+            (stopped,) = run_dbt(["run", "--select", "tens", "--vars", "{flush: true}"])
+        assert (stopped.adapter_response["stopped"], stopped.adapter_response["batches"]) == (True, 1)
         run_dbt(["run", "--select", "tens", "--vars", "{flush: true}"])
         assert seen(project, "tens") == before
+
+    def test_who_is_stopped_while_it_catches_up_does_not_go_on(
+        self, project: Any, events: Path, spark: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for hour in (7, 8):
+            write_events(spark, events, f"at{hour}", f"('2024-03-04 0{hour}:15:00', 'p1', 'd1', 1)")
+        told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
+        with self.stopped_after_one(project):
+            assert run_models(told, Selection(("tens",)), "300 milliseconds")
+        assert "tens: stopped" in capsys.readouterr().out
+
+    @contextmanager
+    def stopped_after_one(self, project: Any) -> Iterator[None]:
+        """A run of `tens` is asked to stop in its first micro-batch."""
+        told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
+        model = streaming.model(told.streaming_model("tens"), told.environment())
+
+        def stop(point: str, name: str) -> None:
+            if point == "batch:done" and not model.storage.exists(model.stop_request):
+                model.storage.write_text(model.stop_request, "")
+                time.sleep(3)
+
+        failpoints.arm(stop)
+        try:
+            yield
+        finally:
+            failpoints.arm(None)
+            model.storage.delete(model.stop_request)

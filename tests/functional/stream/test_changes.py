@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming import feeds
 from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream import failpoints
 from dbt.adapters.spark_streaming.stream import upsert as upsert_module
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
+from dbt.adapters.spark_streaming.stream.model import StreamSource
 from tests.thorough import mostly_thorough
 
 from .harness import Stream, replayed, sorted_rows
@@ -328,3 +331,46 @@ def test_a_key_that_a_row_of_another_group_has_is_refused(spark: Any, storage_ro
     with pytest.raises(StreamError, match=r"two rows of its result have the same key \(k 'a'\)"):
         stream.run()
     assert stream.rows() == [("a", 1, 1), ("b", 1, 2)]
+
+
+def test_who_reads_a_model_may_begin_before_it_has_rows(spark: Any, storage_root: Path) -> None:
+    """That its rows will change is known with its first run, and how."""
+    upstream = changing(spark, storage_root)
+    upstream.run()
+    table = upstream.model.target
+    assert spark.table(upstream.model.changes).count() == 0
+    known = feeds.with_feeds(spark, {}, {table: table})
+    assert known == {table: Known(key=("k",), changes=True)}
+    text = f"select k, n from (select /*+ STREAM */ * from {table}) where n > 1"
+    program = generate.program(planner.plan_any(text, known, None, ("k", "n")), upsert=True)
+    reader = Stream(spark, storage_root, program, "k string, n bigint")
+    reader.reads(StreamSource(table, upstream.model.changes))
+    assert reader.run().rows_in == 0
+    upstream.add((0, "a", 1), (1, "a", 1), (2, "b", 1))
+    upstream.run()
+    reader.run()
+    assert reader.rows() == [("a", 2)]
+
+
+def test_a_table_whose_rows_are_replaced_no_more_says_so(spark: Any, storage_root: Path) -> None:
+    """CREATE OR REPLACE TABLE leaves the properties of what was there."""
+    before = changing(spark, storage_root)
+    before.add((0, "a", 1))
+    before.run()
+    table = before.model.target
+    with pytest.raises(QueryError, match="doesn't keep its changes yet"):
+        spark.sql(f"drop table {before.model.changes}")
+        feeds.with_feeds(spark, {}, {table: table})
+    before.reset()
+    spark.sql(f"create or replace table {table} (k string, n bigint) using iceberg")
+    before.program = generate.program(planner.plan(f"select k, v as n from {E}"))
+    before.model = replace(before.model, changelog=False)
+    before.run()
+    assert before.rows() == [("a", 1)]
+    assert feeds.with_feeds(spark, {}, {table: table}) == {}
+
+
+def changing(spark: Any, storage_root: Path) -> Stream:
+    """A model whose rows change, and whose changes are kept."""
+    program = groups(f"select k, count(*) as n from {E} group by k")
+    return Stream(spark, storage_root, program, "k string, n bigint", changelog=True)

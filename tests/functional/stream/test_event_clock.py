@@ -26,3 +26,19 @@ def test_a_row_is_judged_by_the_watermark_before_its_micro_batch(spark: Any, sto
     assert s.run().late_rows == 0
     s.flush()
     assert s.rows() == [(0, 60_000, 5)]
+
+
+def test_without_state_the_watermark_goes_on_with_the_next_run(spark: Any, storage_root: Path) -> None:
+    """The table's commit is all there is to carry it."""
+    of = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
+    text = f"select window_start, k, v from {of} where ts > current_timestamp() - interval '5' seconds"
+    program = generate.program(planner.plan(text))
+    assert not program.levels
+    s = Stream(spark, storage_root, program, "window_start timestamp, k string, v bigint")
+    s.add((60_000, "a", 1))
+    s.run()
+    s.add((20_000, "too old", 1), (56_000, "a", 2))
+    s.run()
+    s.add((54_000, "too old", 1), (61_000, "a", 3))
+    s.run()
+    assert s.rows() == [(0, "a", 2), (60_000, "a", 1), (60_000, "a", 3)]

@@ -157,6 +157,8 @@ def test_without_state_rows_pass_through_once(spark: Any, storage_root: Path) ->
     stream.add((2, "c", 3))
     stream.run()
     assert stream.rows() == [(0, "a", 2), (1, "b", 4), (2, "c", 6)]
+    told: Any = read_progress(stream.model)
+    assert (told["total"]["rows_in"], told["total"]["rows_out"]) == (3, 3)
     stream.forget_checkpoint()
     assert "whose checkpoint" in problem(stream)
 

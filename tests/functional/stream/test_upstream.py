@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream import failpoints
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 from dbt.adapters.spark_streaming.stream.state import StateTable
@@ -221,3 +223,42 @@ def test_a_table_without_rows_yet(spark: Any, storage_root: Path) -> None:
     assert stream.run().rows_in == 0
     stream.add((0, "a", 1))
     assert stream.run().rows_in == 1
+
+
+def test_a_first_micro_batch_that_is_in_needs_its_snapshots_no_more(spark: Any, storage_root: Path) -> None:
+    """A run is ended between its own commits and Spark's; then the source's first snapshots expire."""
+    counts = Stream(spark, storage_root, programs.tumble(SECOND), TUMBLE)
+    counts.add((0, "a", 1), (1000, "a", 1))
+    counts.add((1500, "a", 1))
+    failpoints.arm(failpoints.parse("raise batch:done"))
+    try:
+        with pytest.raises(StreamError, match=" at batch:done"):
+            counts.run()
+    finally:
+        failpoints.arm(None)
+    expire_all_but_last(counts)
+    counts.add((9000, "a", 1))
+    assert counts.run().rows_in == 1
+    assert counts.rows() == [(0, 1000, "a", 1, 1), (1000, 2000, "a", 2, 2)]
+
+
+def test_who_asks_a_run_to_stop_while_it_starts(counts: Stream) -> None:
+    """What a crash cut short is finished first, which may take minutes."""
+    counts.run()
+    counts.add((2000, "a", 1), (9000, "a", 1))
+    failpoints.arm(failpoints.parse("raise table.append:before"))
+    try:
+        with pytest.raises(StreamError, match=" at table"):
+            counts.run()
+
+        def stop(point: str, model: str) -> None:
+            if point == "batch.finish:before":
+                counts.model.storage.write_text(counts.model.stop_request, "")
+            elif point == "batch:begun":
+                time.sleep(3)
+
+        failpoints.arm(stop)
+        assert counts.run().stopped
+    finally:
+        failpoints.arm(None)
+    assert not counts.run().stopped
