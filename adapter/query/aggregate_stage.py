@@ -264,9 +264,10 @@ class StageBuilder:
                     )
 
     def _refuse_nested(self, key: exp.Expr) -> None:
-        if key.find(exp.AggFunc):
+        if key.find(exp.AggFunc, exp.Window):
             raise QueryError(
-                f"GROUP BY '{sql(key)}' holds an aggregate; group by columns and expressions over rows."
+                f"GROUP BY '{sql(key)}' holds an aggregate or a function of other rows; group by columns and expressions "
+                "over rows."
             )
 
     # -- select list -------------------------------------------------------------------------------

@@ -49,9 +49,8 @@ def _replace(node: exp.Expr, names: Environment) -> None:
             inline(child, names)
         elif isinstance(child, exp.Table) and not child.db and child.name.lower() in names:
             alias = child.args.get("alias") or exp.TableAlias(this=exp.to_identifier(child.name))
-            made = exp.Subquery(
-                this=names[child.name.lower()].copy(), alias=alias.copy(), joins=child.args.get("joins")
-            )
+            beside = {name: child.args.get(name) for name in ("joins", "pivots", "sample", "laterals")}
+            made = exp.Subquery(this=names[child.name.lower()].copy(), alias=alias.copy(), **beside)
             if _is_random(made):
                 made.meta[_RANDOM] = f"{child.name.lower()} {sql(made.this)}"
             child.replace(made)

@@ -28,12 +28,47 @@ _AS_WRITTEN = set(
 )
 # Calls in Spark's grammar that are no functions of its registry.
 _SYNTAX = {"case", "try_cast", "timestampadd", "timestampdiff", "struct"}
+# What may follow a query in brackets.
+_BEHIND = ("order", "limit", "offset", "fetch", "sort", "cluster", "distribute")
 # Any other is whatever the session says, though another database may have a function of its name.
 _READ = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS, *_SYNTAX} - _AS_WRITTEN
 
 
+def _whole(name: str, understood: Callable[[list[exp.Expr]], bool]) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """A call as sqlglot reads it where that keeps all arguments, else as it is written."""
+    reads = Spark.Parser.FUNCTIONS[name.upper()]
+
+    def made(args: list[exp.Expr]) -> exp.Expr:
+        if understood(args):
+            return reads(args)
+        return exp.Anonymous(this=name, expressions=args)
+
+    return made
+
+
+class _Percentile:
+    """PERCENTILE as sqlglot reads it; one whose third argument says how often a value counts, as it is written."""
+
+    @staticmethod
+    def from_arg_list(args: list[exp.Expr]) -> exp.Expr:
+        if len(args) == 2:
+            return exp.Quantile(this=args[0], quantile=args[1])
+        return exp.AnonymousAggFunc(this="percentile", expressions=args)
+
+
+_WHOLE = {
+    "date_trunc": lambda args: len(args) == 2 and args[0].is_string,
+    "trunc": lambda args: len(args) == 2 and args[1].is_string,
+}
+
+
 class DIALECT(Spark):
     """sqlglot's Spark SQL, with what it lacks."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Reads a doubled quote inside of a text as one, as Spark does since 4.0."""
+
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
 
     class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
         """Reads `/*+ SESSION(…) */` as a call, like other hints, and every aggregate of Spark as one."""
@@ -42,16 +77,17 @@ class DIALECT(Spark):
         NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
             name: made for name, made in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if name != "ANY"
         }
-        FUNCTION_PARSERS = {  # noqa: RUF012
+        FUNCTION_PARSERS = {
             name: made
             for name, made in Spark.Parser.FUNCTION_PARSERS.items()
             if name.lower() not in _CHANGED
             and (name.lower() in _READ or name not in sqlglot.Parser.FUNCTION_PARSERS)
-        }
+        } | {"PERCENTILE": lambda self: self._parse_distinct_arg_function(_Percentile)}
         FUNCTIONS = {  # noqa: RUF012
             **{name.upper(): _aggregate(name) for name in AGGREGATES},
             **{name: made for name, made in Spark.Parser.FUNCTIONS.items() if name.lower() in _READ},
             **{name.upper(): _aggregate(name) for name in _CHANGED},
+            **{name.upper(): _whole(name, understood) for name, understood in _WHOLE.items()},
         }
 
         def _parse_interval(
@@ -144,9 +180,24 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
         )
         raise QueryError(f"{what} is one SELECT; found {found}.")
     tree = trees[0]
+    for query in list(tree.find_all(exp.Subquery)):
+        _take_into_brackets(query)
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
     return tree
+
+
+def _take_into_brackets(query: exp.Subquery) -> None:
+    """What follows a query in brackets, as in `(…) order by a limit 3`, as clauses of a SELECT around it."""
+    behind = {name: value for name in _BEHIND if (value := query.args.get(name))}
+    if behind:
+        around = exp.select("*").from_(
+            exp.Subquery(this=query.this, alias=exp.TableAlias(this=exp.to_identifier("bracketed")))
+        )
+        for name, value in behind.items():
+            query.set(name, None)
+            around.set(name, value)
+        query.set("this", around)
 
 
 def sql(tree: exp.Expr, pretty: bool = False) -> str:
@@ -157,6 +208,15 @@ def sql(tree: exp.Expr, pretty: bool = False) -> str:
 def from_clause(select: exp.Select) -> exp.From | None:
     """The FROM of a SELECT (its key was renamed between versions of sqlglot)."""
     return select.args.get("from_") or select.args.get("from")
+
+
+def read_alone(select: exp.Select) -> exp.Select:
+    """A SELECT of nothing from what another one reads."""
+    read = select.copy()
+    for clause in list(read.args):
+        if clause not in ("from_", "from", "joins", "laterals"):
+            read.set(clause, None)
+    return read
 
 
 def with_clause(query: exp.Query) -> exp.With | None:

@@ -8,8 +8,12 @@ from itertools import combinations, product
 from sqlglot import exp
 
 from .clauses import relations
-from .dialect import canonical, sql
+from .dialect import canonical, read_alone, sql
 from .errors import QueryError
+from .functions import Ask
+
+_IS_COLUMN = "is_column"
+"""The mark of a name in GROUP BY that is a column, though an item of the select list has it, too."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,11 @@ def grouping(select: exp.Select) -> Grouping:
             factors.append(sets_of(node))
         else:
             plain.append(position(node))
+    if listed := group.args.get(
+        "grouping_sets"
+    ):  # GROUP BY a, b GROUPING SETS (…): the keys alone say their order
+        factors += [[keys_of for item in node.expressions for keys_of in sets_of(item)] for node in listed]
+        plain = []
     for suffix, operator in (("rollup", exp.Rollup), ("cube", exp.Cube)):
         if group.args.get(suffix):  # GROUP BY a, b WITH ROLLUP
             factors.append(sets_of(operator(expressions=[keys[index].copy() for index in plain])))
@@ -91,12 +100,37 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
         for item in select.expressions:
             if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
                 made: exp.Expr = item.this
+                if node.meta.get(_IS_COLUMN):
+                    return node
                 names = {column.name.lower() for column in made.find_all(exp.Column)}
                 if not names and not _aggregates(made):
                     return node if _hides_column(item, select) else made
                 is_column = node.name.lower() in names and not isinstance(made, exp.Column)
                 return node if is_column or _aggregates(made) else made
     return node
+
+
+def find_columns(select: exp.Select, ask: Ask) -> None:
+    """Marks names in GROUP BY that are columns of what is read, which go before aliases of the same name.
+
+    Args:
+        select: over streams that are marked.
+        ask: carries out a query of one row.
+    """
+    group = select.args.get("group")
+    aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    for node in group.find_all(exp.Column) if group is not None else ():
+        made = aliases.get(node.name.lower())
+        if (
+            made is None
+            or node.table
+            or (isinstance(made, exp.Column) and made.name.lower() == node.name.lower())
+        ):
+            continue
+        asked = read_alone(select).select(node.copy(), copy=False).where("false")
+        answer = str(ask(f"explain extended {sql(asked)}")[0])
+        if "UNRESOLVED_COLUMN" not in answer and "AnalysisException" not in answer:
+            node.meta[_IS_COLUMN] = True
 
 
 def _hides_column(item: exp.Alias, select: exp.Select) -> bool:

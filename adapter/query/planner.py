@@ -17,7 +17,19 @@ from functools import cache, partial
 
 from sqlglot import exp
 
-from . import ctes, event_clock, expansion, functions, identity, lookups, marks, mini_batch, ranks, windows
+from . import (
+    ctes,
+    event_clock,
+    expansion,
+    functions,
+    identity,
+    lookups,
+    marks,
+    mini_batch,
+    ranks,
+    stars,
+    windows,
+)
 from .aggregate_stage import (
     GROUPING_ID,
     WINDOW_END,
@@ -48,7 +60,7 @@ from .row_level import (
     refuse_streams_in_expressions,
 )
 from .stream_rewrites import Rewrites
-from .streams import Known, Streams
+from .streams import Known, Streams, is_printed
 from .ties import break_ties
 from .types import find_types
 from .windows import Window, quote
@@ -103,7 +115,7 @@ def plan_any(
         except Unbounded as problem:
             raise Unbounded(f"{refused} To have the query as it is: {problem}") from problem
         except QueryError as problem:
-            if isinstance(refused, NotInStages):
+            if isinstance(refused, NotInStages) or isinstance(problem, NotMeant):
                 raise
             raise refused from problem
 
@@ -169,6 +181,8 @@ def plan(
     if not batch:
         event_clock.mark(tree, known or {})
     planned = _planned(tree, known or {}, ttl, rewrites, batch)
+    if planned.stages:
+        read.check_stars()
     found = replace(planned, mini_batch=read.hint, unknown_functions=read.unknown_functions)
     return lookups.with_tables(found, outside) if outside else found
 
@@ -181,6 +195,19 @@ class _Text:
     rewrites: Rewrites
     hint: MiniBatch | None
     unknown_functions: tuple[str, ...]
+    star: exp.Expr | None
+    """A call with a '*' of which nothing says what it stands for."""
+
+    def check_stars(self) -> None:
+        """Passes a text that can be planned as something with columns of its own.
+
+        Raises:
+            QueryError: a call would see them.
+        """
+        if self.star is not None:
+            raise QueryError(
+                f"'{sql(self.star)}' in a query of which something is kept: name the columns in the place of the '*'."
+            )
 
 
 def _read(text: str, ask: Ask | None) -> _Text:
@@ -192,9 +219,22 @@ def _read(text: str, ask: Ask | None) -> _Text:
     unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
     marks.mark_streams(tree)
     check_relations(tree)
+    star = stars.write_out(tree, _is_of_stream, ask)
     if ask is not None:
         find_types(tree, ask)
-    return _Text(tree, rewrites, hint, unknown)
+    # Without anybody to ask a plan is for looking at.
+    return _Text(tree, rewrites, hint, unknown, None if ask is None else star)
+
+
+def _is_of_stream(star: exp.Expr) -> bool:
+    """Whether a '*' is the author's, and of what streams have."""
+    select = star.find_ancestor(exp.Select)
+    return (
+        select is not None
+        and any(map(marks.is_stream, select.find_all(exp.Table)))
+        and marks.window_of(select) is None
+        and not is_printed(star)
+    )
 
 
 def plan_operators(
@@ -210,6 +250,7 @@ def plan_operators(
         QueryError: it has no meaning over a stream, or its state can grow for ever (`Unbounded`).
     """
     read = _read(text, ask)
+    read.check_stars()
     tree, rewrites = read.tree, read.rewrites
     # What reads a stream is one operator wherever it stands.
     ctes.check_read_once(tree, lambda query: not any(map(marks.is_stream, query.find_all(exp.Table))))

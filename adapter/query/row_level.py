@@ -8,9 +8,10 @@ from sqlglot import exp
 
 from . import marks
 from .clauses import only_asks
-from .dialect import sql, walk_same_query
+from .dialect import function_name, sql, walk_same_query
 from .errors import NotInStages, QueryError
 from .locality import Source
+from .streams import is_printed
 
 
 def refuse_streams_in_expressions(select: exp.Select) -> None:
@@ -64,10 +65,22 @@ def check_relations(tree: exp.Expr) -> None:
         QueryError: PIVOT, TABLESAMPLE by number or a table function does.
     """
     for pivot in tree.find_all(exp.Pivot):
-        if not pivot.args.get("unpivot") and _reads_stream(pivot.parent):
+        if not pivot.args.get("unpivot") and _reads_stream(_pivoted(pivot)):
             raise QueryError(
                 f"'{sql(pivot).strip()[:80]}' over a stream; write its columns as aggregates with FILTER: "
                 "SELECT key, sum(x) FILTER (WHERE y = 'a') AS a … GROUP BY key."
+            )
+    for join in tree.find_all(exp.Join):
+        if join.method == "NATURAL" and not is_printed(join) and _reads_stream(join.parent):
+            raise QueryError(
+                f"'{sql(join).strip()[:80]}' over a stream: what a stream has besides the columns that a query names isn't "
+                "known; name those that are the same, with USING."
+            )
+    for call in tree.find_all(exp.Func):
+        if function_name(call) == "session_window" and _reads_stream(call.find_ancestor(exp.Select)):
+            raise QueryError(
+                f"'{sql(call)}' over a stream would be a session of each row; read the stream through the macro: "
+                "FROM {{ session(relation, 'time_column', '5 minutes') }} … GROUP BY window_start, window_end."
             )
     for sample in tree.find_all(exp.TableSample):
         if sample.args.get("size") is not None and _reads_stream(sample.parent):
@@ -81,6 +94,12 @@ def check_relations(tree: exp.Expr) -> None:
                 f"'{sql(table)[:80]}' gives a stream to a table function, which would see the rows of one micro-batch at "
                 "a time; call it for each row, with LATERAL, or in a model in batch."
             )
+
+
+def _pivoted(pivot: exp.Pivot) -> exp.Expr | None:
+    """What a PIVOT is of. Behind a join it is of all that is joined."""
+    node = pivot.parent
+    return node.parent if isinstance(node, exp.Join) else node
 
 
 def _reads_stream(node: exp.Expr | None) -> bool:

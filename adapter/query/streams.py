@@ -144,15 +144,18 @@ def _free_stars(tree: exp.Query) -> str:
         select = parent if isinstance(parent, exp.Select) else None
         if select is not None and (marks.window_of(select) or marks.marked_as_stream(select)):
             continue
-        if (select is not None and _is_input_of_window(select)) or _is_printed(holder):
+        if (select is not None and _is_input_of_window(select)) or is_printed(holder):
             continue
-        if select is None or select.args.get("distinct") or isinstance(select.parent, exp.SetOperation):
+        around = select.parent if select is not None else None
+        while isinstance(around, exp.Subquery):
+            around = around.parent
+        if select is None or select.args.get("distinct") or isinstance(around, exp.SetOperation):
             return "all"
         found = "plain"
     return found
 
 
-def _is_printed(node: exp.Expr) -> bool:
+def is_printed(node: exp.Expr) -> bool:
     """Whether a node is of the text that a window macro prints around its relation."""
     select = node.find_ancestor(exp.Select)
     while select is not None and not _is_input_of_window(select):

@@ -9,11 +9,11 @@ from sqlglot import exp
 from . import marks
 from .aggregates import TYPED, Types
 from .clauses import is_over
-from .dialect import DIALECT, arguments, function_name, sql, walk_same_query
+from .dialect import DIALECT, arguments, function_name, read_alone, sql, walk_same_query
 from .functions import Ask
+from .grouping import find_columns
 
 _TYPES = "types"
-_READ = ("from_", "from", "joins", "laterals")
 
 
 def types_of(call: exp.Expr) -> Types | None:
@@ -23,15 +23,18 @@ def types_of(call: exp.Expr) -> Types | None:
 
 
 def find_types(tree: exp.Query, ask: Ask) -> None:
-    """Notes the types of the sums and averages of each SELECT over a stream. Changes no text.
+    """Notes of each SELECT over a stream the types of its sums and averages, and which names in GROUP BY are columns.
+    Changes no text.
 
     Args:
         tree: in which streams are marked.
         ask: carries out a query of one row.
     """
     for select in tree.find_all(exp.Select):
-        calls = list(_calls(select))
-        if calls and any(marks.is_stream(table) for table in select.find_all(exp.Table)):
+        if not any(marks.is_stream(table) for table in select.find_all(exp.Table)):
+            continue
+        find_columns(select, ask)
+        if calls := list(_calls(select)):
             found = ask(_question(select, calls))
             for place, call in enumerate(calls):
                 call.meta[_TYPES] = Types(*map(str, found[place * 4 : place * 4 + 4]))
@@ -61,10 +64,7 @@ def _is_of_rows(call: exp.Expr, select: exp.Select) -> bool:
 
 def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
     """A query that gives types and reads no row."""
-    read = select.copy()
-    for clause in list(read.args):
-        if clause not in _READ:
-            read.set(clause, None)
+    read = read_alone(select)
     for call in calls:
         argument = sql(arguments(call)[0])
         total = f"sum({argument})"

@@ -194,7 +194,8 @@ class Maintenance:
         if kept > _MANY * self._retention.max_snapshots:
             self._tell_who_holds(lineage[kept - 1], kept, left)
         # A commit of its own has to be worth it.
-        if len(lineage) - kept >= min(EVERY, kept):
+        # Made in the place of another, a table has the snapshots of that one and none that it goes by.
+        if lineage and len(lineage) - kept >= min(EVERY, kept):
             with around(f"{self._kind}.expire", self._model.name):
                 self._table.expire(min(each.made for each in lineage[:kept]))
             self._table.refresh()

@@ -27,7 +27,6 @@ RUNS = [
 _IN_CI = {
     (case, "small", 3)
     for case in (
-        "cascade_tumble",
         "group_topn_raw",
         "nexmark_q18",
     )

@@ -441,7 +441,6 @@ def test_columns_that_come_and_go_below_other_windows() -> None:
         "select *, struct(*) as st from low",
         "select distinct * from low",
         "select * from low where hash(*) > 0",
-        "select * from low natural join raw.names",
         "select * from low union all select * from low",
     ],
 )

@@ -178,6 +178,31 @@ def test_a_separator_is_spark_s() -> None:
             "(… PERCENT), or a ROW_NUMBER() with a filter on it.",
         ),
         (
+            f"with r as (select k, v from {S}) select * from r pivot (sum(v) for k in ('a'))",
+            "'PIVOT(SUM(v) FOR k IN ('a'))' over a stream; write its columns as aggregates with FILTER: SELECT key, sum(x) "
+            "FILTER (WHERE y = 'a') AS a … GROUP BY key.",
+        ),
+        (
+            f"with r as (select k, v from {S}) select * from r tablesample (10 rows)",
+            "'TABLESAMPLE (10 ROWS)' of a stream would take so many rows of each micro-batch; use TABLESAMPLE "
+            "(… PERCENT), or a ROW_NUMBER() with a filter on it.",
+        ),
+        (
+            f"select * from (select k, v from {S}) s join dims d on s.k = d.k pivot (sum(v) for name in ('a'))",
+            "'PIVOT(SUM(v) FOR name IN ('a'))' over a stream; write its columns as aggregates with FILTER: SELECT key, "
+            "sum(x) FILTER (WHERE y = 'a') AS a … GROUP BY key.",
+        ),
+        (
+            f"select name, v from {S} natural join dims b",
+            "'NATURAL JOIN dims AS b' over a stream: what a stream has besides the columns that a query names isn't known; "
+            "name those that are the same, with USING.",
+        ),
+        (
+            f"select session_window(ts, '5 minutes') w, count(*) n from {S} group by 1",
+            "'SESSION_WINDOW(ts, '5 minutes')' over a stream would be a session of each row; read the stream through the "
+            "macro: FROM {{ session(relation, 'time_column', '5 minutes') }} … GROUP BY window_start, window_end.",
+        ),
+        (
             "select * from u(table((select /*+ STREAM */ * from raw.bid)))",
             "'U(TABLE((SELECT /*+ STREAM */ * FROM raw.bid)))' gives a stream to a table function, which would see the rows "
             "of one micro-batch at a time; call it for each row, with LATERAL, or in a model in batch.",
@@ -193,6 +218,32 @@ def test_rows_put_together_in_from_are_refused(text: str, said: str) -> None:
 def test_unpivot_and_samples_in_percent_are_row_by_row() -> None:
     assert plan(f"select k, x from {S} unpivot (x for n in (a, b))").stages == ()
     assert plan("select * from (select /*+ STREAM */ * from raw.bid) tablesample (10 percent)").stages == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            f"select * from (select distinct k, row_number() over (partition by k order by v) as r from {S}) where r <= 2",
+            "'ROW_NUMBER() OVER (PARTITION BY k ORDER BY v, STRUCT(k))' ranks without an end; say how many are asked for: "
+            "WHERE r <= 10 in the query around it.",
+        ),
+        (
+            f"select k, nth_value(v, 2) over (partition by k order by v) as second from {S}",
+            "'NTH_VALUE(v, 2) OVER (PARTITION BY k ORDER BY v)' depends on the order of rows that are equal by its ORDER "
+            "BY; say which rows of them it sees, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW.",
+        ),
+        (
+            f"select k, first_value(v) ignore nulls over (partition by k order by v) as first from {S}",
+            "'FIRST_VALUE(v) IGNORE NULLS OVER (PARTITION BY k ORDER BY v)' depends on the order of rows that are equal by "
+            "its ORDER BY; say which rows of them it sees, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW.",
+        ),
+    ],
+)
+def test_what_depends_on_other_rows_is_refused_in_any_form(text: str, said: str) -> None:
+    with pytest.raises(QueryError) as raised:
+        planner.plan_any(text, {}, 86_400_000_000)
+    assert str(raised.value) == said
 
 
 # -- GROUP BYs whose rows are kept ----------------------------------------------------------------

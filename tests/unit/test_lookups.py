@@ -211,7 +211,7 @@ def test_as_a_table_it_is_read_whole() -> None:
         ),
         (f"select * from {ORDERS} cross join crm.customers c", "so a join without ON can't be told"),
         (f"select * from {ORDERS}, crm.customers c where c.id = o.x", "so a join without ON can't be told"),
-        (f"select * from {ORDERS} natural join crm.customers c", "so a NATURAL JOIN with it can't be told"),
+        (f"select * from {ORDERS} natural join crm.customers c", "name those that are the same, with USING"),
         (
             f"select * from {ORDERS} join crm.customers c on c.id > o.x",
             "compares no column of it for equality",

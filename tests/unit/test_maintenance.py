@@ -182,3 +182,28 @@ def test_a_run_that_begins_looks_at_old_snapshots(tmp_path: Path, monkeypatch: p
     assert (state.after_commit(None), table.snapshot_count) == (0, 4)
     state.look_again()
     assert (state.after_commit(None), table.snapshot_count) == (1, 2)
+
+
+def test_a_table_made_in_the_place_of_another(tmp_path: Path) -> None:
+    """bench/kill.py met it: it has the snapshots of that one, and none that it goes by."""
+
+    class Replaced:
+        name, known, snapshot_count = "lakehouse.s.counts", None, 100
+
+        def lineage(self) -> list[Snapshot]:
+            return []
+
+        def refresh(self) -> None: ...
+
+        def property(self, name: str) -> None: ...
+
+        def oldest_made(self) -> float:
+            return 0.0
+
+        def count(self, name: str) -> int:
+            return 0
+
+    model = StreamModel("counts", "s.counts", "s.counts__state", Storage(str(tmp_path), lambda: None), ())
+    found = Maintenance("table", model, Replaced(), RETENTION, is_read=False)
+    found.look_again()
+    assert found._expire() == 0

@@ -171,7 +171,7 @@ def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
             "which is none; read it as a stream too",
         ),
         (f"select k from ({GROUPS}) union all select k from ({GROUPS}) limit 3", "cuts off rows of a UNION"),
-        (f"select * from ({GROUPS}) natural join ({GROUPS.replace('db.s', 'db.t')})", "write it with JOIN"),
+        (f"select * from ({GROUPS}) natural join ({GROUPS.replace('db.s', 'db.t')})", "with USING"),
         (
             f"select * from ({GROUPS}) as g, lateral (select max(v) from {OTHER} as b where b.k = g.k)",
             "into FROM",

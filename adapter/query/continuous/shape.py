@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from ..clauses import aggregate
 from ..dialect import sql
-from ..errors import QueryError
+from ..errors import NotInStages, QueryError
 
 
 def is_grouped(select: exp.Select) -> bool:
@@ -33,6 +33,10 @@ def write_distinct_as_group(select: exp.Select) -> None:
     if select.args.get("group") or aggregate(select):
         raise QueryError(
             "SELECT DISTINCT with GROUP BY over a stream: put one of the two into a query of its own."
+        )
+    if over := select.find(exp.Window):
+        raise NotInStages(
+            f"SELECT DISTINCT of '{sql(over)}' over a stream: put one of the two into a query of its own."
         )
     select.set("distinct", None)
     select.set("group", exp.Group(expressions=[item.unalias().copy() for item in select.expressions]))

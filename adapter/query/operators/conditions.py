@@ -12,6 +12,7 @@ from .. import marks
 from ..aggregates import TYPED
 from ..clauses import aggregate, conjuncts, filters, only_asks, relations
 from ..dialect import DIALECT, canonical, function_name, sql, walk_same_query
+from ..errors import NotMeant
 from ..functions import builtin, makes_rows
 from ..locality import in_each_row
 from ..rewrites.refusals import is_random
@@ -208,10 +209,27 @@ def order_all(select: exp.Select, alias: str) -> None:
         by_row = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"
         if order is None or order.meta.get("by_row") or not (by_row or _is_by_row(window.this)):
             continue
+        if not by_row and _asks_frame(window.this, spec):
+            raise NotMeant(
+                f"'{sql(window)}' depends on the order of rows that are equal by its ORDER BY; say which rows of them it "
+                "sees, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW."
+            )
         order.meta["by_row"] = True
         star = exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True))
         row = exp.Anonymous(this="STRUCT", expressions=[star])
         order.append("expressions", exp.Ordered(this=row, nulls_first=True))
+
+
+def _asks_frame(node: exp.Expr, spec: exp.Expr | None) -> bool:
+    """Whether a function takes a row out of its frame which isn't the first of all, so that it matters where a frame in
+    values ends among equal rows."""
+    if isinstance(node, exp.RespectNulls):
+        node = node.this
+    if isinstance(node, exp.FirstValue):
+        return spec is not None and str(spec.args.get("start")).upper() != "UNBOUNDED"
+    return isinstance(node, exp.NthValue) or (
+        isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.FirstValue | exp.NthValue)
+    )
 
 
 def _is_by_row(node: exp.Expr) -> bool:
