@@ -75,7 +75,7 @@ def unknown(strategy: str) -> QueryError:
 
 
 def overwrite(
-    node: Mapping[str, Any], sql: str, asked: Span | None, table: str | None, ask: Ask
+    node: Mapping[str, Any], sql: str, asked: Span | None, table: str | None, ask: Ask, sample: Any = None
 ) -> Incremental:
     """What a run with the strategy `window_overwrite` does.
 
@@ -85,10 +85,13 @@ def overwrite(
         asked: the range that was asked for; None: from `lookback` windows before the newest one on.
         table: the model's table; None if it isn't there, or is made anew.
         ask: carries out a query of one row.
+        sample: dbt's, to which it has cut what the text reads, in the middle of windows too; None: it hasn't.
 
     Raises:
         QueryError: the windows can't be told, or can't be computed any more.
     """
+    if sample is not None:
+        sql = without_filter(sql, str(sample.start), str(sample.end), planner.stream_relations(sql))
     overwriting = Overwriting(sql, ask)
     if asked is not None:
         ends = overwriting.touched(checked(asked))
@@ -97,6 +100,7 @@ def overwrite(
     else:
         ends = Ends()
     if table is not None:
+        ends = overwriting.settled(ends, table)
         check_history(overwriting, ends, table, ask)
     return _made(overwriting, ends, node, table)
 

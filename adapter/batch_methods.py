@@ -81,7 +81,7 @@ class BatchMethods(metaclass=AdapterMeta):
             if strategy == batch.MICROBATCH:
                 found = batch.microbatch(model, sql, sample is None, table, self._ask)
             else:
-                found = batch.overwrite(model, sql, self._asked(sample), table, self._ask)
+                found = batch.overwrite(model, sql, self._asked(sample), table, self._ask, sample)
         return replace(found, sql=self.typed(found.sql, sql))  # type: ignore[attr-defined]
 
     def _asked(self, sample: Any) -> Span | None:

@@ -144,6 +144,11 @@ class StreamingMethods(metaclass=AdapterMeta):
             streaming.config(model)
             if self._is_empty_run():
                 return
+            if getattr(self.config.args, "SAMPLE", None) is not None:  # type: ignore[attr-defined]
+                raise DbtRuntimeError(
+                    f"Model {model['name']}: --sample would leave rows out of it for good, for a stream reads each row once. "
+                    f"Run it without --sample, or leave it out: --exclude {model['name']}."
+                )
             found = self._plan(model, sql, graph)
             program = streaming.program(model, found)
             if anew:

@@ -40,6 +40,7 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
         try:
             overwriting = Overwriting(sql, ask, batch=False)
             ends = closed_only(overwriting.touched(span), closed)
+            ends = settled_before(overwriting.settled(ends, model.target), closed)
             batch.check_history(overwriting, ends, model.target, ask)
             made = overwriting.overwrite(ends)
         except QueryError as problem:
@@ -72,6 +73,22 @@ def closed_only(ends: Ends, closed: int) -> Ends:
             "the stream's to put out."
         )
     return Ends(ends.after, min(ends.until, closed))
+
+
+def settled_before(ends: Ends, closed: int) -> Ends:
+    """The same, if all of them have closed.
+
+    Raises:
+        QueryError: a session that is computed anew goes on after what has closed.
+    """
+    assert ends.after is not None and ends.until is not None
+    if ends.until > closed:
+        raise QueryError(
+            f"A session that the table has until {ranges.text(closed)} at the latest goes on until {ranges.text(ends.until)} "
+            "now, and the stream has put out no windows that end later. Compute it anew once they have closed, or take a "
+            "range that ends before it begins."
+        )
+    return ends
 
 
 def _notes(ends: Ends) -> dict[str, str]:

@@ -85,7 +85,7 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
         tables=plan.static,
         mini_batch=plan.mini_batch,
         time_zones=tuple(sorted({s.window.time_zone for s in plan.windowed if s.window.time_zone})),
-        signature=signature(plan),
+        signature=signature(plan, emission=emission),
     )
 
 

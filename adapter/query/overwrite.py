@@ -82,6 +82,57 @@ class Overwriting:
             found[stage.name] = self._touched(stage, reduce(Span.hull, times) if times else span)
         return reduce(Ends.hull, found.values())
 
+    def settled(self, ends: Ends, table: str) -> Ends:
+        """Windows with these ends, and as many more that no session reaches over an edge of them which the table has
+        otherwise: part of it would be replaced, and the rest would stay.
+
+        Args:
+            ends: of the windows that are computed anew.
+            table: with their rows.
+        """
+        merging = [stage.window for stage in self.plan.windowed if stage.window.merges]
+        while merging and ends != Ends():
+            first, last = self._reaching_over(ends, table, max(merging, key=_reach))
+            if first is None or last is None:
+                break
+            # What ends with the first of them is one of them.
+            ends = ends.hull(Ends(first - 1, last))
+        return ends
+
+    def _reaching_over(self, ends: Ends, table: str, window: Window) -> tuple[int | None, ...]:
+        """From where to where sessions go that reach over an edge of windows computed anew, and that the table has
+        otherwise. They are told by their bounds, and by what else both have that is no result."""
+        start = next((each for each, kind in self.plan.carried.items() if kind == WINDOW_START), None)
+        keys = [quote(each) for each, kind in self.plan.carried.items() if _is_key(kind)]
+        same = "".join(f" and n.{key} <=> o.{key}" for key in keys)
+        end = f"unix_micros({quote(self._column)}) + {self._shift}"
+        bounds = f"{f'unix_micros({quote(start)})' if start else end} as first_micros, {end} as last_micros"
+        found: tuple[int | None, ...] = (None, None)
+        for reach in _widening(window):
+            look = Ends(_plus(ends.after, -reach), _plus(ends.until, reach))
+            inputs = self._inputs(look)
+            rows = f"select {', '.join([*keys, bounds])} from"
+            new = f"({rows} (\n{self.plan.output}\n) where {self._condition(quote(self._column), Ends(look.after, None))})"
+            old = f"({rows} {table} where {self._condition(quote(self._column), look)})"
+            exactly = f"n.first_micros = o.first_micros and n.last_micros = o.last_micros{same}"
+            found = self._ask(
+                self._text(
+                    inputs,
+                    "select min(least(n.first_micros, o.first_micros)), max(greatest(n.last_micros, o.last_micros))\n"
+                    f"from (select * from {new} as n left anti join {old} as o on {exactly}) as n\n"
+                    f"join (select * from {old} as o left anti join {new} as n on {exactly}) as o\n"
+                    f"on o.last_micros >= n.first_micros and o.last_micros <= n.last_micros{same}\n"
+                    f"where {_over(ends)}",
+                )
+            )
+            first, last = found
+            if first is None or last is None:
+                break
+            before = look.after is None or first - _reach(window) >= look.after
+            if before and (look.until is None or last + _slack(window) < look.until):
+                break
+        return found
+
     def since(self, newest: int, lookback: int) -> Span:
         """From so many windows before the newest one on."""
         return Span(min(_start(window, newest, lookback) for window in self._windows))
@@ -361,6 +412,21 @@ def _widening(window: Window) -> Iterable[int]:
     while True:
         yield reach
         reach *= 4
+
+
+def _is_key(carries: str) -> bool:
+    """Whether a column carries what sessions are grouped by, rather than a bound or a result."""
+    return "." in carries and not carries.startswith("rank.")
+
+
+def _over(ends: Ends) -> str:
+    """Whether a session as it is now and what the table has of it lie on different sides of an edge."""
+    found = []
+    if ends.after is not None:
+        found.append(f"o.last_micros <= {ends.after} and n.last_micros > {ends.after}")
+    if ends.until is not None:
+        found.append(f"o.last_micros <= {ends.until} and n.last_micros > {ends.until}")
+    return " or ".join(found)
 
 
 def _start(window: Window, newest: int, lookback: int) -> int:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from .continuous.groups import Groups
 from .continuous.tops import members_part
 from .dialect import parse, sql
+from .emission import FINAL, Emission
 from .kept import row_name
 from .metric_columns import MetricColumns
 from .operators.base import Dataflow
@@ -35,7 +36,7 @@ from .windows import Window
 VERSION = 2
 
 
-def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
+def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) -> dict[str, object]:
     """What the state of a plan depends on, as plain JSON; equal signatures can share a state."""
     stages = []
     for stage in plan.stages:
@@ -96,6 +97,9 @@ def signature(plan: Plan, ttl: int | None = None) -> dict[str, object]:
     found: dict[str, object] = {"version": VERSION, "stages": stages}
     if plan.text:
         found["text"] = plan.text
+    if plan.windowed:
+        # Early results may come and go: rows of the state are there until the last one.
+        found["results"] = {"complete": emission.complete, "last": emission.last}
     if plan.dataflow is not None:
         windows = replace(plan, stages=plan.dataflow.windowed, dataflow=None)
         found |= {"stages": signature(windows)["stages"], **_operators(plan.dataflow, ttl)}

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+RESULTS = "results"
+"""The entry with the times, after their ends, at which windows are complete and forgotten."""
 _SAID = {
     "source": "what is read below the aggregates",
     "streams": "the streams it reads",
@@ -31,6 +33,7 @@ _SAID = {
     "operators": "the operators that keep it up to date",
     "inputs": "how its groups are kept, by an earlier version of this package",
     "version": "the state was made by another version of this package",
+    RESULTS: "when results of its windows are complete and their state goes: complete_result_offset, last_result_offset",
 }
 ROW_KEY, COLUMNS = "row_key", "columns"
 """Entries about the model's table: what tells its rows apart, and the columns that the query gives."""
@@ -134,6 +137,8 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
         return found
     _of_operators(found, old, new, same_rows)
     passed = dict.fromkeys(("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT))
+    if RESULTS not in old:
+        passed[RESULTS] = None  # an earlier version didn't note it
     others = _others({**old, **passed}, {**new, **passed})
     found.refused += [_SAID.get(name, name) for name in others]
     before, after = ({stage["name"]: stage for stage in each["stages"]} for each in (old, new))

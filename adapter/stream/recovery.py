@@ -36,6 +36,10 @@ class Found:
     """What the state was made for."""
     changes: Position | None = None
     """The last step in the changelog."""
+    target_has_past: bool = False
+    """Whether all snapshots that led to the table as it is are there: a step in it would be seen."""
+    target_rows: int = 0
+    """Rows in the table."""
     changes_ahead: int = 0
     """How many steps are in the changelog and not in the table."""
 
@@ -105,6 +109,12 @@ def _target_problem(model: StreamModel, found: Found) -> str | None:
             f"its table {model.target} holds rows of a stream whose checkpoint {model.checkpoint} is gone; "
             "starting again would put every row in twice."
         )
+    if found.target is None and found.target_has_past and found.target_rows:
+        return (
+            f"its table {model.target} has {found.target_rows} rows, and none of its commits is a stream's: it was built in "
+            "another way (as a table or incrementally, by another materialization), and what the stream reads would come on "
+            "top of these rows."
+        )
     if found.checkpoint and found.target and found.target.query_id != found.checkpoint.query_id:
         return (
             f"its table {model.target} was written by another stream (checkpoint {found.target.query_id}) "
@@ -155,7 +165,7 @@ def _state_problem(model: StreamModel, signature: Mapping[str, object], found: F
             f"{target.rows_out} rows were put into its table {model.target}, going by the table, and {state.rows_out} going "
             f"by its state {model.state}: the table was rolled back."
         )
-    if target is None and state.rows_out > 0 and (not found.target_written or unfinished(found)):
+    if target is None and state.rows_out > 0 and (_was_replaced(found) or unfinished(found)):
         return _replaced(model)
     return None
 
@@ -277,9 +287,14 @@ def _stateless_problem(model: StreamModel, found: Found) -> str | None:
             f"its table {model.target} is at micro-batch {target.batch}, but its checkpoint "
             f"{model.checkpoint} at {checkpoint.done}: the table was rolled back."
         )
-    if target is None and (not found.target_written or planned > checkpoint.done):
+    if target is None and (_was_replaced(found) or planned > checkpoint.done):
         return _replaced(model)
     return None
+
+
+def _was_replaced(found: Found) -> bool:
+    """Whether a table without a step surely had some: not if snapshots of it have expired."""
+    return not found.target_written or found.target_has_past
 
 
 def _replaced(model: StreamModel) -> str:

@@ -399,6 +399,8 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         has_target=sink.exists,
         target_written=sink.written,
         target=sink.position(),
+        target_has_past=sink.has_past,
+        target_rows=sink.rows,
         has_state=state.exists,
         state=state.position() if stateful else None,
         signature=state.signature() if stateful else None,

@@ -194,6 +194,8 @@ def present(spark: SparkSession, model: StreamModel) -> Present:
         has_target=sink.exists,
         target_written=sink.written,
         target=sink.position(),
+        target_has_past=sink.has_past,
+        target_rows=sink.rows,
         has_state=state.exists,
         state=state.position(),
         signature=signature,

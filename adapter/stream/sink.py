@@ -12,7 +12,7 @@ from . import commit
 from .changes import INSERT, REPLACED_PROPERTY, Changes, changes_of
 from .columns import check_same
 from .failpoints import around
-from .iceberg import FOLLOWED, IcebergTable, load
+from .iceberg import EXPIRED, FOLLOWED, IcebergTable, load
 from .maintenance import Maintenance, of_read_table
 from .model import IGNORE, StreamModel
 from .position import Position, read_position
@@ -59,6 +59,11 @@ class Sink(ABC):
     def written(self) -> bool:
         """Whether anything was ever written to the table as it is now."""
         return self._table is not None and self._table.known is not None
+
+    @property
+    def has_past(self) -> bool:
+        """Whether all snapshots that led to the table as it is are there."""
+        return self.written and EXPIRED not in self.table.past()
 
     def position(self) -> Position | None:
         """The last step in the table, its own rows counted in; None if there is none."""

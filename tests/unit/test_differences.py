@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, planner, window_arguments
+from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query import signature as signatures
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.differences import carried_on, differences, evolution, only_rows
@@ -49,6 +49,25 @@ def signature(
         f"{before} select window_start, window_end, {keys}, {items} from {source} {alias} "
         f"{f'where {where}' if where else ''} group by window_start, window_end, {keys} {having}"
     )
+
+
+def timed(**configs: Any) -> dict[str, Any]:
+    source = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
+    plan = planner.plan_any(f"select window_start, window_end, item, count(*) as n from {source} group by window_start, window_end, item")
+    found: dict[str, Any] = json.loads(json.dumps(generate.program(plan, emission.read(configs)).signature))
+    return found
+
+
+def test_when_windows_are_complete_stays() -> None:
+    """Windows would come twice, or not at all, or be put together of the rows that came last."""
+    late = {"late_updates": True, "last_result_offset": "1 hour"}
+    had = timed(**late)
+    assert not differences(had, timed(**late, first_result_offset="-1 minute"))
+    for others in ({}, {**late, "last_result_offset": "2 hours"}, {**late, "complete_result_offset": "1 minute"}):
+        (said,) = differences(had, timed(**others))
+        assert "complete_result_offset, last_result_offset" in said
+    # What an earlier version made doesn't say.
+    assert not differences({key: each for key, each in had.items() if key != "results"}, timed())
 
 
 def groups(items: str, alias: str = "", ttl: int | None = 60_000_000) -> dict[str, Any]:

@@ -200,6 +200,29 @@ def test_table_replaced() -> None:
     assert problem(crashed) == sentence
 
 
+OTHERS = (
+    "its table db.curves has 12 rows, and none of its commits is a stream's: it was built in another way (as a table or "
+    "incrementally, by another materialization), and what the stream reads would come on top of these rows."
+)
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_a_table_that_batch_built(stateful: bool) -> None:
+    built = replace(FRESH, target_written=True, target_has_past=True, target_rows=12)
+    assert problem(built, stateful) == OTHERS
+    # In the place of a stream's.
+    state = replace(AT_SEVEN, rows_out=0) if stateful else None
+    instead = replace(GOING, target=None, target_has_past=True, target_rows=12, state=state)
+    assert problem(instead, stateful) == OTHERS
+    check(MODEL, stateful, SIGNATURE, replace(built, target_rows=0))
+
+
+def test_a_table_that_was_built_anew_without_rows() -> None:
+    instead = replace(GOING, target=None, target_has_past=True)
+    assert "no longer shows what was put into it" in problem(instead)
+    assert "no longer shows what was put into it" in problem(replace(instead, state=None), stateful=False)
+
+
 def test_a_changed_query_names_what_changed() -> None:
     found = replace(GOING, signature={"keys": ["k", "l"], "window": "1 minute"})
     assert problem(found) == "its query has changed in what its state depends on (keys)."

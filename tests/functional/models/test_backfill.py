@@ -17,6 +17,10 @@ from {{{{ {window}(ref('events'), 'ts', {lengths}) }}}}
 group by window_start, window_end, page"""
 HOURS = QUERY.format(window="tumble", lengths="'1 hour'")
 CURVE = QUERY.format(window="cumulate", lengths="'1 hour', '4 hours'")
+VISITS = """
+select window_start, window_end, page, count(*) as views, count(distinct device) as devices
+from {{ session(ref('events'), 'ts', '90 minutes', partition_by=['page']) }}
+group by window_start, window_end, page"""
 EVENTS = """{{ config(materialized='incremental', incremental_strategy='append') }}
 select timestamp(ts) as ts, page, device from values
 {% if is_incremental() %} {{ var('rows') }} {% else %}
@@ -43,6 +47,8 @@ class TestBackfill:
             "events.sql": EVENTS,
             "hours.sql": "{{ config(materialized='streaming_table') }}" + HOURS,
             "curve.sql": "{{ config(materialized='cumulate') }}" + CURVE,
+            "visits.sql": "{{ config(materialized='streaming_table') }}" + VISITS,
+            "visits_in_batch.sql": "{{ config(materialized='view') }}" + VISITS,
             "hours_in_batch.sql": "{{ config(materialized='view') }}" + HOURS,
             "curve_in_batch.sql": "{{ config(materialized='view') }}" + CURVE,
             "fed.sql": "{{ config(materialized='streaming_table', changelog=true) }}" + HOURS,
@@ -91,6 +97,21 @@ class TestBackfill:
         run_dbt(["run", "--select", "hours", "curve", "--vars", "{flush: true}"])
         for model in ("hours", "curve"):
             assert rows(project, model) == rows(project, f"{model}_in_batch")
+
+    def test_a_session_that_goes_on_after_what_has_closed(self, project: Any) -> None:
+        run_dbt(["run", "--full-refresh", "--select", "events", "visits*"])
+        add("02:30 p1 d2", "04:00 p1 d2", "05:30 p1 d2", "07:00 p1 d2")
+        run_dbt(["run", "--select", "visits"])
+        before = rows(project, "visits")
+        assert before
+        found = self.backfill(project, "visits", "00:00:00", "04:00:00")
+        assert found.exit_code == 2
+        assert "goes on until 2024-03-04 08:30:00 now" in found.output
+        assert rows(project, "visits") == before
+        run_dbt(["run", "--select", "visits", "--vars", "{flush: true}"])
+        found = self.backfill(project, "visits", "00:00:00", "04:00:00")
+        assert found.exit_code == 0, found.output
+        assert rows(project, "visits") == rows(project, "visits_in_batch")
 
     def test_what_cant_be_filled(self, project: Any) -> None:
         def message(*arguments: str) -> str:

@@ -185,6 +185,65 @@ class TestWindowOverwrite:
         assert rows(project, "few") == before
 
 
+class TestSessionsThatGrow:
+    """Sessions that rows which came later have lengthened, over the edges of what is computed anew."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "sources.yml": SOURCES,
+            "expected.sql": model("materialized='view'", KINDS["session"]),
+            "visits.sql": model(OVERWRITE, KINDS["session"]),
+        }
+
+    def add(self, project: Any, *times: str) -> None:
+        listed = ", ".join(f"(timestamp'2024-03-05 {at[:5]}:00', {at[6:]}, 1)" for at in times)
+        project.run_sql(f"insert into {project.test_schema}.events values {listed}")
+
+    @pytest.mark.parametrize(
+        ("before", "later", "until"),
+        [
+            # The old end of key 1 is in the range, and the new one is not.
+            (["09:00 1", "10:00 2", "20:00 1"], ["10:15 1", "11:40 1"], "05 10:05:00"),
+            # The old end isn't, and the new one is.
+            (["08:00 1", "10:00 2", "20:00 1"], ["09:20 1"], "05 12:05:00"),
+        ],
+        ids=["the end", "the start"],
+    )
+    def test_over_an_edge(self, project: Any, before: list[str], later: list[str], until: str) -> None:
+        make_events(project)
+        project.run_sql(f"delete from {project.test_schema}.events")
+        self.add(project, *before)
+        run_dbt(["run", "--full-refresh"])
+        self.add(project, *later)
+        run_dbt(["run", "--select", "visits", *between("05 09:55:00", until)])
+        assert rows(project, "visits") == rows(project, "expected")
+
+
+class TestSamples:
+    """dbt's --sample cuts what is read in the middle of windows."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "sources.yml": SOURCES,
+            "expected.sql": model("materialized='view'", KINDS["cumulate"]),
+            "days.sql": model(OVERWRITE, KINDS["cumulate"]),
+            "stream.sql": model("materialized='streaming_table'", KINDS["tumble"]),
+        }
+
+    def test_whole_windows_or_none(self, project: Any) -> None:
+        make_events(project)
+        run_dbt(["run"])
+        before = rows(project, "days"), rows(project, "stream")
+        sample = ["--sample", "{'start': '2024-03-05 05:00:00', 'end': '2024-03-05 06:00:00'}"]
+        (result,) = run_dbt(["run", "--select", "days", *sample])
+        assert rows(project, "days") == rows(project, "expected") == before[0]
+        (result,) = run_dbt(["run", "--select", "stream", *sample], expect_pass=False)
+        assert "Model stream: --sample would leave rows out of it for good" in result.message
+        assert rows(project, "stream") == before[1]
+
+
 class TestBadRanges:
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
