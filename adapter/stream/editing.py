@@ -23,7 +23,7 @@ from .identifiers import type_text
 from .microbatch import MicroBatch, Work
 from .model import StreamModel
 from .position import Position
-from .rows import Kept
+from .rows import Kept, leaf
 from .runner import at_rest
 from .savepoints import EDIT
 from .saving import save_before
@@ -210,7 +210,7 @@ class _Edit:
             f") group by {listed} having sum(__sign) <> 0"
         ).localCheckpoint()
         kept.keep(changes)
-        show(changes, _CHANGES)
+        show(leaf(changes), _CHANGES)
         for problem in self._problems():
             raise StreamError(
                 f"Model {self._model.name}: its state would be no state of its query: {problem} Nothing was changed."

@@ -25,7 +25,7 @@ from .failpoints import around
 from .jdbc import Table, bound_as, chunks, kind
 from .model import StreamModel
 from .progress import Figures
-from .rows import Kept
+from .rows import Kept, leaf
 from .writing import quoted
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Lookups:
             asked.remember(missing, asked.request(spark, missing, figures))
         rows = asked.remembered(spark, keys)
         kept.keep(rows)  # so that their size is known
-        return rows
+        return leaf(rows)
 
     def none(self, spark: SparkSession, lookup: Lookup) -> DataFrame:
         """No rows, with the columns of an answer."""

@@ -22,7 +22,7 @@ from .lookups import Lookups
 from .model import StreamModel
 from .position import Position
 from .progress import Figures
-from .rows import Counted, Judged, Kept, Meter, counted, counting, judge, judgement
+from .rows import Counted, Judged, Kept, Meter, counted, counting, judge, judgement, leaf
 from .schema import schema_of_parts
 from .session import Asked, are_few, show, spread, sql
 from .sink import Sink
@@ -171,6 +171,7 @@ class MicroBatch:
                 # Read for their keys too, or for the watermark.
                 rows = counting(rows_of[stream.view], stream)
                 self._kept.keep(rows)
+                rows = leaf(rows)
             else:
                 meters.append(Meter(rows_of[stream.view], stream))
                 rows = meters[-1].rows
@@ -255,6 +256,7 @@ class MicroBatch:
             if level.lookups or sum(stream.view in step.streams for step in level.rows) != 1:
                 # Read once for all; and for the count alone where nobody reads it.
                 self._kept.keep(rows)
+                rows = leaf(rows)
             show(rows, stream.view)
 
     def _show_known(self, level: Level) -> None:
@@ -286,6 +288,7 @@ class MicroBatch:
             live = judge(self._spark, self._work.model, rows)
             if rows.read_by is None or expected is None:
                 self._kept.keep(live)
+                show(leaf(live), rows.name)
             else:
                 readers.append(rows.read_by)
         if readers:
@@ -321,6 +324,7 @@ class MicroBatch:
             rows = self._kept.hold(rows)
         elif step.persist:
             self._rows_of[step.name] = self._kept.keep(rows)
+            rows = leaf(rows)
         show(rows, step.name)
 
     def _freshest(self, step: Step, level: int) -> Step:

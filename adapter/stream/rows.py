@@ -46,7 +46,11 @@ class Judged:
 
 
 class Kept:
-    """What is computed once and held until the end of the micro-batch."""
+    """What is computed once and held until the end of the micro-batch.
+
+    It is to be read as a `leaf`. Spark looks up by its plan what it holds, and holds no longer what any of its sessions
+    writes a table of: rows made from that would be others from then on.
+    """
 
     def __init__(self) -> None:
         self._rows: list[DataFrame] = []

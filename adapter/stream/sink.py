@@ -16,7 +16,7 @@ from .iceberg import EXPIRED, FOLLOWED, IcebergTable, load
 from .maintenance import Maintenance, of_read_table
 from .model import IGNORE, StreamModel
 from .position import Position, read_position
-from .rows import Kept
+from .rows import Kept, leaf
 from .session import show, sql
 from .writing import Columns, literal, one_file
 
@@ -110,7 +110,7 @@ class Sink(ABC):
             try:
                 rows = self._changes.last(spark)
                 kept.keep(rows)
-                show(rows, DECIDED)
+                show(leaf(rows), DECIDED)
                 self._take_over(spark, decided)
             finally:
                 kept.release()
@@ -215,7 +215,7 @@ class AppendSink(Sink):
             if self._changes is not None:
                 rows = spark.sql(made)
                 kept.keep(rows)
-                show(rows, "appended_rows")
+                show(leaf(rows), "appended_rows")
                 made = "select * from appended_rows"
                 self._changes.append(
                     spark, f"select *, '{INSERT}' as {CHANGE_TYPE} from appended_rows", position

@@ -17,7 +17,7 @@ from .failpoints import around
 from .iceberg import COMMIT, FOLLOWED
 from .model import StreamModel
 from .position import Position
-from .rows import Kept
+from .rows import Kept, leaf
 from .session import show, sql
 from .sink import DECIDED, Sink
 from .writing import Columns, literal, one_file, quoted
@@ -107,7 +107,7 @@ class UpsertSink(Sink):
         counting.append(F.expr(f"count_if({twice})").alias("twice"))
         changed = sql(spark, differences).observe(_CHANGED, *counting)
         kept.keep(changed)
-        show(changed, _CHANGED)
+        show(leaf(changed), _CHANGED)
         *found, same_key = kept.observed(_CHANGED)
         if same_key:
             self._refuse_keys(spark)
@@ -128,7 +128,7 @@ class UpsertSink(Sink):
 
         rows = sql(spark, columns.select(spark, query))
         kept.keep(rows)
-        show(rows, _NEW)
+        show(leaf(rows), _NEW)
         listed = ", ".join(map(quoted, columns.names))
         differences = sql(
             spark,
@@ -141,9 +141,9 @@ class UpsertSink(Sink):
         if not changed:
             return 0
         if self._changes is not None:
-            show(differences, _CHANGED)
+            show(leaf(differences), _CHANGED)
             self._changes.append(spark, each_change(_CHANGED, listed), position)
-        made = sql(spark, one_file(f"select * from {_NEW}")) if few else rows
+        made = sql(spark, one_file(f"select * from {_NEW}")) if few else leaf(rows)
         self._overwrite(made, _counting(position, changed))
         return changed
 
@@ -166,7 +166,7 @@ class UpsertSink(Sink):
             old, new = (f"select {listed} from {DECIDED} where {which}" for which in (f"not {ADDS}", ADDS))
             changed = spark.sql(self._differences(old, new, columns.names))
             total = kept.keep(changed)
-            show(changed, _CHANGED)
+            show(leaf(changed), _CHANGED)
             kinds = {row[0] for row in spark.sql(f"select distinct {CHANGE_TYPE} from {_CHANGED}").collect()}
             self._write(changed, "true", columns.names, _counting(position, total), False, kinds)
         finally:
@@ -225,7 +225,7 @@ class UpsertSink(Sink):
         bound, of_fired = self._upsert.bound
         fired = fired.observe(_FIRED, F.expr(f"min(unix_micros({of_fired}))").alias("since"))
         kept.keep(fired)
-        show(fired, _FIRED)
+        show(leaf(fired), _FIRED)
         (since,) = kept.observed(_FIRED)
         # As a literal, so that Iceberg reads only files that may hold such rows.
         return None if since is None else f"{quoted(bound)} >= timestamp_micros({since}L)"
@@ -297,10 +297,7 @@ class UpsertSink(Sink):
         values = {name: F.col(quoted("new " + name)) for name in names}
         # Not by SQL: Spark 4.1 finds no plan for a MERGE whose source is a view of a table.
         recently = recent if recent == "true" else f"{target}.{recent}"
-        if not changed._jdf.queryExecution().analyzed().deterministic():
-            # uuid(), say, which a MERGE refuses though it is computed already.
-            changed = changed.localCheckpoint()
-        merge = changed.mergeInto(target, F.expr(" and ".join([*matching, recently])))
+        merge = leaf(changed).mergeInto(target, F.expr(" and ".join([*matching, recently])))
         merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{DELETE}'")).delete()
         merge = merge.whenMatched().update(values)
         # What others have deleted already is neither there nor to be put there.

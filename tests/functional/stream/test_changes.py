@@ -22,6 +22,7 @@ from dbt.adapters.spark_streaming.stream import upsert as upsert_module
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
 from dbt.adapters.spark_streaming.stream.model import StreamSource
+from dbt.adapters.spark_streaming.stream.session import working_session
 from tests.thorough import mostly_thorough
 
 from .harness import Stream, replayed, sorted_rows
@@ -207,6 +208,35 @@ def test_what_was_decided_in_the_first_try_holds_in_the_second(
     # All are 1 at first, then 0 and 1 come twice; of equal rows all have a place among the first three.
     expected = 5 if name == "all rows" else 3 + 2 * len(points)
     assert spark.sql(f"select {total} from {stream.model.target}").first()[0] == expected
+
+
+@pytest.mark.parametrize("case", mostly_thorough(CASES, _IN_CI), ids=lambda case: f"{case[0]}-{case[1]}")
+def test_a_table_that_is_written_in_the_middle_of_a_step(
+    spark: Any, storage_root: Path, case: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark forgets what any session holds of a table that one of them writes, as another model's stream does."""
+    name, small = case
+    monkeypatch.setattr(upsert_module, "_SMALL", small)
+    names = names_table(spark)
+    text, columns = QUERIES[name]
+    stream = Stream(spark, storage_root, groups(text.replace("{names}", names)), columns, changelog=True)
+    other = working_session(spark)
+
+    def write(point: str, model: str) -> None:
+        if point in ("state.append:after", "changelog.append:after"):
+            other.sql(
+                f"merge into {names} as n using (select 'a' as k) as s on n.k = s.k "
+                "when matched then update set name = concat(name, '!')"
+            )
+
+    failpoints.arm(write)
+    try:
+        for number in range(2):
+            stream.add(((12 + 10 * number) * MINUTE, "a", number), ((22 + 10 * number) * MINUTE, "b", number))
+            stream.run()
+            agree(stream)
+    finally:
+        failpoints.arm(None)
 
 
 @pytest.mark.parametrize(
