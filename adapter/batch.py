@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.exceptions import DbtRuntimeError
+
 from .query import planner, ranges, rewriting
 from .query.batch_filter import without_filter
 from .query.errors import QueryError
-from .query.overwrite import Ask, Overwriting, reads_windows
+from .query.intervals import DAY
+from .query.overwrite import Ask, Overwriting, Reach, reads_windows
 from .query.ranges import Ends, Span
 from .query.windows import quote
 
 WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
+
+logger = AdapterLogger("Spark")
 
 STRATEGIES = ("append", "merge", "delete+insert", "insert_overwrite", WINDOW_OVERWRITE, MICROBATCH)
 """The incremental strategies that are built in."""
@@ -96,7 +103,7 @@ def overwrite(
     if asked is not None:
         ends = overwriting.touched(checked(asked))
     elif table is not None:
-        ends = _newest(overwriting, table, node["config"].get("lookback"), ask)
+        ends = _newest(node["name"], overwriting, table, node["config"].get("lookback"), ask)
     else:
         ends = Ends()
     if table is not None:
@@ -159,6 +166,7 @@ def check_history(overwriting: Overwriting, ends: Ends, table: str, ask: Ask) ->
         return
     (first,) = ask(query)
     if first is not None and first < oldest:
+        _check_whole(overwriting, oldest, ask)
         return
     streams = " and ".join(stream.relation.replace("`", "") for stream in overwriting.plan.streams)
     begins = "no row" if first is None else f"no row before {ranges.text(first)}"
@@ -167,6 +175,33 @@ def check_history(overwriting: Overwriting, ends: Ends, table: str, ask: Ask) ->
         f"{streams} has {begins}, but the table has windows that end from {ranges.text(oldest)} on: computed anew "
         f"they would be gone. {later or 'Build'} the table anew with --full-refresh."
     )
+
+
+def _check_whole(overwriting: Overwriting, oldest: int, ask: Ask) -> None:
+    """Passes windows of which no stream may have lost a part. One that has no row so early may never have had any."""
+    for stream, since in overwriting.reaches_back(oldest).items():
+        (first,) = ask(stream.first_time)
+        if first is not None and first <= since:
+            continue
+        if _may_have_lost(stream, ask):
+            begins = "no rows" if first is None else f"no row before {ranges.text(first)}"
+            later = "" if first is None else f"Begin the range at '{ranges.text(stream.after(first))}' or later, or build"
+            raise QueryError(
+                f"{stream.name} has {begins}, and has lost rows, going by its snapshots; but the table has windows that "
+                f"begin at {ranges.text(since)}: computed anew a part of them would be gone. {later or 'Build'} the table "
+                "anew with --full-refresh."
+            )
+
+
+def _may_have_lost(stream: Reach, ask: Ask) -> bool:
+    """Whether rows may be gone from a stream that were there once."""
+    from pyspark.errors import PySparkException
+
+    try:
+        (lost,) = ask(stream.lost)
+    except (DbtRuntimeError, PySparkException):
+        return True  # a folder, or a view: nothing tells
+    return bool(lost)
 
 
 def _made(overwriting: Overwriting, ends: Ends, node: Mapping[str, Any], table: str | None) -> Incremental:
@@ -180,10 +215,16 @@ def _made(overwriting: Overwriting, ends: Ends, node: Mapping[str, Any], table: 
     return Incremental(found.sql, found.condition, overwriting.divided(str(table), ends) if iceberg else None)
 
 
-def _newest(overwriting: Overwriting, table: str, lookback: int | None, ask: Ask) -> Ends:
+def _newest(name: str, overwriting: Overwriting, table: str, lookback: int | None, ask: Ask) -> Ends:
     (newest,) = ask(overwriting.newest(table))
     if newest is None:
         return Ends()
+    if newest - time.time_ns() // 1000 > DAY:
+        logger.warning(
+            f"Model {name}: the newest window of its table ends at {ranges.text(newest)}, ahead of the clock, and without a "
+            "range only that one and those right before it are computed anew. Delete its rows from the table and from what "
+            "the model reads, or give --event-time-start and --event-time-end."
+        )
     return overwriting.touched(overwriting.since(newest, 1 if lookback is None else lookback))
 
 

@@ -486,5 +486,6 @@ def batch_text(sql: str, ask: Ask | None = None) -> str:
     try:
         found = planner.plan(sql, batch=True, ask=ask)
     except QueryError:
-        return sql  # What a stream can't do, batch can: the macros print plain SQL.
+        # What a stream can't do, or does as operators, batch can: the macros print plain SQL.
+        return planner.text_in_batch(sql)
     return generate.batch(found) if found.stages else sql

@@ -45,6 +45,23 @@ class Overwrite:
     ends: Ends
 
 
+@dataclass(frozen=True)
+class Reach:
+    """A stream, and what tells how far back it reaches."""
+
+    name: str
+    first_time: str
+    """A query for its earliest time, in microseconds."""
+    lost: str
+    """A query for how many snapshots say that rows of it may be gone; it fails where it isn't an Iceberg table."""
+    windows: tuple[Window, ...]
+
+    def after(self, instant: int) -> int:
+        """From when on windows begin that hold nothing before an instant."""
+        ends = (ranges.touched(window, Span(instant, instant + 1)).until for window in self.windows)
+        return max((end for end in ends if end is not None), default=instant)
+
+
 class Overwriting:
     """A model's windows, range by range.
 
@@ -180,6 +197,28 @@ class Overwriting:
         ]
         listed = "\nunion all\n".join(each)
         return f"select unix_micros(min(first_time)) from (\n{listed}\n)"
+
+    def reaches_back(self, oldest: int) -> dict[Reach, int]:
+        """From when on the windows that end at an instant need the rows of each stream, where its times aren't computed."""
+        ends = Ends(oldest - 1, oldest)
+        inputs = self._inputs(ends)
+        found = {}
+        for stream in self.plan.streams:
+            stages = [stage for stage in self.plan.windowed if stream.view in stage.streams]
+            windows = tuple(stage.window for stage in stages) or self._windows
+            spans = [inputs[stage.name] for stage in stages] or [ranges.needed(each, ends) for each in windows]
+            since = reduce(Span.hull, spans).since
+            if stream.event_time is None or since is None:
+                continue
+            snapshots = f"{stream.relation}.snapshots"
+            first = f"select unix_micros(min(cast({quote(stream.event_time)} as timestamp))) as first_time"
+            lost = (
+                "select count_if(parent_id is not null and (operation not in ('append', 'replace') or parent_id not in "
+                f"(select snapshot_id from {snapshots}))) + greatest(count_if(parent_id is null) - 1, 0) from {snapshots}"
+            )
+            name = stream.relation.replace("`", "")
+            found[Reach(name, f"{first} from {stream.relation}", lost, windows)] = since
+        return found
 
     def newest(self, table: str) -> str:
         """A query for the newest window's end in a table."""

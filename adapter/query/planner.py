@@ -345,6 +345,24 @@ def reads_streams(text: str) -> bool:
     return "/*+" in text and any(mark in upper for mark in known)
 
 
+def text_in_batch(text: str) -> str:
+    """A text for batch that can't be planned in stages: the same, with the ties of its rankings broken as in a stream.
+
+    Raises:
+        QueryError: as SQL it would have rows that a stream leaves out.
+    """
+    tree = parse(text)
+    for over in marks.windows_under(exp.Subquery(this=ctes.inline(tree.copy()))):
+        window = marks.window_of(over)
+        if window is not None and window.emit == "on_change":
+            raise QueryError(
+                f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, which in batch only a "
+                "query that is planned in stages tells: put the GROUP BY over it into a model of its own, or leave emit out."
+            )
+    broken = _with_ties_broken(tree)
+    return text if broken == tree else sql(broken)
+
+
 def stream_relations(text: str) -> tuple[str, ...]:
     """The relations that a text reads as streams.
 

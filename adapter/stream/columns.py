@@ -73,9 +73,16 @@ def fits(kind: str, known: str) -> bool:
     (True, False, True, False)
     >>> fits("decimal(10,2)", "decimal(11,3)"), fits("decimal(12,2)", "decimal(12,3)"), fits("char(3)", "string")
     (True, False, True)
+    >>> fits("array<double>", "array<bigint>"), fits("array<int>", "array<bigint>"), fits("array<int>", "int")
+    (False, True, False)
+    >>> fits("struct<a:int,b:map<int,float>>", "struct<a:bigint,b:map<int,double>>")
+    True
     """
-    if kind == known or "void" in (kind, known) or "<" in kind or "<" in known:
+    if kind == known or "void" in (kind, known):
         return True
+    if "<" in kind or "<" in known:
+        one, other = _parts(kind), _parts(known)
+        return one.keys() == other.keys() and all(fits(one[name], other[name]) for name in one)
     if kind in _WIDER:
         return known in _WIDER[kind]
     digits, others = _digits(kind), _digits(known)
@@ -91,6 +98,30 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "float": ("double",),
 }
 _TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
+
+
+def _parts(kind: str) -> dict[str, str]:
+    """What a type is put together of: fields by their names, others by their places.
+
+    >>> _parts("struct<a:int,`b,c`:map<int,decimal(3,1)>>"), _parts("array<int>"), _parts("int")
+    ({'struct a': 'int', 'struct `b,c`': 'map<int,decimal(3,1)>'}, {'array 0': 'int'}, {'int': 'int'})
+    """
+    found = re.fullmatch(r"(array|map|struct)<(.*)>", kind, re.DOTALL)
+    if found is None:
+        return {kind: kind}
+    depth, is_quoted, parts = 0, False, [""]
+    for letter in found[2]:
+        is_quoted ^= letter == "`"
+        if not is_quoted:
+            depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and not depth and not is_quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if found[1] != "struct":
+        return {f"{found[1]} {place}": part.strip() for place, part in enumerate(parts)}
+    fields = [re.fullmatch(r"\s*(`(?:[^`]|``)*`|[^:]*?)\s*:\s*(.*)", part, re.DOTALL) for part in parts]
+    return {f"struct {field[1]}": field[2] for field in fields if field is not None}
 
 
 def _digits(kind: str) -> tuple[int, int] | None:

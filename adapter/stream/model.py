@@ -57,7 +57,7 @@ class StreamSource:
 
     def holds(self, file: str) -> bool:
         """Whether a file lies in the folder, whichever way the two are written."""
-        return _path(file).startswith(_path(self.location).rstrip("/") + "/")
+        return plain_path(file).startswith(plain_path(self.location) + "/")
 
 
 def feed_of(table: str) -> str:
@@ -71,8 +71,13 @@ def make_anew(table: str) -> str:
     return f"`dbt run --full-refresh --select {upstream}+`"
 
 
-def _path(location: str) -> str:
-    return re.sub(r"^file:/+", "/", location)
+def plain_path(location: str) -> str:
+    """A folder's or a file's location, the same whichever way it is written.
+
+    >>> plain_path("file:///data/in/"), plain_path("/data/in"), plain_path("s3://data/in")
+    ('/data/in', '/data/in', 's3://data/in')
+    """
+    return re.sub(r"^file:/+", "/", location).rstrip("/")
 
 
 @dataclass(frozen=True)

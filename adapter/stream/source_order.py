@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..query.program import StreamInput
 from .checkpoint import read_checkpoint
 from .errors import StreamError
-from .model import StreamModel, StreamSource
+from .model import StreamModel, StreamSource, plain_path
 
 if TYPE_CHECKING:
     from ..environment.storage import Storage
@@ -86,6 +86,16 @@ def _identity(source: StreamSource) -> dict[str, str]:
     return {"relation": source.relation, "reads": source.location.rstrip("/") or source.relation}
 
 
+def _check_folder(model: StreamModel, source: StreamSource, known: dict[str, str]) -> None:
+    """Passes a folder that is where it was: Structured Streaming knows files by their paths."""
+    if source.is_files and plain_path(source.location) != plain_path(known["reads"]):
+        raise StreamError(
+            f"Model {model.name}: its source {source.relation} was the folder {known['reads']}, and is {source.location} now. "
+            "A stream knows files by their paths, so all that lie there would be read as new. Put the path back, or give "
+            f"the new folder as a source of another name to a model of its own. To build it anew: {model.rebuild}."
+        )
+
+
 def _places(model: StreamModel, noted: Sequence[dict[str, str]]) -> list[int]:
     """Where each source that the checkpoint knows is among those of the model."""
     now = [_identity(source) for source in model.sources]
@@ -96,6 +106,7 @@ def _places(model: StreamModel, noted: Sequence[dict[str, str]]) -> list[int]:
             same = [n for n, each in enumerate(now) if each[key] == known[key] and n not in found.values()]
             if at not in found and same:
                 found[at] = same[0]
+                _check_folder(model, model.sources[same[0]], known)
     gone = [known["relation"] for at, known in enumerate(noted) if at not in found]
     come = [each["relation"] for n, each in enumerate(now) if n not in found.values()]
     if gone or come:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from datetime import datetime, timezone
 from typing import Any
 
 import pytest
+from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming import batch
 from dbt.adapters.spark_streaming.cli.backfill import closed_only
@@ -139,8 +141,40 @@ def test_a_stream_that_no_longer_reaches_back() -> None:
         "raw.bid has no row, but the table has windows that end from 1970-01-01 01:00:00 on: computed anew they would "
         "be gone. Build the table anew with --full-refresh."
     )
-    run(HOUR - 1)
+    run(0)
     run(None, oldest=None)
+
+
+def test_a_stream_that_has_lost_a_part_of_a_window() -> None:
+    """Its first row may be the first there ever was: its snapshots tell."""
+
+    def run(lost: int | None, first: int = HOUR // 2) -> batch.Incremental:
+        def ask(query: str) -> tuple[int | None, ...]:
+            if "snapshots" not in query:
+                return (first if "first_time" in query else HOUR,)
+            if lost is None:
+                raise DbtRuntimeError("raw.bid is a view")
+            return (lost,)
+
+        return batch.overwrite(node(), SQL, Span(0, DAY), "db.t", ask)
+
+    for lost in (1, None):
+        assert sentence(partial(run, lost)) == (
+            "raw.bid has no row before 1970-01-01 00:30:00, and has lost rows, going by its snapshots; but the table has "
+            "windows that begin at 1970-01-01 00:00:00: computed anew a part of them would be gone. Begin the range at "
+            "'1970-01-01 01:00:00' or later, or build the table anew with --full-refresh."
+        )
+        run(lost, first=0)
+    run(0)
+
+
+def test_a_window_ahead_of_the_clock_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(batch.logger, "warning", told.append)
+    batch.overwrite(node(), SQL, None, "db.t", Answers(max=10 * HOUR, min=None))
+    assert not told
+    batch.overwrite(node(), SQL, None, "db.t", Answers(max=300 * 365 * DAY, min=None))
+    assert "Model" in told[0] and "ends at 2269-" in told[0]
 
 
 # -- microbatches ---------------------------------------------------------------------------------

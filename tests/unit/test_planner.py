@@ -396,3 +396,14 @@ def test_a_time_that_is_computed_does_not_measure_two_streams() -> None:
         QueryError, match="stands over several streams, and its time ts is no column of b, so it"
     ):
         planner.plan(text)
+
+
+def test_in_batch_ties_are_broken_as_in_a_stream() -> None:
+    """Also where a query can't be planned in stages."""
+    plain = "select k, count(*) as n from (select /*+ STREAM */ * from raw.bid) group by k"
+    assert planner.text_in_batch(plain) == plain
+    ranked = f"select k, n, row_number() over (order by n) as place from ({plain}) order by n"
+    assert "ORDER BY n, STRUCT(k, n)" in planner.text_in_batch(ranked)
+    changes = window("cumulate", "raw.bid", "1 minute", "1 hour", emit="on_change")
+    with pytest.raises(QueryError, match="put the GROUP BY over it into a model of its own, or leave emit out"):
+        planner.text_in_batch(f"with w as (select * from {changes}) select * from w")

@@ -71,3 +71,22 @@ def test_branches_of_a_union_may_be_put_in_another_order(
             f"To build it anew: {stream.model.rebuild}."
         )
     assert stream.rows() == rows
+
+    # Structured Streaming would read all that lies there, though it has read the same files elsewhere.
+    reads("one", "two")
+    at_home, away = folders["one"], tmp_path / "moved"
+    place = next(at for at, each in enumerate(stream.model.sources) if each.location == str(at_home))
+
+    def lies_at(location: str) -> None:
+        sources = list(stream.model.sources)
+        sources[place] = replace(sources[place], location=location)
+        stream.model = replace(stream.model, sources=tuple(sources))
+
+    at_home.rename(away)
+    lies_at(str(away))
+    with pytest.raises(StreamError, match=f"was the folder {at_home}, and is {away} now"):
+        stream.run()
+    away.rename(at_home)
+    lies_at(f"file://{at_home}/")
+    assert stream.run().rows_in == 0
+    assert stream.rows() == rows
