@@ -185,7 +185,11 @@ def _check_whole(overwriting: Overwriting, oldest: int, ask: Ask) -> None:
             continue
         if _may_have_lost(stream, ask):
             begins = "no rows" if first is None else f"no row before {ranges.text(first)}"
-            later = "" if first is None else f"Begin the range at '{ranges.text(stream.after(first))}' or later, or build"
+            later = (
+                ""
+                if first is None
+                else f"Begin the range at '{ranges.text(stream.after(first))}' or later, or build"
+            )
             raise QueryError(
                 f"{stream.name} has {begins}, and has lost rows, going by its snapshots; but the table has windows that "
                 f"begin at {ranges.text(since)}: computed anew a part of them would be gone. {later or 'Build'} the table "

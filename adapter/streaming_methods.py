@@ -146,8 +146,8 @@ class StreamingMethods(metaclass=AdapterMeta):
                 return
             if getattr(self.config.args, "SAMPLE", None) is not None:  # type: ignore[attr-defined]
                 raise DbtRuntimeError(
-                    f"Model {model['name']}: --sample would leave rows out of it for good, for a stream reads each row once. "
-                    f"Run it without --sample, or leave it out: --exclude {model['name']}."
+                    f"Model {model['name']}: --sample would leave rows out of it for good, for a stream reads each row "
+                    f"once. Run it without --sample, or leave it out: --exclude {model['name']}."
                 )
             found = self._plan(model, sql, graph)
             program = streaming.program(model, found)

@@ -84,8 +84,8 @@ def settled_before(ends: Ends, closed: int) -> Ends:
     assert ends.after is not None and ends.until is not None
     if ends.until > closed:
         raise QueryError(
-            f"A session that the table has until {ranges.text(closed)} at the latest goes on until {ranges.text(ends.until)} "
-            "now, and the stream has put out no windows that end later. Compute it anew once they have closed, or take a "
+            f"A session that the table has until {ranges.text(closed)} at the latest goes on until "
+            f"{ranges.text(ends.until)} now, and the stream has put out no windows that end later. Compute it anew once they have closed, or take a "
             "range that ends before it begins."
         )
     return ends

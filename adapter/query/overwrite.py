@@ -206,7 +206,9 @@ class Overwriting:
         for stream in self.plan.streams:
             stages = [stage for stage in self.plan.windowed if stream.view in stage.streams]
             windows = tuple(stage.window for stage in stages) or self._windows
-            spans = [inputs[stage.name] for stage in stages] or [ranges.needed(each, ends) for each in windows]
+            spans = [inputs[stage.name] for stage in stages] or [
+                ranges.needed(each, ends) for each in windows
+            ]
             since = reduce(Span.hull, spans).since
             if stream.event_time is None or since is None:
                 continue

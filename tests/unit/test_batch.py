@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 import pytest

@@ -53,7 +53,9 @@ def signature(
 
 def timed(**configs: Any) -> dict[str, Any]:
     source = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
-    plan = planner.plan_any(f"select window_start, window_end, item, count(*) as n from {source} group by window_start, window_end, item")
+    plan = planner.plan_any(
+        f"select window_start, window_end, item, count(*) as n from {source} group by window_start, window_end, item"
+    )
     found: dict[str, Any] = json.loads(json.dumps(generate.program(plan, emission.read(configs)).signature))
     return found
 
@@ -63,7 +65,11 @@ def test_when_windows_are_complete_stays() -> None:
     late = {"late_updates": True, "last_result_offset": "1 hour"}
     had = timed(**late)
     assert not differences(had, timed(**late, first_result_offset="-1 minute"))
-    for others in ({}, {**late, "last_result_offset": "2 hours"}, {**late, "complete_result_offset": "1 minute"}):
+    for others in (
+        {},
+        {**late, "last_result_offset": "2 hours"},
+        {**late, "complete_result_offset": "1 minute"},
+    ):
         (said,) = differences(had, timed(**others))
         assert "complete_result_offset, last_result_offset" in said
     # What an earlier version made doesn't say.
