@@ -85,8 +85,8 @@ def settled_before(ends: Ends, closed: int) -> Ends:
     if ends.until > closed:
         raise QueryError(
             f"A session that the table has until {ranges.text(closed)} at the latest goes on until "
-            f"{ranges.text(ends.until)} now, and the stream has put out no windows that end later. Compute it anew once they have closed, or take a "
-            "range that ends before it begins."
+            f"{ranges.text(ends.until)} now, and the stream has put out no windows that end later. Compute it anew once "
+            "they have closed, or take a range that ends before it begins."
         )
     return ends
 

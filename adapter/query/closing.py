@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import gcd
 
 from .emission import FINAL, Emission
+from .intervals import DAY
 from .program import Boundaries, clock_column, now
 from .windows import Window
 
@@ -24,8 +25,11 @@ class Closing:
         self.window, self.emission = window, emission
         self.before = now(clock_column("watermark_before", window.time_zone))
         self.after = now(clock_column("watermark_after", window.time_zone))
-        self._now_before = f"unix_micros({now(clock_column('now_before', window.time_zone))})"
-        self._now_after = f"unix_micros({now(clock_column('now_after', window.time_zone))})"
+        self._now_before = f"unix_micros({now('now_before')})"
+        self._now_after = f"unix_micros({now('now_after')})"
+        # As the clock shows them that windows are cut on.
+        self._shown_before = f"unix_micros({now(clock_column('now_before', window.time_zone))})"
+        self._shown_after = f"unix_micros({now(clock_column('now_after', window.time_zone))})"
 
     @property
     def boundaries(self) -> tuple[Boundaries, ...] | None:
@@ -34,12 +38,14 @@ class Closing:
             return None
         first, update, complete = self.emission.first, self.emission.update, self.emission.complete
         step, phase = self.window.step, self.window.phase
+        if zone := self.window.time_zone:
+            # An hour after a window's end needn't be an hour later on its clock.
+            return (Boundaries(step, phase, zone, complete),) if first is None else None
         found = [(step, phase + complete)]
         if first is not None:
             # A window ends at each step, so the updates of all lie on one grid.
             found.append((gcd(step, update) if update else step, phase + first))
-        zone = self.window.time_zone
-        return tuple(dict.fromkeys(Boundaries(length, at % length, zone) for length, at in found))
+        return tuple(dict.fromkeys(Boundaries(length, at % length) for length, at in found))
 
     def live(self, column: str = "expires_at") -> str:
         """Whether a row of state is still of use after the batch."""
@@ -69,7 +75,7 @@ class Closing:
             return f"{first} <= {self.after} and ({self.before} is null or {last} > {self.before})"
         return (
             f"unix_micros({first}) <= {self._latest()} "
-            f"and ({self._now_before} is null or unix_micros({last}) > {self._earliest()})"
+            f"and ({self._shown_before} is null or unix_micros({last}) > {self._earliest()})"
         )
 
     def windows(self, relation: str, columns: str, clock: bool) -> str:
@@ -122,30 +128,45 @@ class Closing:
         )
 
     def _earliest(self) -> str:
-        """All windows that end until then have put out their last result before the batch."""
-        return f"{self._now_before} - {self.emission.last}"
+        """All windows that end until then, on their clock, have put out their last result before the batch."""
+        return f"{self._shown_before} - {self.emission.last + self._slack}"
 
-    def _latest(self, after: str | None = None) -> str:
-        """No window that ends later puts out anything yet."""
-        first = self.emission.complete if self.emission.first is None else self.emission.first
-        after = after or self._now_after
-        return f"{after} - {first}" if first >= 0 else f"{after} + {-first}"
+    def _latest(self) -> str:
+        """No window that ends later, on its clock, puts out anything yet."""
+        return _less(self._shown_after, self._first - self._slack)
+
+    @property
+    def _first(self) -> int:
+        """When the first result of a window comes."""
+        return self.emission.complete if self.emission.first is None else self.emission.first
+
+    @property
+    def _slack(self) -> int:
+        """How much more may go by on a clock than in time, or less."""
+        return DAY if self.window.time_zone else 0
 
     def _due(self, end: str, before: str | None = None, after: str | None = None) -> str:
-        """Whether one of a window's logical times has come in this batch; `before` and `after` are the watermark."""
+        """Whether one of a window's logical times has come in this batch; `before` and `after` are the watermark. These
+        are instants, whatever the clock shows meanwhile."""
         before, after = before or self._now_before, after or self._now_after
+        if self.window.time_zone:
+            end = f"unix_micros({self.window.latest_instant(end)})"
         complete = f"{end} + {self.emission.complete}"
         latest = f"when {after} >= {complete} then {complete}"
         if self.emission.first is not None:
             first = f"{end} + {self.emission.first}"
             passed = f" + ({after} - ({first})) div {self.emission.update} * {self.emission.update}"
             latest += f" when {after} >= {first} then {first}{passed if self.emission.update else ''}"
-        due = f"coalesce(case {latest} end > {before}, {before} is null and {end} <= {self._latest(after)})"
+        due = f"coalesce(case {latest} end > {before}, {before} is null and {end} <= {_less(after, self._first)})"
         if not self.emission.late_updates:
             return f"coalesce({due}, false)"
         # What hasn't changed since is the same row again, and not written.
         late = f"{after} >= {complete} and {end} + {self.emission.last} > {before}"
         return f"coalesce({due} or ({late}), false)"
+
+
+def _less(micros: str, length: int) -> str:
+    return f"{micros} - {length}" if length >= 0 else f"{micros} + {-length}"
 
 
 def window_columns(window: Window, start: str) -> list[str]:

@@ -517,7 +517,14 @@ class _Planner:
         check(select, sources, outputs)
         break_ties(select)
         level = max(self._levels.pop(id(source.node), 0) for source in sources)
-        return Info(RESULT, outputs, level, identity.of_select(select, sources, outputs))
+        unique = identity.of_select(select, sources, outputs)
+        if unique is not None and WINDOW_END in unique and self._is_zoned():
+            unique |= {WINDOW_START}
+        return Info(RESULT, outputs, level, unique)
+
+    def _is_zoned(self) -> bool:
+        """Whether windows are cut on a zone's clock: several may end at once then, where it is put forward."""
+        return any(stage.window.time_zone for stage in self.stages.values())
 
     def _visit_union(self, node: exp.SetOperation) -> Info:
         sides = [self._visit(node.this), self._visit(node.expression)]
@@ -633,7 +640,8 @@ class _Planner:
         unique = {WINDOW_END, *(f"{stage.name}.{key.name}" for key in builder.keys)}
         if builder.grouping_sets is not None:
             unique.add(f"{stage.name}.{GROUPING_ID}")
-        if window.merges:
+        if window.merges or window.time_zone:
+            # Windows whose ends a clock leaves out end when it is put forward, all of them.
             unique.add(WINDOW_START)
         result = marks.StageResult(stage.name, level + 1, tuple(outputs.items()), frozenset(unique))
         select.replace(marks.stage_result(result))

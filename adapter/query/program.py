@@ -196,9 +196,12 @@ class Boundaries:
     offset: int
     time_zone: str | None = None
     """The zone whose clock they are counted on; None: UTC."""
+    behind: int = 0
+    """How long after them windows close."""
 
     def closing(self, before: int | None, after: int | None) -> int:
-        """At how many of them windows may close when the watermark, on that clock, goes from `before` to `after`.
+        """At how many of them windows may close when the watermark, so much before it and on that clock, goes from `before`
+        to `after`.
 
         >>> Boundaries(60, 0).closing(30, 200), Boundaries(60, 0).closing(30, 59)
         (3, 0)

@@ -421,7 +421,12 @@ class SlicedStage(Partials):
         ]
         first = f"unix_micros({SLICE_END})"
         if self.window.emit == "on_change":
-            last = first
+            # Of one that the clock leaves out, the next that it shows.
+            last = (
+                self.window.end_after(f"({self.window.next_shown(first)} - 1)")
+                if self.window.time_zone
+                else first
+            )
         else:
             last = f"coalesce(unix_micros(next_slice) - {self.window.step}, unix_micros({EXPIRES_AT}))"
         final = f"unix_micros({EXPIRES_AT})"

@@ -11,6 +11,7 @@ from math import gcd
 
 from . import instants, intervals
 
+_MINUTE = 60_000_000
 KINDS = ("tumble", "hop", "cumulate", "session", "dynamic_cumulate")
 STREAM = "stream"
 """The hint that marks a relation as a stream without giving it windows."""
@@ -70,23 +71,45 @@ class Window:
         return f"unix_micros({instant})"
 
     def instant(self, micros: str) -> str:
-        """SQL for the instant at which the clock shows a time, the first one where it does so twice."""
+        """SQL for the instant from which on the clock shows a time or a later one, the first where it does so twice: of a
+        time that is left out, when the clock is put forward."""
         if not self.time_zone:
             return f"timestamp_micros({micros})"
-        return f"to_utc_timestamp(timestamp_micros({micros}), '{self.time_zone}')"
+        near = self._near(micros)
+        # Spark takes what is left out to be as much later. By how much the clock is ahead after that, it is from when on.
+        ahead = f"({self._clock(near)} - unix_micros({near}))"
+        first = f"{micros} - {ahead}"
+        minutes = f"sequence({first} - pmod({first}, {_MINUTE}), unix_micros({near}), {_MINUTE})"
+        changed = f"__minute -> {self._clock('timestamp_micros(__minute)')} - __minute = {ahead}"
+        forward = f"timestamp_micros(array_min(filter({minutes}, {changed})))"
+        return f"case when {self.micros(near)} <> {micros} then {forward} else {near} end"
 
     def latest_instant(self, micros: str) -> str:
         """The same, the last one where it does so twice: when a window that ends there has all its rows."""
         first = self.instant(micros)
         if not self.time_zone:
             return first
-        hour_later = f"{first} + interval 1 hour"
-        again = f"{self.micros(f'({hour_later})')} = {micros}"
-        return f"case when {again} then {hour_later} else {first} end"
+        # Where a clock that is put back soon will have been put back by then.
+        later = f"({self._near(micros)} + interval 3 hours)"
+        again = f"timestamp_micros({micros} - ({self.micros(later)} - unix_micros({later})))"
+        return f"case when {self.micros(again)} = {micros} then {again} else {first} end"
 
     def shown(self, micros: str) -> str | None:
         """SQL for whether the clock ever shows a time; None: it shows all."""
-        return f"{self.micros(self.instant(micros))} = {micros}" if self.time_zone else None
+        return f"{self.micros(self._near(micros))} = {micros}" if self.time_zone else None
+
+    def next_shown(self, micros: str) -> str:
+        """SQL for the first time that the clock shows from a time on."""
+        if not self.time_zone:
+            return micros
+        return f"case when {self.shown(micros)} then {micros} else {self._clock(self.instant(micros))} end"
+
+    def _near(self, micros: str) -> str:
+        return f"to_utc_timestamp(timestamp_micros({micros}), '{self.time_zone}')"
+
+    def _clock(self, instant: str) -> str:
+        """As `micros`, of an instant that is known to be usable."""
+        return f"unix_micros(from_utc_timestamp({instant}, '{self.time_zone}'))"
 
     def slice_end(self, micros: str) -> str:
         """SQL for the end of the slice an instant lies in."""

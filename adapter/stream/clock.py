@@ -18,9 +18,9 @@ def shown(micros: int, zone: str | None) -> int: ...
 @overload
 def shown(micros: int | None, zone: str | None) -> int | None: ...
 def shown(micros: int | None, zone: str | None) -> int | None:
-    """The earliest time that a clock shows from an instant on: where a watermark is on that clock.
+    """The time that a clock has passed for good at an instant: where a watermark is on that clock.
 
-    It is earlier than what the clock shows while the clock is about to be put back.
+    While the clock is about to be put back it is before all that will come again.
 
     >>> berlin = shown(0, "Europe/Berlin")
     >>> berlin // 3_600_000_000
@@ -35,7 +35,7 @@ def shown(micros: int | None, zone: str | None) -> int | None:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if offset(middle, zone) == now else (low, middle)
-    return min(micros + now, high + later)
+    return min(micros + now, high + later - 1)
 
 
 def instant(micros: int, zone: str | None) -> int:

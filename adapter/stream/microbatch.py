@@ -142,10 +142,12 @@ class MicroBatch:
 
     def _closing(self, boundaries: Sequence[Boundaries]) -> int:
         """How many windows may close, of those with the most."""
+
+        def at(watermark: int | None, each: Boundaries) -> int | None:
+            return shown(None if watermark is None else watermark - each.behind, each.time_zone)
+
         before, after = self.position.before, self.position.after
-        return max(
-            each.closing(shown(before, each.time_zone), shown(after, each.time_zone)) for each in boundaries
-        )
+        return max(each.closing(at(before, each), at(after, each)) for each in boundaries)
 
     def pass_on(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """From the micro-batch's rows to the table, where there is no state between: one commit.

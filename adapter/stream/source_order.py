@@ -91,8 +91,8 @@ def _check_folder(model: StreamModel, source: StreamSource, known: dict[str, str
     if source.is_files and plain_path(source.location) != plain_path(known["reads"]):
         raise StreamError(
             f"Model {model.name}: its source {source.relation} was the folder {known['reads']}, and is {source.location} "
-            "now. A stream knows files by their paths, so all that lie there would be read as new. Put the path back, or give "
-            f"the new folder as a source of another name to a model of its own. To build it anew: {model.rebuild}."
+            "now. A stream knows files by their paths, so all that lie there would be read as new. Put the path back, or "
+            f"give the new folder as a source of another name to a model of its own. To build it anew: {model.rebuild}."
         )
 
 

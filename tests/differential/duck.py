@@ -243,7 +243,7 @@ class Laboratory:
         try:
             found = database.execute(translated(batch))
             columns = tuple(Column(each[0], "") for each in found.description)
-            expected = _rows(found.fetchall())
+            expected = rows_of(found.fetchall())
             made = Streamed(
                 Model(Written(batch, columns)),
                 program,
@@ -289,7 +289,7 @@ class Laboratory:
                 if case.upstream is not None:
                     expected = translated(_expected(case.upstream))
                     self.base.execute(f"create or replace table {UPSTREAM} as {expected}")
-                batch = _rows(database.execute(translated(_expected(case.model))).fetchall())
+                batch = rows_of(database.execute(translated(_expected(case.model))).fetchall())
             except (duckdb.Error, sqlglot.ParseError) as problem:
                 return Outcome(NO_BATCH, _first_line(problem))
             return self._streamed(case, program, batch, database, fold)
@@ -617,7 +617,13 @@ class Streamed:
         """What comes out of all levels; up to `done` they are in the state, with their steps of before where `added`."""
         program, clock = self.program, self.clock
         if program.boundaries is not None and not any(
-            each.closing(shown(clock.before, each.time_zone), shown(clock.after, each.time_zone)) > 0
+            each.closing(
+                *(
+                    shown(None if at is None else at - each.behind, each.time_zone)
+                    for at in (clock.before, clock.after)
+                )
+            )
+            > 0
             for each in program.boundaries
         ):
             return
@@ -638,10 +644,10 @@ class Streamed:
         """Whether what comes out of the steps of before the commit is what comes out of the state after it."""
         if all(step.fresh is None for step in level.emit):
             return
-        said = [_rows(self._do(f'select * from "{step.name}"').fetchall()) for step in level.emit]
+        said = [rows_of(self._do(f'select * from "{step.name}"').fetchall()) for step in level.emit]
         for step, rows in zip(level.emit, said, strict=True):
             self._show(step.name, step.fresh or step.sql)
-            found = _rows(self._do(f'select * from "{step.name}"').fetchall())
+            found = rows_of(self._do(f'select * from "{step.name}"').fetchall())
             # A step that only says which keys are touched may say so twice.
             same = found.keys() == rows.keys() if step.persist else found == rows
             if not same:
@@ -703,7 +709,7 @@ class Streamed:
     def _replace(self, old: list[Row], new: list[Row]) -> None:
         """Notes what changes."""
         batch = self.clock.batch * 1000 + self.clock.flush
-        gone, came = _rows(old) - _rows(new), _rows(new) - _rows(old)
+        gone, came = rows_of(old) - rows_of(new), rows_of(new) - rows_of(old)
         for rows, kind, listed in ((gone, "delete", old), (came, "insert", new)):
             for row in listed:
                 key = tuple(map(plain, row))
@@ -746,7 +752,7 @@ class Streamed:
 
     def rows(self) -> Rows:
         """The table's rows."""
-        return _rows(self.target)
+        return rows_of(self.target)
 
 
 def _text(made: Step | StatePart, empty: bool) -> str:
@@ -755,7 +761,8 @@ def _text(made: Step | StatePart, empty: bool) -> str:
     return made.append if isinstance(made, StatePart) else made.sql
 
 
-def _rows(rows: list[Row]) -> Rows:
+def rows_of(rows: list[Row]) -> Rows:
+    """Rows of DuckDB's, to compare."""
     return Counter(tuple(map(plain, row)) for row in rows)
 
 
