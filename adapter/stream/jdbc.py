@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
 from .session import jvm
 from .writing import quoted
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
+_NO_VALUE = ("22P02", "22021", "22007", "22008")
+"""SQLSTATE: text that is none of a type's, a character that isn't in the encoding, no time, no time of the calendar."""
 _SPEAKS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
 
 
@@ -120,13 +125,16 @@ class Table:
         finally:
             made.close()
 
-    def ask(self, connection: Any, key: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> Any:
+    def ask(
+        self, connection: Any, key: Sequence[str], keys: Sequence[tuple[Any, ...]], more: str = ""
+    ) -> Any:
         """One request: the rows of some keys, as a collection of Java's.
 
         Args:
             connection: of `connection`.
             key: the columns.
             keys: their values, as `bound_as` gives them.
+            more: what follows in the statement.
         """
         quote: Callable[[str], str] = self._dialect.quoteIdentifier
         fields = {field.name.lower(): field for field in self.schema.fields}
@@ -137,7 +145,7 @@ class Table:
             [quote(field.name) for field in of_key],
             len(keys),
         )
-        with _closing(connection.prepareStatement(text)) as statement:
+        with _closing(connection.prepareStatement(text + more)) as statement:
             statement.setQueryTimeout(self._options.queryTimeout())
             statement.setFetchSize(self._options.fetchSize())
             self._binding.bind(statement, [kind(field.dataType) for field in of_key], keys)
@@ -145,6 +153,38 @@ class Table:
                 utils = self._java.org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
                 rows = utils.resultSetToRows(answer, self._schema, self._dialect)
                 return self._java.scala.jdk.javaapi.CollectionConverters.asJavaCollection(rows.toList())
+
+    def has_no(
+        self, connection: Any, key: Sequence[str], values: tuple[Any, ...], problem: Py4JJavaError
+    ) -> bool:
+        """Whether a request failed because one of its values can't be one of a column: of a UUID that is text here, say.
+
+        Args:
+            connection: of `connection`.
+            key: the columns.
+            values: of the only key that was asked for.
+            problem: what came instead of an answer.
+        """
+        if not is_of_values(problem):
+            return False
+        try:
+            # No row is looked at: what a view computes of its own can't be it.
+            self.ask(connection, key, [values], " and 1 = 0")
+        except Py4JJavaError as again:
+            return is_of_values(again)
+        return False
+
+
+def is_of_values(problem: Py4JJavaError) -> bool:
+    """Whether a database says of text in a statement that it is none of a type's, or of any text."""
+    from pyspark import SparkContext
+
+    found = problem.java_exception
+    while found is not None:
+        if is_instance_of(SparkContext._gateway, found, "java.sql.SQLException"):
+            return str(found.getSQLState()) in _NO_VALUE
+        found = found.getCause()
+    return False
 
 
 class _Binding:

@@ -5,7 +5,8 @@
     distinct keys of the micro-batch − those in the cache → requests of so many keys each → rows under a view
 
 A request that fails is tried again. Nothing of the micro-batch is written before its answers are there,
-so one that fails for good is done again by the next run.
+so one that fails for good is done again by the next run. What a database takes for no value of a column at all it has
+no row of: such a key is told from the others by halves.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from ..lookup_source import LookupSource
@@ -22,7 +23,7 @@ from ..query.program import Lookup
 from ..redaction import without_secrets
 from .errors import StreamError, cause
 from .failpoints import around
-from .jdbc import Table, bound_as, chunks, kind
+from .jdbc import Table, bound_as, chunks, is_of_values, kind
 from .model import StreamModel
 from .progress import Figures
 from .rows import Kept, leaf
@@ -143,7 +144,15 @@ class _Asked:
                 with self.table.connection() as connection:
                     while waiting:
                         figures.lookup_requests += 1
-                        found.addAll(self.table.ask(connection, self._key, waiting[0]))
+                        try:
+                            found.addAll(self.table.ask(connection, self._key, waiting[0]))
+                        except Py4JJavaError as problem:
+                            if len(waiting[0]) > 1 and is_of_values(problem):
+                                middle = len(waiting[0]) // 2
+                                waiting[:1] = [waiting[0][:middle], waiting[0][middle:]]
+                                continue
+                            if not self.table.has_no(connection, self._key, waiting[0][0], problem):
+                                raise
                         figures.lookup_keys += len(waiting.pop(0))
 
             with around("lookup.ask", self._model.name):
