@@ -13,6 +13,8 @@ general
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..kept import first_of, row_column
 from ..plan import TopStage
 from ..program import EXPIRES_AT, STEP, StatePart, Step, now
@@ -25,7 +27,6 @@ from .lives import (
     TIME,
     Lives,
     comes_due,
-    expiry,
     lasts,
     later,
     matching,
@@ -175,7 +176,7 @@ class GroupTops(Tops):
         self.new, self.known = f"{stage.name}_new", f"{stage.name}_known"
         self.candidates, self.fallen = f"{stage.name}_candidates", f"{stage.name}_fallen"
         self.lookup, self.changes = f"{stage.name}_lookup", f"{stage.name}_changes"
-        # A member goes when its group is forgotten. That is no later than this long after the group changed.
+        # A member goes when its group is forgotten.
         self.ttl = groups.lives.ttl if isinstance(groups, Groups) else None
         self._until = [EXPIRES_AT] if self.ttl is not None else []
 
@@ -217,20 +218,43 @@ class GroupTops(Tops):
         row = f"coalesce(now.{self.row}, known.{self.row}) as {self.row}"
         items = [f"{now(STEP)} as {STEP}", *keys, row, f"now.{self.row} is not null as member"]
         differs = f"not (known.{self.row} <=> now.{self.row})"
+        initial = None
         if self.ttl is not None:
-            items.append(expiry(now("watermark_after"), self.ttl))
+            items.append(f"lives.{EXPIRES_AT}")
             differs += " or now.fresh"
-        steps.append(
-            Step(
-                self.changes,
-                f"select {', '.join(items)}\n"
-                f"from {self.known} as known full join {self.now} as now on {is_same}\n"
-                f"where {differs}",
-                persist=True,
-                lazy=True,
+            initial = self._changes(
+                items, is_same, differs, self._lives(f"select * from {self.groups.changed}")
             )
-        )
+        lives = "" if self.ttl is None else self._lives(self.groups.known_and_new())
+        text = self._changes(items, is_same, differs, lives)
+        steps.append(Step(self.changes, text, persist=True, lazy=True, initial=initial))
         return steps
+
+    def _changes(self, items: Sequence[str], is_same: str, differs: str, lives: str) -> str:
+        """The members that came, changed or went."""
+        return (
+            f"select {', '.join(items)}\n"
+            f"from {self.known} as known full join {self.now} as now on {is_same}{lives}\n"
+            f"where {differs}"
+        )
+
+    def _lives(self, rows: str) -> str:
+        """A join with until when the groups of members live, going by rows of their state."""
+        assert isinstance(self.groups, Groups)
+        members = ", ".join(
+            f"{self.row}.{quote(column)} as {self._group_key(group)}" for column, group in self.stage.identity
+        )
+        columns = [self._group_key(group) for _, group in self.stage.identity]
+        found = self.groups.lives.latest(
+            of_keys(f"(\n{rows}\n)", columns, f"(select {members} from {self.now})")
+        )
+        by = f"\ngroup by {', '.join(columns)}" if columns else ""
+        listed = ", ".join([*columns, f"max({EXPIRES_AT}) as {EXPIRES_AT}"])
+        same_group = " and ".join(
+            f"now.{self.row}.{quote(column)} <=> lives.{self._group_key(group)}"
+            for column, group in self.stage.identity
+        )
+        return f"\nleft join (\nselect {listed} from (\n{found}\n){by}\n) as lives on {same_group or 'true'}"
 
     def _of_nothing_known(self, made: str) -> list[Step]:
         """The members of all rankings out of all groups."""

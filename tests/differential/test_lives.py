@@ -1,0 +1,62 @@
+"""Rankings of groups that are forgotten: a member is one for as long as its group is there."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.intervals import DAY
+from dbt.adapters.spark_streaming.query.streams import Known
+from tests.differential.duck import Laboratory, Streamed
+from tests.differential.tree import TIME, Column, Model, Written
+
+COLUMNS = (Column("ts", TIME), Column("item", "varchar"), Column("bidder", "varchar"))
+LEADERS = """select * from (
+    select *, row_number() over (partition by item order by n desc) as place from (
+        select item, bidder, count(*) as n from (select /*+ STREAM */ * from bid) group by item, bidder
+    )
+) where place <= 1"""
+
+
+@pytest.mark.parametrize(
+    ("delay", "cuts", "leaders"),
+    [
+        # Rows ahead of the watermark: the watermark is half a day short of where G is forgotten.
+        (
+            DAY,
+            [["10 00 x G", "10 00 x G"], ["12 12 y Z"], ["12 12 x H"], ["12 12 x G"]],
+            [("G", 2), ("G", 2), ("G", 2), ("G", 3)],
+        ),
+        # Rows behind it: that of G is gone at noon of the 12th.
+        (
+            0,
+            [["12 00 y Z"], ["10 12 x G"] * 3, ["13 00 y Z"], ["13 01 x H"], ["13 02 x H"]],
+            [None, ("G", 3), ("G", 3), ("H", 1), ("H", 2)],
+        ),
+    ],
+    ids=["ahead", "behind"],
+)
+@pytest.mark.parametrize("folds", [False, True])
+def test_a_ranking_of_groups_forgets_with_them(
+    delay: int, cuts: list[list[str]], leaders: list[tuple[str, int] | None], folds: bool
+) -> None:
+    rows = [
+        [
+            (datetime(2024, 1, int(day), int(hour)), item, bidder)
+            for day, hour, item, bidder in map(str.split, cut)
+        ]
+        for cut in cuts
+    ]
+    laboratory = Laboratory()
+    laboratory.put("bid", COLUMNS, rows)
+    program = generate.program(planner.plan_any(LEADERS, {"bid": Known("ts")}, 2 * DAY), ttl=2 * DAY)
+    model = Model(
+        Written(LEADERS, tuple(Column(name, "bigint") for name in ("item", "bidder", "n", "place")))
+    )
+    stream = Streamed(model, program, laboratory.base.cursor(), folds, delay=delay)
+    for number, leader in enumerate(leaders):
+        stream.take((number, number + 1))
+        of_x = [(row[1], row[2]) for row in stream.rows() if row[0] == "x"]
+        assert of_x == ([] if leader is None else [leader]), number
