@@ -27,6 +27,7 @@ from . import (
     marks,
     mini_batch,
     ranks,
+    session_zone,
     stars,
     windows,
 )
@@ -222,6 +223,7 @@ def _read(text: str, ask: Ask | None) -> _Text:
     star = stars.write_out(tree, _is_of_stream, ask)
     if ask is not None:
         find_types(tree, ask)
+        session_zone.mark(tree, ask)
     # Without anybody to ask a plan is for looking at.
     return _Text(tree, rewrites, hint, unknown, None if ask is None else star)
 

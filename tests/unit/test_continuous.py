@@ -343,3 +343,22 @@ def test_results_are_made_without_a_look_at_the_state_where_it_was_just_written(
     assert all(step.fresh and "state" not in step.fresh for step in level.emit)
     (level,) = generate.program(plan(groups)).levels
     assert [step.fresh for step in level.emit] == ["select `x`, `z` from stage_1_changed", None]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "Europe/Berlin"])
+def test_a_day_of_the_session_may_have_25_hours(zone: str) -> None:
+    """Spark counts days on the session's clock: on 25 October 2026 a row may find one 25 hours later."""
+    text = (
+        "select a.id, b.x from (select /*+ STREAM */ * from raw.a) as a join (select /*+ STREAM */ * from raw.b) as b "
+        "on a.id = b.id and b.ts between a.ts and a.ts + interval '1' day"
+    )
+
+    def ask(query: str) -> tuple[str, ...]:
+        assert query == "select current_timezone()"
+        return (zone,)
+
+    plan = planner.plan_any(text, {"raw.a": Known("ts"), "raw.b": Known("ts")}, ask=ask)
+    (stage,) = plan.stages
+    assert isinstance(stage, JoinStage)
+    longer = 3 * HOUR if zone == "Europe/Berlin" else 0
+    assert [side.lasts for side in stage.sides] == [DAY + 1 + longer, 1 + longer]

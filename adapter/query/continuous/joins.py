@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from .. import session_zone
 from ..clauses import conjuncts, filters
 from ..dialect import DIALECT, canonical, sql
 from ..errors import QueryError
@@ -105,9 +106,9 @@ def stage(
     times: list[str | None] = [ROW_TIME] * len(streams)
     lasts: list[int | None] = [ttl] * len(streams)
     if bound is not None:
-        (times[0], times[1]), low, high = bound
+        (times[0], times[1]), low, high, slack = bound
         # The last row that a row may find; for a LEFT JOIN, the second stream's until the first's are out.
-        lasts = [max(high, 0) + 1, max(-low, high - low if outer else 0, 0) + 1]
+        lasts = [max(high, 0) + 1 + slack, max(-low, high - low if outer else 0, 0) + 1 + slack]
     timed = bound is None and ttl is not None
     sides = [
         _side(source, select, last, time, with_hidden, timed or ttl is not None, outer)
@@ -169,12 +170,14 @@ def _tests(select: exp.Select) -> list[exp.Expr]:
 
 def _bounds(
     tests: Sequence[exp.Expr], streams: Sequence[Source], is_time: Callable[[exp.Column], bool]
-) -> tuple[tuple[str, str], int, int] | None:
-    """The times of two streams, and where the second's lies relative to the first's; None: anywhere."""
+) -> tuple[tuple[str, str], int, int, int] | None:
+    """The times of two streams, where the second's lies relative to the first's, and how much farther away it may be when
+    clocks are changed; None: anywhere."""
     first, second = (source.alias.lower() for source in streams)
     low: list[int] = []
     high: list[int] = []
     times: dict[str, str] = {}
+    slack = 0
 
     def compare(left: exp.Expr, right: exp.Expr, left_is_greater: bool) -> None:
         one, other = _time(left), _time(right)
@@ -187,6 +190,8 @@ def _bounds(
             return
         # left + l >= right + r, so left - right >= r - l.
         difference = other[1] - one[1]
+        nonlocal slack
+        slack = max([slack, *map(session_zone.slack, (left, right))])
         if one[0] == second:
             (low if left_is_greater else high).append(difference)
         else:
@@ -203,7 +208,7 @@ def _bounds(
             compare(test.this, test.expression, False)
     if not low or not high:
         return None
-    return (times[first], times[second]), max(low), min(high)
+    return (times[first], times[second]), max(low), min(high), slack
 
 
 def _time(node: exp.Expr) -> tuple[str, int, exp.Column] | None:

@@ -1,0 +1,51 @@
+"""The session's time zone, on whose clock Spark counts days: a day may last 23 or 25 hours there.
+
+``ts + interval '1' day`` is the same time of the next day (and so is ``interval '24' hours``), and a TIMESTAMP_NTZ is of
+that clock altogether. So rows whose times are compared that way may lie farther apart than the interval says.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from sqlglot import exp
+
+from . import instants
+from .functions import Ask
+from .intervals import DAY, HOUR
+
+_LONGEST_CHANGE = 3 * HOUR
+"""No clock was put forward or back farther, but where a country changed sides of the date line."""
+_SLACK = "zone_slack"
+_FIXED = re.compile(r"(UTC|GMT|Z|Etc/.*|UT)?([+-]\d{1,2}(:?\d{2}){0,2})?")
+
+
+def mark(tree: exp.Expr, ask: Ask) -> None:
+    """Notes at each interval of a tree how much longer it may last. Changes the tree.
+
+    Args:
+        tree: a query.
+        ask: asks the session.
+    """
+    found = list(tree.find_all(exp.Interval))
+    if found and changes(str(ask("select current_timezone()")[0])):
+        for each in found:
+            each.meta[_SLACK] = _LONGEST_CHANGE
+
+
+def slack(node: exp.Expr) -> int:
+    """How much farther away a time may be than its intervals say, in microseconds."""
+    return max((each.meta.get(_SLACK, 0) for each in node.find_all(exp.Interval)), default=0)
+
+
+@cache
+def changes(zone: str) -> bool:
+    """Whether a zone's clock is put forward and back, now or since 1970.
+
+    >>> changes("Europe/Berlin"), changes("UTC"), changes("+02:00"), changes("Africa/Lagos")
+    (True, False, False, False)
+    """
+    if _FIXED.fullmatch(zone):
+        return False
+    return len({instants.offset(month * 30 * DAY, zone) for month in range(68 * 12)}) > 1
