@@ -67,13 +67,8 @@ def test_any_name(query: str) -> None:
         streamed = Streamed(
             Model(Written(text, columns)), program, laboratory.base.cursor(), True, delay=3600 * 10**6
         )
-        try:
-            for number in range(len(cuts)):
-                streamed.take((number, number + 1))
-            streamed.flush()
-        except Exception as e:
-            print("ERR", query, name, str(e)[:100])
-            continue
+        for number in range(len(cuts)):
+            streamed.take((number, number + 1))
+        streamed.flush()
         expected = rows_of(laboratory.base.cursor().execute(translated(text)).fetchall())
-        if compare(expected, streamed.rows()):
-            print("BAD", query, name)
+        assert not compare(expected, streamed.rows()), name
