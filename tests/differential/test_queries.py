@@ -18,8 +18,8 @@ from tests.differential.regressions import EXAMPLES, GROUPS_OF_TWO_STREAMS, LONG
 from tests.differential.tree import Call, Model, Written
 from tests.thorough import mostly_thorough
 
-ON_DUCKDB = range(40)
-ON_SPARK = range(6)
+ON_DUCKDB = range(28)
+ON_SPARK = range(4)
 _ON_SPARK = ["groups of groups of first rows"]
 _SLOW = [
     "groups of a join of groups",

@@ -24,13 +24,7 @@ RUNS = [
     *((case, "tiny", 12) for case in case_names() if case in IN_MANY_PIECES),
 ]
 # All are cut in `test_programs`, which needs a tenth of the time. This is what Spark makes of some.
-_IN_CI = {
-    (case, "small", 3)
-    for case in (
-        "group_topn_raw",
-        "nexmark_q18",
-    )
-} & set(RUNS)
+_IN_CI = {(case, "small", 3) for case in ("group_topn_raw",)} & set(RUNS)
 
 
 @pytest.fixture(scope="module")

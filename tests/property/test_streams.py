@@ -194,7 +194,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("property")
 
 
-@pytest.mark.parametrize("kinds", [shapes, sessions], ids=["slices", "sessions"])
+@pytest.mark.parametrize(
+    "kinds",
+    [pytest.param(shapes, id="slices", marks=pytest.mark.thorough), pytest.param(sessions, id="sessions")],
+)
 @_few
 @given(data=st.data(), pieces=pieces_of_input, keys=st.sampled_from([[], ["k"]]), delay=st.integers(0, 12))
 def test_a_stream_is_what_the_reference_says(
@@ -221,7 +224,10 @@ def test_a_stream_is_what_the_reference_says(
     assert run.rows() == Counter(rows + expected.flush())
 
 
-@pytest.mark.parametrize("kinds", [shapes, sessions], ids=["slices", "sessions"])
+@pytest.mark.parametrize(
+    "kinds",
+    [pytest.param(shapes, id="slices"), pytest.param(sessions, id="sessions", marks=pytest.mark.thorough)],
+)
 @_few
 @given(data=st.data(), pieces=pieces_of_input, keys=st.sampled_from([[], ["k"]]), again=st.integers(1, 4))
 def test_without_late_rows_cuts_make_no_difference(
