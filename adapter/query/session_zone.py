@@ -22,16 +22,24 @@ _FIXED = re.compile(r"(UTC|GMT|Z|Etc/.*|UT)?([+-]\d{1,2}(:?\d{2}){0,2})?")
 
 
 def mark(tree: exp.Expr, ask: Ask) -> None:
-    """Notes at each interval of a tree how much longer it may last. Changes the tree.
+    """Notes at each interval that relations are joined by how much longer it may last. Changes the tree.
 
     Args:
         tree: a query.
         ask: asks the session.
     """
-    found = list(tree.find_all(exp.Interval))
+    found = [each for each in tree.find_all(exp.Interval) if _joins(each)]
     if found and changes(str(ask("select current_timezone()")[0])):
         for each in found:
             each.meta[_SLACK] = _LONGEST_CHANGE
+
+
+def _joins(interval: exp.Interval) -> bool:
+    """Whether it stands in the condition of a join."""
+    clause = interval.find_ancestor(exp.Join, exp.Where, exp.Select)
+    if isinstance(clause, exp.Where) and isinstance(clause.parent, exp.Select):
+        return bool(clause.parent.args.get("joins"))
+    return isinstance(clause, exp.Join)
 
 
 def slack(node: exp.Expr) -> int:

@@ -22,7 +22,7 @@ from .lookups import Lookups
 from .model import StreamModel
 from .position import Position
 from .progress import Figures
-from .rows import Counted, Judged, Kept, Meter, counted, counting, judge, judgement, leaf
+from .rows import Counted, Judged, Kept, Meter, counted, counting, judge, judgement, leaf, recounted
 from .schema import schema_of_parts
 from .session import Asked, are_few, show, spread, sql
 from .sink import Sink
@@ -167,14 +167,15 @@ class MicroBatch:
         streams = self._work.program.inputs
         rows_of = split(batch, streams)
         keeps = bool(self._work.program.lookups) or self._work.program.reads_clock
+        are_kept = self._work.sink.changes is not None
         meters = []
         for stream in streams:
+            rows = counting(rows_of[stream.view], stream)
             if keeps:
                 # Read for their keys too, or for the watermark.
-                rows = counting(rows_of[stream.view], stream)
                 self._kept.keep(rows)
                 rows = leaf(rows)
-            else:
+            elif not are_kept:
                 meters.append(Meter(rows_of[stream.view], stream))
                 rows = meters[-1].rows
             show(rows, stream.view)
@@ -186,7 +187,16 @@ class MicroBatch:
         with self.figures.timed("emission"):
             self._append(few=False)
         if not keeps:
-            watermark = watermark.advance(self._newest([meter.read() for meter in meters], []), at)
+            counts = [each.read() for each in meters]
+            if are_kept:
+                # With the rows that were made of them, unless none could be.
+                counts = [
+                    counted(self._kept, each)
+                    if self._kept.has_observed(each.view)
+                    else recounted(rows_of[each.view], each)
+                    for each in streams
+                ]
+            watermark = watermark.advance(self._newest(counts, []), at)
             self._move_to(watermark)
         return watermark
 
@@ -395,7 +405,7 @@ class MicroBatch:
 
     def _append(self, few: bool) -> None:
         output = self._work.program.output
-        self.figures.rows_out = self._work.sink.put(self._spark, output, self.position, few)
+        self.figures.rows_out = self._work.sink.put(self._spark, output, self.position, few, self._kept)
         self.figures.commits += 1
         self.position = replace(self.position, rows_out=self.position.rows_out + self.figures.rows_out)
 

@@ -137,6 +137,12 @@ def counted(kept: Kept, stream: StreamInput) -> Counted:
     return Counted(rows or 0, newest)
 
 
+def recounted(rows: DataFrame, stream: StreamInput) -> Counted:
+    """The same by a pass of its own."""
+    (row,) = rows.agg(*_counts(stream)).collect()
+    return Counted(**row.asDict())
+
+
 class Meter:
     """Counts a stream's rows while they are written, where nothing is kept."""
 
@@ -144,8 +150,8 @@ class Meter:
         from pyspark.sql import Observation
 
         self._observation = Observation()
-        self._unobserved, self._counts = rows, _counts(stream)
-        self.rows = rows.observe(self._observation, *self._counts)
+        self._unobserved, self._stream = rows, stream
+        self.rows = rows.observe(self._observation, *_counts(stream))
 
     def read(self) -> Counted:
         """What came, after the rows were written."""
@@ -156,8 +162,7 @@ class Meter:
             time.sleep(0.002)
         # As in `Kept.has_observed`; and Spark drops events of which too many wait.
         if not told.isCompleted() or self._observation._jo.getRow().size() == 0:
-            (row,) = self._unobserved.agg(*self._counts).collect()
-            return Counted(**row.asDict())
+            return recounted(self._unobserved, self._stream)
         return Counted(**self._observation.get)
 
 

@@ -141,7 +141,7 @@ class Sink(ABC):
         """Bring the changes in the view `DECIDED` into the table, in one commit that carries `position`."""
 
     @abstractmethod
-    def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
+    def put(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
         """Put a step's rows into the table, in one commit that carries `position`.
 
         Args:
@@ -149,6 +149,7 @@ class Sink(ABC):
             query: the program's output.
             position: the step they belong to.
             few: they fit into one file.
+            kept: holds rows until the end of the micro-batch.
 
         Returns:
             How many rows of the table changed.
@@ -206,23 +207,17 @@ class AppendSink(Sink):
                     f"alter table {self.model.target} unset tblproperties ({literal(REPLACED_PROPERTY)})"
                 )
 
-    def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
+    def put(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
         """See `Sink.put`."""
         self.catch_up(spark)
         made = self.columns(spark, query).select(spark, query)
-        kept = Kept()
-        try:
-            if self._changes is not None:
-                rows = spark.sql(made)
-                kept.keep(rows)
-                show(leaf(rows), "appended_rows")
-                made = "select * from appended_rows"
-                self._changes.append(
-                    spark, f"select *, '{INSERT}' as {CHANGE_TYPE} from appended_rows", position
-                )
-            self._append(sql(spark, one_file(made) if few else made), position)
-        finally:
-            kept.release()
+        if self._changes is not None:
+            rows = spark.sql(made)
+            kept.keep(rows)
+            show(leaf(rows), "appended_rows")
+            made = "select * from appended_rows"
+            self._changes.append(spark, f"select *, '{INSERT}' as {CHANGE_TYPE} from appended_rows", position)
+        self._append(sql(spark, one_file(made) if few else made), position)
         return self.table.count("added-records")
 
     def _take_over(self, spark: SparkSession, position: Position) -> None:

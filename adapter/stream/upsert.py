@@ -59,18 +59,14 @@ class UpsertSink(Sink):
         those that changed."""
         return 0
 
-    def put(self, spark: SparkSession, query: str, position: Position, few: bool) -> int:
+    def put(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
         """See `Sink.put`: rows inserted, updated and deleted."""
         self.catch_up(spark)
         if self._upsert.key is None:
             # The rows may be made from the table: from the same ones that they are compared with then.
             columns = self._columns or self.columns_of_table(spark)
             show(spark.sql(f"select * from {self._as_it_is(columns)}"), TABLE_BEFORE)
-        kept = Kept()
-        try:
-            return self._merge(spark, query, position, few, kept)
-        finally:
-            kept.release()
+        return self._merge(spark, query, position, few, kept)
 
     @property
     def _is_small(self) -> bool:

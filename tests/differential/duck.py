@@ -32,7 +32,6 @@ from dbt.adapters.spark_streaming.query.program import (
     Step,
     clock_column,
 )
-from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.clock import instant as utc
 from dbt.adapters.spark_streaming.stream.clock import shown
 from tests.differential import planning
@@ -48,7 +47,7 @@ from tests.differential.outcome import (
     plain,
 )
 from tests.differential.tables import ROWS_OF_STATIC, STATIC, STREAMS, Row, Tables, cuts
-from tests.differential.tree import UPSTREAM, Case, Column, Model, Printer, Stream, Written, nodes
+from tests.differential.tree import UPSTREAM, Case, Column, Model, Printer, Written
 
 _PIECE = "piece__"
 _TYPES = {"string": "varchar", "timestamp": "timestamp", "int": "integer"}
@@ -332,14 +331,11 @@ class Laboratory:
         return made.rows()
 
     def _downstream(self, case: Case, above: Streamed, fold: bool) -> Streamed:
-        stream = next(n for n in nodes(case.model.root) if isinstance(n, Stream) and n.name == UPSTREAM)
-        time_column = next((column.name for column in stream.of if column.event_time), None)
-        known = Known(event_time=time_column)
-        if above.program.upsert is not None:
-            if above.program.upsert.key is None:
-                raise Refused("Rows of … change, and none of its columns tells which is which")
-            known = Known(time_column, above.program.upsert.key, changes=True)
-        program = planning.planned(case.model, known={**planning.KNOWN, UPSTREAM: known})
+        try:
+            known = planning.known_of(case, above.program)
+        except QueryError as problem:
+            raise Refused(str(problem)) from problem
+        program = planning.planned(case.model, known=known)
         return Streamed(case.model, program, self.base.cursor(), fold)
 
 

@@ -14,7 +14,7 @@ from dbt.adapters.spark_streaming.query.functions import Ask
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential.tables import STREAMS, WATERMARK
-from tests.differential.tree import Case, Model
+from tests.differential.tree import UPSTREAM, Case, Model, Stream, nodes
 
 KNOWN: Mapping[str, Known] = {
     name: Known(event_time=next(column.name for column in columns if column.event_time))
@@ -52,30 +52,68 @@ def _planned(model: Model, name: str, known: Mapping[str, Known], ask: Ask | Non
     return streaming.program(node, streaming.plan(node, model.text(), known, ask))
 
 
-_NEEDLESS = re.compile(r"config '(\w+)' is for queries without windows|config (\w+): There is no ")
+_NEEDLESS = re.compile(
+    r"config '(\w+)' is for queries without windows|config (\w+): There is no |config '(\w+)' forgets what was idle, but"
+    r"|(output_mode) 'upsert' needs results of windows"
+)
+_EMISSION = (
+    "first_result_offset",
+    "update_rate",
+    "complete_result_offset",
+    "late_updates",
+    "last_result_offset",
+)
+
+
+def known_of(case: Case, upstream: Program | None) -> Mapping[str, Known]:
+    """What a project says of the streams of a case's last model, whose model upstream was planned.
+
+    Raises:
+        QueryError: nothing tells rows of the model upstream apart, and they change.
+    """
+    if upstream is None:
+        return KNOWN
+    stream = next(n for n in nodes(case.model.root) if isinstance(n, Stream) and n.name == UPSTREAM)
+    known = Known(next((column.name for column in stream.of if column.event_time), None))
+    if upstream.upsert is not None:
+        if upstream.upsert.key is None:
+            raise QueryError("Rows of 'upstream' change, and none of its columns tells which is which")
+        known = replace(known, key=upstream.upsert.key, changes=True)
+    return {**KNOWN, UPSTREAM: known}
 
 
 def advised(case: Case) -> Case:
     """A case with the configs that the sentences ask for: none that is needless, a bound where one is missing."""
-    if case.upstream is not None:
+    upstream = None
+    try:
+        if case.upstream is not None:
+            case = replace(case, upstream=_advised(case.upstream, KNOWN))
+            upstream = planned(case.upstream) if case.upstream is not None else None
+        return replace(case, model=_advised(case.model, known_of(case, upstream)))
+    except QueryError:
         return case
+
+
+def _advised(model: Model, known: Mapping[str, Known]) -> Model:
     for _ in range(4):
-        config = dict(case.model.config)
+        config = dict(model.config)
         try:
-            planned(case.model)
+            planned(model, known=known)
             break
         except QueryError as refusal:
             needless = _NEEDLESS.search(str(refusal))
             if needless is not None:
                 config.pop(next(filter(None, needless.groups())), None)
+            elif "Leave them out." in str(refusal):
+                config = {name: each for name, each in config.items() if name not in _EMISSION}
             elif "grows for ever" in str(refusal) and "state_ttl" not in config:
                 config["state_ttl"] = "900 days"
             else:
                 break
         except Exception:
             break  # told by who runs it
-        case = replace(case, model=replace(case.model, config=tuple(config.items())))
-    return case
+        model = replace(model, config=tuple(config.items()))
+    return model
 
 
 _QUOTED = re.compile(r"'(?:[^']|'')*'|`[^`]*`")

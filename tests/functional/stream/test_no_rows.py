@@ -24,6 +24,7 @@ QUERIES = {
         "window_end timestamp, n bigint",
     ),
     "rows": (f"select k, v from {EVENTS} where false", "k string, v bigint"),
+    "rows with a changelog": (f"select k, v from {EVENTS} where false", "k string, v bigint"),
 }
 
 
@@ -31,7 +32,7 @@ QUERIES = {
 def test_no_row_can_be_in_it(spark: Any, tmp_path: Path, name: str) -> None:
     text, columns = QUERIES[name]
     program = generate.program(planner.plan_any(text, {"events": Known("ts")}, domains=["k"]))
-    stream = Stream(spark, tmp_path, program, columns)
+    stream = Stream(spark, tmp_path, program, columns, changelog="changelog" in name)
     stream.add((0, "a", 1), (9000, "b", 2))
     done = stream.run()
     assert done.rows_in == 2
