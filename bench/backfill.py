@@ -83,6 +83,7 @@ class Bench:
         self.spark = self.environment.session()
         self.pid = self.spark._jvm.java.lang.ProcessHandle.current().pid()
         self.spark.sql("create namespace if not exists bench")
+        self.spark.sql("create namespace if not exists raw")
 
     def cpu(self) -> float:
         """CPU seconds so far, of Spark and of this process."""
@@ -113,7 +114,10 @@ class Bench:
     ) -> tuple[StreamModel, Program, list[dict[str, Any]]]:
         """A query kept up to date from a folder's files, one per micro-batch, until all are in: the model, what was
         carried out, and the figures of each micro-batch with its time and CPU in all (a flush adds its own)."""
-        plan = planner.plan_any(text, domains=domains)
+        self.spark.sql(
+            f"create or replace table {relation} ({schema}) using iceberg"
+        )  # for what types its columns have
+        plan = planner.plan_any(text, domains=domains, ask=lambda query: tuple(self.spark.sql(query).head()))
         program = generate.program(plan)
         source = StreamSource(relation, str(folder), "parquet", schema, {"maxFilesPerTrigger": "1"})
         target = f"lakehouse.bench.{name}"

@@ -25,9 +25,7 @@ LOWER = (
     "select page as category, pmod(device, {products}) as product, count(*) as sales, sum(v - 20) as total "
     "from (select /*+ STREAM */ * from raw.events) group by page, pmod(device, {products})"
 )
-NESTED = (
-    "select category, max(total) as most, sum(sales) as sales, count(*) as products from ({lower}) group by category"
-)
+NESTED = "select category, max(total) as most, sum(sales) as sales, count(*) as products from ({lower}) group by category"
 PAGES = 200
 
 
@@ -61,13 +59,21 @@ def main() -> None:
         for time in ("first", "second"):
             for name, text in texts.items():
                 *_, found = bench.streamed(
-                    f"{name}_{time}", "raw.events", folder, EVENTS, text, domains=("category", "product", "page", "device")
+                    f"{name}_{time}",
+                    "raw.events",
+                    folder,
+                    EVENTS,
+                    text,
+                    domains=("category", "product", "page", "device"),
                 )
                 warm = found[len(found) // 2 :]
                 seconds, cpu = (statistics.median(each[what] for each in warm) for what in ("wall", "cpu"))
                 jobs = statistics.median(each["jobs"] for each in warm)
                 medians[name] = seconds, cpu
-                print(f"{name:8} {seconds:8.2f} {cpu:7.2f} {jobs:5.0f} {found[-1]['state']['rows']:11,}", flush=True)
+                print(
+                    f"{name:8} {seconds:8.2f} {cpu:7.2f} {jobs:5.0f} {found[-1]['state']['rows']:11,}",
+                    flush=True,
+                )
         ratios = [above / below for above, below in zip(medians["nested"], medians["lower"], strict=True)]
         print(f"nested / lower: {ratios[0]:.2f} (CPU {ratios[1]:.2f}), aim 2")
     finally:

@@ -267,6 +267,7 @@ def _may_follow(was: Any, now: Mapping[str, Any], whole: bool, others: Collectio
 def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:
     """What becomes of a tree of operators. Where it differs, what stands on groups that are the same is made anew from them:
     they have all that came so far."""
+    old = _as_needed(old, new)
     groups = [each.get("groups") or {} for each in (old, new)]
     if all(old.get(each) == new.get(each) for each in ("operators", "root", "parts")) or (
         "inputs" not in old
@@ -319,6 +320,28 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     found.gone_parts += sorted((had | {old["output"]}) - kept - {*found.gone_parts})
     found.begun_parts = has - had
     found.sweeps = True
+
+
+def _as_needed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A state's tree without the rows that its groups gave last, of groups that need them no more: an earlier version kept
+    them for sums that are exact, too."""
+    groups = old.get("groups") or {}
+    needless = {
+        name: group["given"]
+        for name, group in groups.items()
+        if "given" in group and name in new.get("groups", {}) and "given" not in new["groups"][name]
+    }
+    if not needless or "parts" not in old:
+        return old
+    parts = {
+        name: [part for part in listed if part not in needless.values()]
+        for name, listed in old["parts"].items()
+    }
+    kept = {
+        name: {key: each for key, each in group.items() if key != "given" or name not in needless}
+        for name, group in groups.items()
+    }
+    return {**old, "groups": kept, "parts": parts}
 
 
 def _whole(old: Mapping[str, Any]) -> list[str]:

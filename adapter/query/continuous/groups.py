@@ -17,7 +17,7 @@ from ..program import EXPIRES_AT, STEP, StatePart, Step, now
 from ..windows import quote
 from .lives import NO_STEP, SINCE, TIME, Lives, matching, of_keys, same, touched_in_step
 
-_ROWS, _THERE = "rows_there", "__there"
+ROWS_THERE, THERE = "rows_there", "__there"
 
 
 class Groups(Partials):
@@ -106,7 +106,7 @@ class Groups(Partials):
 
     def _columns(self) -> list[str]:
         """The columns of the part of groups."""
-        rows = [_ROWS] if self.signed else []
+        rows = [ROWS_THERE] if self.signed else []
         return [STEP, *self.lives.columns, *self.keys, *rows, *map(quote, self._kept_columns())]
 
     def _changes(self, initial: bool = False) -> str:
@@ -127,7 +127,7 @@ class Groups(Partials):
         made: dict[str, str] = {}
         for metric in self.plain:
             made |= metric.make(sign="sign" if self.signed else None)
-        rows = [f"sign * count(*) as {_ROWS}"] if self.signed else []
+        rows = [f"sign * count(*) as {ROWS_THERE}"] if self.signed else []
         items = [
             STEP,
             *self.lives.expiry(f"max({TIME})"),
@@ -144,7 +144,7 @@ class Groups(Partials):
         items = [
             f"{now(STEP)} as {STEP}",
             *(lives if self.lives.ttl is not None else []),
-            *([f"0L as {_ROWS}"] if self.signed else []),
+            *([f"0L as {ROWS_THERE}"] if self.signed else []),
             *self._in_order({}),
         ]
         # Once it is forgotten, it begins anew with a row.
@@ -247,7 +247,7 @@ class Groups(Partials):
 
     def _fold(self) -> str:
         rows = self._together(self.lives.alive(matching(self.part, self.keys, None)), self.lives.since)
-        gone = f" where {_ROWS} <> 0" if self.signed and self.keys else ""
+        gone = f" where {ROWS_THERE} <> 0" if self.signed and self.keys else ""
         columns = [name for name in self._columns() if name != STEP]
         return f"select {', '.join([NO_STEP, *columns])} from (\n{rows}\n){gone}"
 
@@ -266,9 +266,9 @@ class Groups(Partials):
 
     def _together(self, rows: str, also_by: Sequence[str] = ()) -> str:
         """Rows of state, one per key."""
-        also = {_THERE: "count(*)"}
+        also = {THERE: "count(*)"}
         if self.signed:
-            also[_ROWS] = f"sum({_ROWS})"
+            also[ROWS_THERE] = f"sum({ROWS_THERE})"
         if self.lives.ttl is not None:
             also[EXPIRES_AT] = f"max({EXPIRES_AT})"
             if self.signed and SINCE not in also_by:
@@ -276,7 +276,7 @@ class Groups(Partials):
                 also[SINCE] = f"max({SINCE})"
         merged = self._merged(f"(\n{rows}\n)", [*also_by, *self.keys], also=also)
         # Without a key there is one row even if there is nothing.
-        return merged if self.keys or also_by else f"select * from (\n{merged}\n) where {_THERE} > 0"
+        return merged if self.keys or also_by else f"select * from (\n{merged}\n) where {THERE} > 0"
 
     # -- results -----------------------------------------------------------------------------------
 
@@ -313,12 +313,12 @@ class Groups(Partials):
             source = self._with_values(source, touched)
         finished = [f"{metric.finish()} as {quote(metric.metric.name)}" for metric in self.metrics]
         # The only group is there though it has no rows any more.
-        there = f"\nwhere {_ROWS} > 0" if self.signed and self.keys else ""
+        there = f"\nwhere {ROWS_THERE} > 0" if self.signed and self.keys else ""
         return f"select {', '.join([*self.keys, *finished]) or 'true as anything'}\nfrom {source}{there}"
 
     def _with_values(self, groups: str, touched: str | None) -> str:
         """Groups with the metrics over their values beside them."""
-        columns = [f"own.{name}" for name in [*self.keys, _ROWS]]
+        columns = [f"own.{name}" for name in [*self.keys, ROWS_THERE]]
         columns += [quote(name) for metric in self.metrics for name in metric.columns()]
         joins = f"{groups} as own"
         for members in self.stage.distinct_sets:

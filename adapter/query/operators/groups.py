@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from ..continuous.groups import Groups
+from dataclasses import replace
+
+from ..aggregates import TYPED
+from ..continuous.groups import ROWS_THERE, THERE, Groups
 from ..continuous.lives import NO_STEP, matching, same
-from ..plan import DistinctSet, GroupStage
+from ..metric_columns import MetricColumns
+from ..plan import DistinctSet, GroupStage, Metric
 from ..program import STEP, StatePart, Step, now
 from ..windows import quote
 from .conditions import INEXACT
 from .relation import WEIGHT
+
+_NEW, _HAD, _ROWS_BEFORE = "__new", "__had", "__rows_before"
 
 
 class GroupChanges(Groups):
@@ -26,7 +32,7 @@ class GroupChanges(Groups):
         super().__init__(stage, ttl, fused=True)
         self.name, self.replayed = name, replayed
         self._of_batch_too = False
-        self.keeps_given = any(metric.function in INEXACT for metric in stage.metrics)
+        self.keeps_given = any(map(is_inexact, stage.metrics))
         """Whether the state has the row that each key gave last, to be retracted as it was."""
         self.given, self.given_part = quote(f"{stage.name}_given"), f"{stage.name}_given"
         self.after = f"{stage.name}_after"
@@ -47,6 +53,14 @@ class GroupChanges(Groups):
                 everything,
                 Step(self.name, f"select *, 1L as {WEIGHT} from {self.after}", persist=True),
             ]
+        if not self.keeps_given and not (self.signed and self.stage.distinct_sets):
+            found[-1] = Step(
+                self.name,
+                self._of_both(),
+                persist=True,
+                initial=f"select *, 1L as {WEIGHT} from (\n{self._first()}\n)",
+            )
+            return found
         columns = ", ".join(self._columns())
         known = f"select {columns} from (\n{matching(self.part, self.keys, self.changed)}\n)"
         both = f"{known}\nunion all\nselect {columns} from {self.changed}"
@@ -67,6 +81,62 @@ class GroupChanges(Groups):
             Step(self.name, change, persist=True, initial=f"select *, 1L as {WEIGHT} from {self.after}")
         )
         return found
+
+    def _of_both(self) -> str:
+        """The change by one pass over what the state has of the touched keys: what they are with the batch and were
+        without, side by side."""
+        columns = ", ".join(self._columns())
+        known = matching(self.part, self.keys, self.changed)
+        rows = self.lives.latest(
+            f"select {columns}, false as {_NEW} from (\n{known}\n)\nunion all\n"
+            f"select {columns}, true as {_NEW} from {self.changed}"
+        )
+        metrics = self.metrics
+        before = [
+            MetricColumns(replace(each.metric, name=f"__before_{each.metric.name}")) for each in metrics
+        ]
+        of_before = [
+            f"if({_NEW}, null, {quote(name)}) as {quote(was)}"
+            for own, then in zip(metrics, before, strict=True)
+            for name, was in zip(own.columns(), then.columns(), strict=True)
+        ]
+        also = {THERE: "count(*)", _HAD: f"count_if(not {_NEW})"}
+        is_there, was_there = f"{THERE} > 0", f"{_HAD} > 0"
+        if self.signed:
+            also |= {
+                ROWS_THERE: f"sum({ROWS_THERE})",
+                _ROWS_BEFORE: f"sum(if({_NEW}, 0, {ROWS_THERE}))",
+            }
+            if self.keys:  # the only group is there though it has no rows any more
+                is_there, was_there = f"{ROWS_THERE} > 0", f"{was_there} and {_ROWS_BEFORE} > 0"
+        merged = self._merged(
+            f"(\nselect {', '.join(['*', *of_before])} from (\n{rows}\n)\n)",
+            self.keys,
+            [*metrics, *before],
+            also,
+        )
+
+        def row(finished: list[MetricColumns]) -> str:
+            values = [
+                f"{each.finish()} as {quote(of.metric.name)}"
+                for each, of in zip(finished, metrics, strict=True)
+            ]
+            return f"struct({', '.join([*self.keys, *values]) or 'true as anything'})"
+
+        both = (
+            f"select {row(metrics)} as __after, {is_there} as __is, {row(before)} as __before, {was_there} as __was\n"
+            f"from (\n{merged}\n)"
+        )
+        sides = (
+            "struct(__after as __row, 1L as __times, __is as __there), "
+            "struct(__before as __row, -1L as __times, __was as __there)"
+        )
+        return (
+            f"select __row.*, __times as {WEIGHT} from (\n"
+            "select __side.__row as __row, __side.__times as __times, __side.__there as __there\n"
+            f"from (\n{both}\n) lateral view explode(array({sides})) each as __side\n"
+            "where not (__is and __was and __after <=> __before)\n) where __there"
+        )
 
     def _last_given(self) -> str:
         """The row that each touched key gave last."""
@@ -133,3 +203,10 @@ class GroupChanges(Groups):
             members,
             f"select {columns} from (\n{matching(self._part(members), self.keys, touched)}\n)\nunion all\n{new}",
         )
+
+
+def is_inexact(metric: Metric) -> bool:
+    """Whether an aggregate depends, in its last digit, on the order in which its values are added up."""
+    if metric.function in TYPED and metric.types is not None:
+        return (metric.types.sum if metric.function == "sum" else metric.types.result) in ("double", "float")
+    return metric.function in INEXACT

@@ -33,7 +33,7 @@ from dbt.adapters.spark_streaming.environment import get_environment
 from dbt.adapters.spark_streaming.environment.packages import SQLITE, default_cache
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.stream import failpoints, maintenance, pieces, state, upsert
-from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.errors import StreamError, sentences
 from dbt.adapters.spark_streaming.stream.limits import at_once
 from dbt.adapters.spark_streaming.stream.model import Retention, StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.position import Position, read_position
@@ -504,7 +504,8 @@ class Drive:
         def build() -> None:
             reset(world.spark, world.model(kind))
             failpoints.reached("refresh:reset", kind.name)
-            world.make_table(kind, "create or replace table")
+            with sentences(world.model(kind)):  # as dbt tells what its own statement died of
+                world.make_table(kind, "create or replace table")
             failpoints.reached("refresh:replaced", kind.name)
             if not kind.upstream:
                 run_stream(world.spark, at_once(world.model(kind)), kind.program)
