@@ -144,22 +144,12 @@ def _have_columns(join: exp.Join) -> None:
 
 
 def _leave_out(struct: exp.Expr) -> None:
-    """Puts rows without some columns beside the rows with them, for `struct(input.* except (…))`."""
-    star = next((each.find(exp.Star) for each in struct.expressions if each.is_star), None)
-    if star is None:
-        return  # it is in a struct within
-    left_out = star.args.get("except_")
-    select = struct.find_ancestor(exp.Select)
-    from_ = from_clause(select) if isinstance(select, exp.Select) else None
-    if not left_out or from_ is None:
-        return
-    assert isinstance(select, exp.Select)
-    fewer = exp.Select(expressions=[exp.Star(except_=[each.copy() for each in left_out])]).from_(
-        from_.this.copy()
-    )
-    kept = exp.Subquery(this=fewer, alias=exp.TableAlias(this=exp.to_identifier("kept__")))
-    select.append("joins", exp.Join(this=kept, method="POSITIONAL"))
-    struct.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier("kept__"))])
+    """`struct(input.* except (…))`."""
+    star = next((each for each in struct.expressions if each.is_star), None)
+    if star is None or not star.find(exp.Star).args.get("except_"):
+        return  # it is in a struct within, or leaves out nothing
+    columns = exp.Columns(this=star.copy(), unpack=True)
+    struct.replace(exp.Anonymous(this="struct_pack", expressions=[columns]))
 
 
 def _alias_of_source(node: exp.Expr) -> str:

@@ -280,8 +280,10 @@ class Generator:
         below = node.input if isinstance(node, Windowed) else node
         if not times or not isinstance(below, Stream) or below.name == UPSTREAM:
             return None
-        # A multiple of what separates rows, so that some are at the very bound.
-        return Recent(node, times[0], self.chance.choice((0, 120, 600, 1830, 5400)), self.often(0.4))
+        # Multiples of what separates rows, so that some are at the very bound. None is older than the watermark when it comes:
+        # below a window only those bounds leave rows out that are ahead of it.
+        lengths = (-540, -300, 0, 120, 600, 1830, 5400)
+        return Recent(node, times[0], self.chance.choice(lengths), self.often(0.4))
 
     def select(self, node: Node, keep: Sequence[str] = (), narrow: bool = True) -> Node:
         """A projection with a filter, which keeps event time, windows and other columns."""
