@@ -84,6 +84,11 @@ def translated(text: str) -> str:
         _have_columns(join)
     for struct in [each for each in tree.find_all(exp.Struct) if each.find(exp.Star)]:
         _leave_out(struct)
+    for group in list(tree.find_all(exp.Group)):
+        if group.find(exp.GroupingSets, exp.Rollup, exp.Cube):
+            # Over no rows DuckDB has a total, Spark hasn't.
+            there = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
+            group.parent.having(there, copy=False)  # type: ignore[union-attr]
     for node in list(tree.walk()):
         _translate(node)
     return tree.sql("duckdb", identify=True)

@@ -62,8 +62,8 @@ _NEEDLESS = re.compile(
     r"config '(\w+)' is for queries without windows|config (\w+): There is no |config '(\w+)' forgets what was idle, but"
     r"|(output_mode) 'upsert' needs results of windows"
 )
-LASTS = "90000 days"
-"""A `state_ttl` in which nothing expires: rows begin before 1970."""
+LASTS = "800000 days"
+"""A `state_ttl` in which nothing expires, though some windows are of the year 1."""
 _EMISSION = (
     "first_result_offset",
     "update_rate",
