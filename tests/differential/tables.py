@@ -10,7 +10,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from tests.differential.tree import TIME, Column, Watermarks
+from tests.differential.tree import ANY_TIME, TIME, Column, Watermarks
 
 PIECES = 6
 """Into so many pieces each stream is cut; a micro-batch has one or more of them."""
@@ -44,7 +44,7 @@ ODD = (
     Column("tiny", "smallint"),
     Column("big", "decimal(38,10)"),
     Column("nt", "timestamp_ntz"),
-    Column("old", TIME),
+    Column("old", ANY_TIME),
     Column("bin", "binary"),
     Column("arr", "array<bigint>"),
     Column("rec", "struct<a:bigint,b:string>"),

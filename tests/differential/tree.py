@@ -21,6 +21,8 @@ from dbt.adapters.spark_streaming.query import expansion, window_arguments
 STATIC, ROWS, WINDOWED, RESULT, TABLE = "static", "rows", "windowed", "result", "table"
 WINDOW = ("window_start", "window_end")
 TIME = "timestamp"
+ANY_TIME = "TIMESTAMP"
+"""The same type, of times that are in no order: a window over them would drop rows as late."""
 
 
 class Invalid(Exception):
