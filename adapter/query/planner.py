@@ -348,7 +348,8 @@ def reads_streams(text: str) -> bool:
 
 
 def text_in_batch(text: str) -> str:
-    """A text for batch that can't be planned in stages: the same, with the ties of its rankings broken as in a stream.
+    """A text for batch that can't be planned in stages: the same, with the ties of its rankings broken as in a stream, and
+    without QUALIFY, which Spark doesn't read.
 
     Raises:
         QueryError: as SQL it would have rows that a stream leaves out.
@@ -361,7 +362,7 @@ def text_in_batch(text: str) -> str:
                 f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, which in batch only a "
                 "query that is planned in stages tells: put the GROUP BY over it into a model of its own, or leave emit out."
             )
-    broken = _with_ties_broken(tree)
+    broken = _with_ties_broken(ranks.without_qualify(tree.copy()))
     return text if broken == tree else sql(broken)
 
 
@@ -400,6 +401,8 @@ class _Planner:
         info = self._visit(root)
         if info.kind == WINDOWED and self._keep_sessions(root):
             info = self._visit(root)
+        if info.kind == WINDOWED:
+            self._refuse_on_change(root, "its rows are read as they are")
         query = root.this
         if self.stages:
             event_clock.check_output(query)
@@ -504,7 +507,6 @@ class _Planner:
                 except NotMergeable as found:
                     reason = str(found)
                     self.rewrites.rows_are_kept(select, reason)
-                    self._refuse_on_change(windowed, reason)
                     self.grouped += map(marks.window_of, marks.windows_under(windowed.node))
             elif marks.window_of(windowed.node.this):
                 top = ranks.top(select, sources)
@@ -586,9 +588,9 @@ class _Planner:
         return None
 
     @staticmethod
-    def _refuse_on_change(windowed: Source, reason: str) -> None:
-        """Passes windows that have a row at every step, where rows are kept: they don't say when a key changed."""
-        for over in marks.windows_under(windowed.node):
+    def _refuse_on_change(node: exp.Expr, reason: str) -> None:
+        """Passes windows that have a row at every step, where rows are read: they don't say when a key changed."""
+        for over in marks.windows_under(node):
             window = marks.window_of(over)
             if window is not None and window.emit == "on_change":
                 raise QueryError(
@@ -686,6 +688,7 @@ class _Planner:
 
     def _keep_rows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> None:
         """Puts kept rows in the place of every window function under a node."""
+        self._refuse_on_change(node, reason)
         for select in list(marks.windows_under(node)):
             window = marks.window_of(select)
             assert window is not None

@@ -70,7 +70,8 @@ def without_names(tree: exp.Query) -> exp.Query:
 
 def without_qualify(tree: exp.Query) -> exp.Query:
     """A tree with QUALIFY written as WHERE over a subquery. Changes the tree it is given."""
-    for select in list(tree.find_all(exp.Select)):
+    # The innermost first: what stands around one is made of copies.
+    for select in reversed(list(tree.find_all(exp.Select))):
         if not select.args.get("qualify"):
             continue
         had = set(select.named_selects)

@@ -50,7 +50,15 @@ from tests.differential.tables import ROWS_OF_STATIC, STATIC, STREAMS, Row, Tabl
 from tests.differential.tree import UPSTREAM, Case, Column, Model, Printer, Written
 
 _PIECE = "piece__"
-_TYPES = {"string": "varchar", "timestamp": "timestamp", "int": "integer"}
+_TYPES = {
+    "string": "varchar",
+    "int": "integer",
+    "float": "real",
+    "binary": "blob",
+    "timestamp_ntz": "timestamp",
+    "array<bigint>": "bigint[]",
+    "struct<a:bigint,b:string>": "struct(a bigint, b varchar)",
+}
 _MACROS = """
 create macro timestamp_micros(x) as make_timestamp(cast(x as bigint));
 create macro safe_add(a, b) as a + b;
@@ -71,10 +79,16 @@ def translated(text: str) -> str:
     'SELECT PMOD(EPOCH_US("ts"), 3) AS "x" FROM "t" WHERE "a" IS NOT DISTINCT FROM "b"'
     """
     tree = sqlglot.parse_one(text, read="spark")
-    for join in [each for each in tree.find_all(exp.Join) if each.args.get("method") == "NATURAL"]:
+    # The innermost first: what stands around one is made of copies.
+    for join in reversed([each for each in tree.find_all(exp.Join) if each.args.get("method") == "NATURAL"]):
         _have_columns(join)
     for struct in [each for each in tree.find_all(exp.Struct) if each.find(exp.Star)]:
         _leave_out(struct)
+    for group in list(tree.find_all(exp.Group)):
+        if group.find(exp.GroupingSets, exp.Rollup, exp.Cube):
+            # Over no rows DuckDB has a total, Spark hasn't.
+            there = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
+            group.parent.having(there, copy=False)  # type: ignore[union-attr]
     for node in list(tree.walk()):
         _translate(node)
     return tree.sql("duckdb", identify=True)
@@ -135,22 +149,12 @@ def _have_columns(join: exp.Join) -> None:
 
 
 def _leave_out(struct: exp.Expr) -> None:
-    """Puts rows without some columns beside the rows with them, for `struct(input.* except (…))`."""
-    star = next((each.find(exp.Star) for each in struct.expressions if each.is_star), None)
-    if star is None:
-        return  # it is in a struct within
-    left_out = star.args.get("except_")
-    select = struct.find_ancestor(exp.Select)
-    from_ = from_clause(select) if isinstance(select, exp.Select) else None
-    if not left_out or from_ is None:
-        return
-    assert isinstance(select, exp.Select)
-    fewer = exp.Select(expressions=[exp.Star(except_=[each.copy() for each in left_out])]).from_(
-        from_.this.copy()
-    )
-    kept = exp.Subquery(this=fewer, alias=exp.TableAlias(this=exp.to_identifier("kept__")))
-    select.append("joins", exp.Join(this=kept, method="POSITIONAL"))
-    struct.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier("kept__"))])
+    """`struct(input.* except (…))`."""
+    star = next((each for each in struct.expressions if each.is_star), None)
+    if star is None or not star.find(exp.Star).args.get("except_"):
+        return  # it is in a struct within, or leaves out nothing
+    columns = exp.Columns(this=star.copy(), unpack=True)
+    struct.replace(exp.Anonymous(this="struct_pack", expressions=[columns]))
 
 
 def _alias_of_source(node: exp.Expr) -> str:
@@ -194,7 +198,7 @@ class Laboratory:
         if rows:
             marks = ", ".join("?" for _ in columns)
             self.base.executemany(
-                f"insert into {name} values ({marks})", [tuple(map(_naive, row)) for row in rows]
+                f"insert into {name} values ({marks})", [tuple(map(_parameter, row)) for row in rows]
             )
 
     def show(self, tables: Tables) -> None:
@@ -276,19 +280,21 @@ class Laboratory:
 
     def _run(self, case: Case, tables: Tables, fold: bool) -> Outcome:
         try:
-            program = planning.planned(case.upstream or case.model)
+            self.show(tables)
+            program = planning.planned(case.upstream or case.model, ask=self.ask)
         except QueryError as refusal:
             return Outcome(REFUSED, str(refusal))
         except Exception as problem:
             return Outcome(CRASHED, f"planner: {type(problem).__name__}: {problem}")
-        self.show(tables)
         database = self.base.cursor()
         try:
             try:
                 if case.upstream is not None:
-                    expected = translated(_expected(case.upstream))
+                    expected = translated(planning.expected(case.upstream, case, tables))
                     self.base.execute(f"create or replace table {UPSTREAM} as {expected}")
-                batch = rows_of(database.execute(translated(_expected(case.model))).fetchall())
+                batch = rows_of(
+                    database.execute(translated(planning.expected(case.model, case, tables))).fetchall()
+                )
             except (duckdb.Error, sqlglot.ParseError) as problem:
                 return Outcome(NO_BATCH, _first_line(problem))
             return self._streamed(case, program, batch, database, fold)
@@ -302,6 +308,29 @@ class Laboratory:
             return Outcome(DIFFERENT, str(problem))
         finally:
             database.close()
+
+    def ask(self, query: str) -> Sequence[object]:
+        """What a session of Spark would say to the planner, as far as DuckDB can tell."""
+        if query.startswith("explain"):
+            try:
+                self.base.execute(translated(query.removeprefix("explain extended ")))
+            except (duckdb.Error, sqlglot.ParseError):
+                return ["UNRESOLVED_COLUMN UNRESOLVED_ROUTINE"]
+            return ["== Analyzed Logical Plan =="]
+        if "current_timezone" in query:
+            return ["UTC"]
+        tree = sqlglot.parse_one(query, read="spark")
+        assert isinstance(tree, exp.Select)
+        asked = tree.expressions
+        if len(asked) == 1:  # the columns of a relation
+            relation = tree.args["from_" if "from_" in tree.args else "from"].this
+            read = translated(f"select * from {relation.sql('spark')}")
+            described = self.base.execute(f"describe {read}").fetchall()
+            return [f"struct<{','.join(f'{name}:int' for name, *_ in described)}>"]
+        # Of each call: its own type, that of a sum, of the sum divided by a count, and of the argument.
+        tree.set("expressions", asked[3::4])
+        row = self.base.execute(translated(tree.sql("spark"))).fetchone()
+        return [kind for argument in row or () for kind in _types_of_sums(str(argument))]
 
     def _streamed(self, case: Case, program: Program, batch: Rows, database: Any, fold: bool) -> Outcome:
         above = Streamed(case.upstream or case.model, program, self.base.cursor(), fold)
@@ -324,7 +353,7 @@ class Laboratory:
     def streamed(self, case: Case, tables: Tables, fold: bool) -> Rows:
         """The rows that a model has in the end, whatever its text gives in batch."""
         self.show(tables)
-        made = Streamed(case.model, planning.planned(case.model), self.base.cursor(), fold)
+        made = Streamed(case.model, planning.planned(case.model, ask=self.ask), self.base.cursor(), fold)
         for cut in cuts(case.cuts):
             made.take(cut)
         made.flush()
@@ -335,8 +364,37 @@ class Laboratory:
             known = planning.known_of(case, above.program)
         except QueryError as problem:
             raise Refused(str(problem)) from problem
-        program = planning.planned(case.model, known=known)
+        program = planning.planned(case.model, known=known, ask=self.ask)
         return Streamed(case.model, program, self.base.cursor(), fold)
+
+
+def _types_of_sums(argument: str) -> tuple[str, str, str, str]:
+    """What Spark says of AVG, of SUM, of SUM / COUNT and of the argument itself, whose type in DuckDB is given.
+
+    (A call is SUM or AVG; its own type is asked for averages alone.)
+
+    >>> _types_of_sums("INTEGER"), _types_of_sums("DECIMAL(10,2)")
+    (('double', 'bigint', 'double', 'integer'), ('decimal(14,6)', 'decimal(20,2)', 'decimal(38,20)', 'decimal(10,2)'))
+    """
+    kind = argument.lower()
+    if not kind.startswith("decimal("):
+        return ("double", "double" if kind in ("double", "float", "varchar") else "bigint", "double", kind)
+    precision, scale = map(int, kind[len("decimal(") : -1].split(","))
+    total = min(38, precision + 10)
+    # Of decimal(total, scale) / decimal(20, 0).
+    digits, behind = total - scale, max(6, scale + 21)
+    quotient = (digits + behind, behind)
+    if quotient[0] > 38:
+        quotient = (38, max(38 - digits, min(behind, 6)))
+    average = (min(38, precision + 4), min(38, scale + 4))
+    if precision + 4 > 38:
+        average = (38, max(38 - (precision - scale), min(scale + 4, 6)))
+    return (
+        f"decimal({average[0]},{average[1]})",
+        f"decimal({total},{scale})",
+        f"decimal({quotient[0]},{quotient[1]})",
+        kind,
+    )
 
 
 class Refused(Exception):
@@ -762,7 +820,9 @@ def rows_of(rows: list[Row]) -> Rows:
     return Counter(tuple(map(plain, row)) for row in rows)
 
 
-def _naive(value: Any) -> Any:
+def _parameter(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return dict(zip("ab", value, strict=True))
     return value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value
 
 

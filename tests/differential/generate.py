@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
+from tests.differential import planning
 from tests.differential.tables import STATIC, STREAMS
 from tests.differential.tree import (
+    ANY_TIME,
     RESULT,
     ROWS,
     TABLE,
@@ -33,6 +35,7 @@ from tests.differential.tree import (
     Order,
     Over,
     Rank,
+    Recent,
     Select,
     Shared,
     Static,
@@ -71,7 +74,19 @@ TESTS = {
     "date": ("{} >= date'2024-03-05'", "year({}) = 2024"),
     "decimal(10,2)": ("{} > 1", "{} <> 3.33", "coalesce({}, 0) < 10"),
     "decimal(18,5)": ("{} > 0", "{} < 1.5"),
-    TIME: ("minute({}) < 40", "{} > timestamp'2024-03-04 08:30:00'"),
+    TIME: (
+        "minute({}) < 40",
+        "{} > timestamp'2024-03-04 08:30:00'",
+        "{} - timestamp'2024-03-04 08:00:00' > interval '40' minute",
+    ),
+    ANY_TIME: ("year({}) > 1600", "{} > timestamp'1582-10-10 00:00:00'"),
+    "float": ("{} > 0", "{} = 0"),
+    "smallint": ("{} > 0", "{} <> 7"),
+    "decimal(38,10)": ("{} > 1", "{} <> 2"),
+    "timestamp_ntz": ("year({}) > 1600", "{} is not null"),
+    "binary": ("{} is not null", "{} = cast('a' as binary)"),
+    "array<bigint>": ("size({}) > 1", "array_contains({}, 2)", "{} = array(1, 2)"),
+    "struct<a:bigint,b:string>": ("{}.a > 0", "{}.b is null", "{} is not null"),
 }
 EXPRESSIONS = {
     "bigint": (
@@ -109,11 +124,42 @@ EXPRESSIONS = {
         ("date_trunc('hour', {})", TIME),
         ("date({})", "date"),
         ("minute({})", "int"),
+        ("{} - interval '1' day", TIME),
+        ("unix_micros({})", "bigint"),
+    ),
+    "float": (("cast({} as double)", "double"), ("-{}", "float")),
+    "smallint": (("cast({} as bigint)", "bigint"), ("{} > 0", "boolean")),
+    "decimal(38,10)": (("cast({} as decimal(18,5))", "decimal(18,5)"), ("{} > 0", "boolean")),
+    ANY_TIME: (
+        ("date_trunc('hour', {})", ANY_TIME),
+        ("date({})", "date"),
+        ("{} - interval '1' day", ANY_TIME),
+    ),
+    "timestamp_ntz": (("date_trunc('hour', {})", ANY_TIME), ("hour({})", "int"), ("date({})", "date")),
+    "array<bigint>": (("size({})", "int"), ("array_contains({}, 2)", "boolean")),
+    "struct<a:bigint,b:string>": (
+        ("{}.a", "bigint"),
+        ("{}.b", "string"),
+        ("struct({}.b as b)", "struct<b:string>"),
     ),
 }
 """By type; the wild columns ``w`` and ``z`` are left as they are."""
 NAMES = ("k", "n", "s", "x", "y", "total", "most", "a", "b", "u", "v")
-KEYS = ("string", "bigint", "boolean", "date", "int")
+KEYS = (
+    *(
+        "string",
+        "bigint",
+        "boolean",
+        "date",
+        "int",
+        "double",
+        "float",
+        "smallint",
+        "decimal(10,2)",
+        "decimal(38,10)",
+    ),
+    *("timestamp_ntz", "binary", "array<bigint>", "struct<a:bigint,b:string>"),
+)
 
 
 class Generator:
@@ -208,7 +254,8 @@ class Generator:
     def stream(self, timeless: bool = False) -> Stream:
         if self.upstream is not None and self.often(0.8):
             return self.upstream
-        name = self.chance.choices(("clicks", "orders", "loose"), (6, 3, 1 if timeless else 0))[0]
+        chances = (6, 3, 1 if timeless else 0, 2)
+        name = self.chance.choices(("clicks", "orders", "loose", "odd"), chances)[0]
         return Stream(name, STREAMS[name])
 
     def static(self, name: str | None = None) -> Static:
@@ -218,6 +265,8 @@ class Generator:
     def rows(self, steps: int, timeless: bool = False) -> Node:
         """Rows of a stream, perhaps filtered, computed, joined with a table, put together."""
         node: Node = self.stream(timeless)
+        if self.often(0.06):
+            node = self.recent(node) or node
         for _ in range(steps):
             pick = self.chance.random()
             if pick < 0.55:
@@ -231,6 +280,17 @@ class Generator:
             else:
                 node = self.where_among(node, self.static()) or node
         return node
+
+    def recent(self, node: Node) -> Node | None:
+        """Rows that aren't too old by the clock of event time."""
+        times = [c.name for c in node.columns if c.event_time]
+        below = node.input if isinstance(node, Windowed) else node
+        if not times or not isinstance(below, Stream) or below.name == UPSTREAM:
+            return None
+        # Multiples of what separates rows, so that some are at the very bound. None is older than the watermark when it
+        # comes: below a window only those bounds leave rows out that are ahead of it.
+        lengths = (-540, -300, 0, 120, 600, 1830, 5400)
+        return Recent(node, times[0], self.chance.choice(lengths), self.often(0.4))
 
     def select(self, node: Node, keep: Sequence[str] = (), narrow: bool = True) -> Node:
         """A projection with a filter, which keeps event time, windows and other columns."""
@@ -338,7 +398,8 @@ class Generator:
         if not merges and self.often(0.2):
             offset = self.chance.choice(("3 minutes", "-4 minutes"))
         zone = self.chance.choice(("Asia/Kolkata", "America/New_York")) if self.often(0.07) else None
-        return Call(kind, time, lengths, offset, by if merges else (), zone)
+        emit = "on_change" if kind == "cumulate" and self.often(0.3) else "every_step"
+        return Call(kind, time, lengths, offset, by if merges else (), zone, emit)
 
     def windowed(self, steps: int) -> Node:
         """Rows with their windows."""
@@ -350,6 +411,8 @@ class Generator:
             if not times:
                 raise Invalid("no event time")
         node: Node = Windowed(rows, self.call_for(rows, times[0]))
+        if self.often(0.06):
+            node = self.recent(node) or node
         if self.often(0.25):
             node = self.select(node)
         elif self.often(0.12):
@@ -486,7 +549,7 @@ class Generator:
             (f"max({name})", kind),
             (f"count(distinct {name})", "bigint"),
         ]
-        if kind in ("bigint", "int") and not wild:
+        if kind in ("bigint", "int", "smallint") and not wild:
             options += [(f"sum({name})", "bigint")] * 3
             options += [
                 (f"avg({name})", "double"),
@@ -497,18 +560,22 @@ class Generator:
                 (f"sum(case when {name} > 0 then 1 else 0 end)", "bigint"),
                 (f"count_if({name} > 0)", "bigint"),
             ]
-        if name == "f":
-            # Its sums are exact in any order; those of an average, say, are not.
-            options += [(f"sum({name})", "double"), (f"avg({name})", "double")]
-        if kind.startswith("decimal") and node.form in (WINDOWED, ROWS) and self.upstream is None:
-            digits, scale = kind[len("decimal(") : -1].split(",")
-            options.append((f"sum({name})", f"decimal({int(digits) + 10},{scale})"))
+        if name in ("f", "sums", "h"):
+            # Their sums are exact in any order, NaN and the infinities too; those of an average, say, are not.
+            options += [(f"sum({name})", "double"), (f"avg({name})", "double")] * 2
+        if kind.startswith("decimal"):
+            digits, scale = map(int, kind[len("decimal(") : -1].split(","))
+            options += [(f"sum({name})", f"decimal({min(38, digits + 10)},{scale})")] * 2
+            if digits <= 28:
+                options.append((f"cast(avg({name}) as double)", "double"))
         if kind == "boolean":
             options += [(f"bool_and({name})", kind), (f"bool_or({name})", kind)]
         if kind == "string":
             options += [(f"concat_ws(',', sort_array(collect_set({name})))", "string")]
+        if kind.startswith(("array", "struct", "binary")):
+            options = options[:1] + options[3:] + [(f"max({name})", kind)]
         text, of = self.chance.choice(options)
-        exact = True
+        exact = not text.startswith("cast(avg")  # DuckDB's is of doubles
         if (name == "f" or (kind == "bigint" and not wild)) and self.often(0.06):
             text = f"{self.chance.choice(('stddev_pop', 'var_samp', 'stddev', 'var_pop'))}({name})"
             of, exact = "double", False
@@ -862,7 +929,7 @@ class Generator:
                 found["output_mode"] = "upsert"
         elif root.form == TABLE or any(isinstance(node, Join) for node in nodes(root)):
             if self.often(0.45):
-                found["state_ttl"] = "900 days"
+                found["state_ttl"] = planning.LASTS
             else:
                 found["constant_domains"] = tuple(sorted({c.name for n in nodes(root) for c in n.columns}))
         for name, value in (("enum_distinct", True), ("split_distinct", 4), ("split_topn", 3)):

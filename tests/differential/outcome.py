@@ -46,6 +46,10 @@ def plain(value: Any) -> Any:
         return (value.astimezone(timezone.utc) if value.tzinfo else value).replace(tzinfo=None).isoformat()
     if isinstance(value, Decimal):
         return f"{value.normalize():f}"
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, dict):
+        return tuple(map(plain, value.values()))
     if isinstance(value, list | tuple):
         return tuple(map(plain, value))
     return value

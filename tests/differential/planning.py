@@ -13,7 +13,7 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.functions import Ask
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
-from tests.differential.tables import STREAMS, WATERMARK
+from tests.differential.tables import STREAMS, WATERMARK, Tables, watermarks
 from tests.differential.tree import UPSTREAM, Case, Model, Stream, nodes
 
 KNOWN: Mapping[str, Known] = {
@@ -28,6 +28,12 @@ def node_of(model: Model, name: str) -> dict[str, Any]:
     return {"name": name, "config": settings}
 
 
+def expected(model: Model, case: Case, tables: Tables) -> str:
+    """The text that gives a model's rows in batch, after the run of a case."""
+    streams = model.streams()
+    return model.expected(None if UPSTREAM in streams else watermarks(tables, streams, case.cuts))
+
+
 def planned(
     model: Model, name: str = "m", known: Mapping[str, Known] = KNOWN, ask: Ask | None = None
 ) -> Program:
@@ -36,15 +42,15 @@ def planned(
     Raises:
         QueryError: the model is refused.
     """
-    if ask is None and known is KNOWN:
-        return _planned_over_streams(model, name)
+    if known is KNOWN:
+        return _planned_over_streams(model, name, ask)
     return _planned(model, name, known, ask)
 
 
 @lru_cache(maxsize=8)
-def _planned_over_streams(model: Model, name: str) -> Program:
+def _planned_over_streams(model: Model, name: str, ask: Ask | None) -> Program:
     """A case is planned for the configs that it needs, and when it runs, which may be several times."""
-    return _planned(model, name, KNOWN, None)
+    return _planned(model, name, KNOWN, ask)
 
 
 def _planned(model: Model, name: str, known: Mapping[str, Known], ask: Ask | None) -> Program:
@@ -56,6 +62,8 @@ _NEEDLESS = re.compile(
     r"config '(\w+)' is for queries without windows|config (\w+): There is no |config '(\w+)' forgets what was idle, but"
     r"|(output_mode) 'upsert' needs results of windows"
 )
+LASTS = "800000 days"
+"""A `state_ttl` in which nothing expires, though some windows are of the year 1."""
 _EMISSION = (
     "first_result_offset",
     "update_rate",
@@ -107,7 +115,7 @@ def _advised(model: Model, known: Mapping[str, Known]) -> Model:
             elif "Leave them out." in str(refusal):
                 config = {name: each for name, each in config.items() if name not in _EMISSION}
             elif "grows for ever" in str(refusal) and "state_ttl" not in config:
-                config["state_ttl"] = "900 days"
+                config["state_ttl"] = LASTS
             else:
                 break
         except Exception:

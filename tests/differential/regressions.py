@@ -122,6 +122,23 @@ EXAMPLES = {
         "k n name rn",
         state_ttl=LONG,
     ),
+    # The one within was left as it was, and asked of each micro-batch alone.
+    "QUALIFY over QUALIFY": _case(
+        f"""select k, n from (
+          select k, count(*) as n from (select k, v, u from {stream("clicks")}
+            qualify row_number() over (partition by k, v order by u) <= 2) group by k)
+        qualify row_number() over (order by n, k) <= 2""",
+        "k n",
+        state_ttl=LONG,
+    ),
+    "QUALIFY over QUALIFY in windows": _case(
+        f"""select window_start, window_end, k, n from (
+          select window_start, window_end, k, count(*) as n from (select window_start, window_end, k, u
+            from {TUMBLE.expand("clicks")}
+            qualify row_number() over (partition by window_start, window_end, k order by u) <= 2) group by all)
+        qualify row_number() over (partition by window_start, window_end order by n, k) <= 2""",
+        "window_start window_end k n",
+    ),
     "columns in the place of rows": _case(
         f"""select * from (select k, count(*) as n, count(v) as m from {stream("clicks")} as t group by k)
           unpivot (val for name in (n, m))""",

@@ -48,7 +48,7 @@ def _simpler(node: Node) -> Iterator[Node]:
         if getattr(node, name) != value:
             yield replace(node, **{name: value})
     if isinstance(node, Windowed):
-        plain = replace(node.over, offset="0 seconds", time_zone=None)
+        plain = replace(node.over, offset="0 seconds", time_zone=None, emit="every_step")
         if plain != node.over:
             yield replace(node, over=plain)
     if isinstance(node, Join) and isinstance(node.left, Shared) and node.left == node.right:

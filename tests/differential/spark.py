@@ -110,7 +110,7 @@ class Laboratory:
         except Exception as problem:
             return Outcome(CRASHED, f"planner: {type(problem).__name__}: {problem}")
         try:
-            expected = self._expected(case)
+            expected = self._expected(case, tables)
         except Exception as problem:
             return Outcome(NO_BATCH, _first_line(problem))
         try:
@@ -127,10 +127,10 @@ class Laboratory:
             for each in made:
                 each.drop()
 
-    def _expected(self, case: Case) -> Rows:
+    def _expected(self, case: Case, tables: Tables) -> Rows:
         if case.upstream is not None:
-            self.spark.sql(case.upstream.expected()).createOrReplaceTempView(UPSTREAM)
-        return rows_of(self.spark.sql(case.model.expected()))
+            self.spark.sql(planning.expected(case.upstream, case, tables)).createOrReplaceTempView(UPSTREAM)
+        return rows_of(self.spark.sql(planning.expected(case.model, case, tables)))
 
     def _streamed(self, case: Case, program: Program, expected: Rows, made: list[Streamed]) -> Outcome:
         first = Streamed(self, case.upstream or case.model, program)
@@ -206,8 +206,8 @@ class Streamed:
             changelog=settings.changelog,
         )
         self.by_spark = upstream is not None
-        fields = self.spark.sql(model.text()).schema.fields
-        columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
+        found = streaming.columns_of(self.spark, model.text(), asks(self.spark))
+        columns = ", ".join(f"`{column}` {kind}" for column, kind in found.items())
         self.spark.sql(f"create table {target} ({columns}) using iceberg")
         self.session: Any = None
         self.fed: Batches | None = None

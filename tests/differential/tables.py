@@ -10,7 +10,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from tests.differential.tree import TIME, Column
+from tests.differential.tree import ANY_TIME, TIME, Column, Watermarks
 
 PIECES = 6
 """Into so many pieces each stream is cut; a micro-batch has one or more of them."""
@@ -37,8 +37,20 @@ CLICKS = (
 )
 ORDERS = tuple(column for column in CLICKS if column.name in ("ts", "k", "u", "v", "d", "f"))
 LOOSE = tuple(column for column in CLICKS if column.name in ("ts", "k", "v", "d", "g"))
-STREAMS: Mapping[str, tuple[Column, ...]] = {"clicks": CLICKS, "orders": ORDERS, "loose": LOOSE}
-"""``loose`` has rows without an event time."""
+ODD = (
+    *(column for column in CLICKS if column.name in ("ts", "k", "v")),
+    Column("sums", "double"),
+    Column("h", "float"),
+    Column("tiny", "smallint"),
+    Column("big", "decimal(38,10)"),
+    Column("nt", "timestamp_ntz"),
+    Column("old", ANY_TIME),
+    Column("bin", "binary"),
+    Column("arr", "array<bigint>"),
+    Column("rec", "struct<a:bigint,b:string>"),
+)
+STREAMS: Mapping[str, tuple[Column, ...]] = {"clicks": CLICKS, "orders": ORDERS, "loose": LOOSE, "odd": ODD}
+"""``loose`` has rows without an event time; ``odd`` has types that few think of, and begins before 1970."""
 STATIC: Mapping[str, tuple[Column, ...]] = {
     "dims": (Column("k", "string"), Column("name", "string"), Column("factor", "bigint")),
     "levels": (Column("u", "bigint"), Column("label", "string"), Column("least", "decimal(10,2)")),
@@ -71,7 +83,7 @@ def make(seed: int) -> Tables:
 
 
 def _stream(chance: Random, name: str) -> tuple[tuple[Row, ...], ...]:
-    count = chance.choice({"clicks": (90, 140), "orders": (40, 70), "loose": (20, 40)}[name])
+    count = chance.choice({"clicks": (90, 140), "orders": (40, 70), "loose": (20, 40), "odd": (40, 70)}[name])
     length = timedelta(hours=HOURS)
     rows: list[Row] = []
     for number in range(count):
@@ -85,6 +97,9 @@ def _stream(chance: Random, name: str) -> tuple[tuple[Row, ...], ...]:
             rows.append(before)
             continue
         rows.append(tuple(_value(chance, column, moment, name) for column in STREAMS[name]))
+    if name == "odd":
+        rows[0] = (datetime(1969, 12, 31, 23, 59, 30, tzinfo=timezone.utc), *rows[0][1:])
+        rows[1] = (datetime(1970, 1, 1, tzinfo=timezone.utc), *rows[0][1:])
     pieces = [rows[count * at // PIECES : count * (at + 1) // PIECES] for at in range(PIECES)]
     if name != "clicks" and chance.random() < 0.3:
         at = chance.randrange(1, PIECES)
@@ -119,7 +134,64 @@ def _value(chance: Random, column: Column, moment: datetime, stream: str) -> Any
         return chance.choice((2**53 + 1, 2**53, -(2**53) - 1, 10**15, -1, 0, 1))
     if name == "g":
         return chance.random() < 0.6
+    if name in _ODD_VALUES:
+        return chance.choice(_ODD_VALUES[name])
     return date(2024, 3, 4) + timedelta(days=chance.choice((0, 0, 1, -800, 9000)))
+
+
+_ODD_VALUES: Mapping[str, Sequence[Any]] = {
+    # Sums of those that are finite are exact, in whatever order.
+    "sums": (float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 0.25, 0.25, -1.5, 2.75, 1024.5),
+    "h": (0.5, -0.0, 0.0, 3.25, -2.0),
+    "tiny": (-32768, -1, 0, 1, 1, 7, 32767),
+    "big": tuple(
+        map(Decimal, ("0.0000000001", "-1.5000000000", "99999999999999.9999999999", "2.0000000000", "0E-10"))
+    ),
+    "nt": (
+        datetime(2024, 3, 4, 8),
+        datetime(2024, 3, 4, 8, 0, 0, 1),
+        datetime(2024, 3, 31, 2, 30),
+        datetime(1582, 10, 4),
+        datetime(1, 1, 1),
+        datetime(9999, 12, 31, 23, 59, 59),
+    ),
+    "old": tuple(
+        each.replace(tzinfo=timezone.utc)
+        for each in (
+            datetime(1582, 10, 4, 23, 59, 59),
+            datetime(1582, 10, 15),
+            datetime(1, 1, 2),
+            datetime(1969, 12, 31, 23, 59, 59, 999999),
+            datetime(2024, 3, 4, 8),
+            datetime(9999, 12, 30),
+        )
+    ),
+    "bin": (b"", b"\x00", b"a", b"\xff\xfe"),
+    "arr": ([], [None], [1, 2], [1, 2, None], [2]),
+    "rec": ((1, "a"), (1, None), (None, None), (2, "b")),
+}
+
+
+def watermarks(tables: Tables, streams: Sequence[str], count: int) -> Watermarks:
+    """What the clock of event time says in a run over some streams.
+
+    Args:
+        tables: the rows.
+        streams: that a model reads.
+        count: of the cuts in which they come.
+    """
+
+    def after(pieces: int) -> str | None:
+        newest = [
+            max((row[0] for piece in tables.streams[name][:pieces] for row in piece if row[0]), default=None)
+            for name in streams
+        ]
+        if None in newest or not newest:
+            return None
+        slowest = min(each for each in newest if each is not None) - DELAY - timedelta(minutes=1)
+        return f"timestamp'{slowest:%Y-%m-%d %H:%M:%S}'"
+
+    return Watermarks(tuple((first, after(first)) for first, _ in cuts(count)), after(PIECES))
 
 
 def cuts(count: int) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -60,6 +61,19 @@ def _run(laboratory: duck.Laboratory | spark.Laboratory, numbers: range) -> Coun
 def test_random_programs_on_duckdb(on_duckdb: duck.Laboratory) -> None:
     found = _run(on_duckdb, ON_DUCKDB)
     assert found[EQUAL] > len(ON_DUCKDB) // 2
+
+
+@pytest.mark.parametrize("part", ["current_timestamp()", "emit='on_change'", "stream(odd)", "sum(sums)"])
+def test_random_programs_that_have_it(on_duckdb: duck.Laboratory, part: str) -> None:
+    rows, found = tables.make(2), Counter[str]()
+    for number in itertools.count():
+        case = Generator(f"with {part} {number}").case()
+        if part in str(case):
+            outcome = on_duckdb.run(planning.advised(case), rows)
+            assert outcome.kind in (EQUAL, REFUSED), f"{outcome.kind}\n{outcome.detail}\n{case}"
+            found[outcome.kind] += 1
+            if found[EQUAL] == 3:
+                break
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from dbt.adapters.spark_streaming.query import expansion, window_arguments
 STATIC, ROWS, WINDOWED, RESULT, TABLE = "static", "rows", "windowed", "result", "table"
 WINDOW = ("window_start", "window_end")
 TIME = "timestamp"
+ANY_TIME = "TIMESTAMP"
+"""The same type, of times that are in no order: a window over them would drop rows as late."""
 
 
 class Invalid(Exception):
@@ -88,6 +90,7 @@ class Call:
     offset: str = "0 seconds"
     partition_by: tuple[str, ...] = ()
     time_zone: str | None = None
+    emit: str = "every_step"
 
     def expand(self, relation: str) -> str:
         """What its macro prints."""
@@ -96,6 +99,7 @@ class Call:
             self.time_col,
             *self.lengths,
             offset=self.offset,
+            emit=self.emit,
             partition_by=list(self.partition_by),
             time_zone=self.time_zone,
         )
@@ -110,23 +114,39 @@ class Call:
             said.append(f"partition_by={list(self.partition_by)!r}")
         if self.time_zone:
             said.append(f"time_zone={self.time_zone!r}")
+        if self.emit != "every_step":
+            said.append(f"emit={self.emit!r}")
         return f"{{{{ {self.kind}({', '.join(said)}) }}}}"
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """What the clock of event time says in a run, as literals; None: nothing yet."""
+
+    cuts: tuple[tuple[int, str | None], ...]
+    """By the first piece of each cut: the watermark before it."""
+    last: str | None
+    """After all."""
 
 
 class Printer:
     """Prints trees; collects what stands in WITH.
 
     Args:
-        ties: whether rankings that leave ties to chance go on to all columns, as a stream's do.
+        ties: whether it is the text that says in batch what a stream's rows are: rankings that leave ties to chance go on
+            to all columns, windows that leave out silent steps do it by HAVING, and there is no QUALIFY.
         macros: whether macros are printed instead of what they expand to.
+        clock: what ``current_timestamp()`` was in the run; None: it stays as it is.
     """
 
-    def __init__(self, ties: bool = False, macros: bool = False) -> None:
-        self.ties, self.macros = ties, macros
+    def __init__(self, ties: bool = False, macros: bool = False, clock: Watermarks | None = None) -> None:
+        self.ties, self.macros, self.clock = ties, macros, clock
+        self.windows = False
         self.ctes: dict[Node, tuple[str, str]] = {}
 
     def text(self, node: Node) -> str:
         """The whole text of a query."""
+        self.windows = any(isinstance(each, Windowed) for each in nodes(node))
         body = node.sql(self)
         named = ",\n".join(f"{name} as (\n{indented(text)}\n)" for name, text in self.ctes.values())
         return f"with {named}\n{body}" if named else body
@@ -138,8 +158,8 @@ class Printer:
             self.ctes[node] = (f"q{len(self.ctes) + 1}", text)
         return self.ctes[node][0]
 
-    def source(self, node: Node, alias: str = "t") -> str:
-        """A query in FROM."""
+    def source(self, node: Node, alias: str = "t", judged: str | None = None) -> str:
+        """A query in FROM; `judged`: what stands in the place of the stream below a windowing function."""
         if isinstance(node, Static):
             return f"{node.name} as {alias}"
         if isinstance(node, Shared):
@@ -148,6 +168,8 @@ class Printer:
             macro = f"{{{{ stream({node.name}) }}}}"
             return f"{macro if self.macros else expansion.expand_stream(node.name)} as {alias}"
         if isinstance(node, Windowed):
+            if judged is not None:
+                return f"{node.call.expand(judged)} as {alias}"
             relation = node.input.name if isinstance(node.input, Stream) else self.cte(node.input)
             call = node.call
             return f"{call.macro(relation) if self.macros else call.expand(relation)} as {alias}"
@@ -405,6 +427,60 @@ class Select(Node):
             _needs(self.input, self.explode.expr.uses)
 
 
+NOW = "now__"
+
+
+@dataclass(frozen=True)
+class Recent(Node):
+    """Rows of a stream, or of its windows, that aren't older than some seconds by the clock of event time."""
+
+    input: Node
+    time: str
+    seconds: int
+    inclusive: bool = False
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns
+
+    @cached_property
+    def form(self) -> str:
+        return self.input.form
+
+    def sql(self, printer: Printer) -> str:
+        names = ", ".join(column.name for column in self.columns)
+        source, now = printer.source(self.input), "current_timestamp()"
+        if printer.clock is not None and not printer.windows:
+            now = printer.clock.last or _BEFORE_ALL
+        elif printer.clock is not None:
+            # A row is judged when it comes, by the watermark before its cut.
+            stream = self.input.input if isinstance(self.input, Windowed) else self.input
+            assert isinstance(stream, Stream)
+            judged = f"(select *, {_at_its_piece(printer.clock)} as {NOW} from {stream.name}__pieces)"
+            source = f"{judged} as t"
+            if self.input is not stream:
+                source = printer.source(self.input, judged=judged)
+            now = NOW
+        test = f"{self.time} {'>=' if self.inclusive else '>'} {now} - interval '{self.seconds}' second"
+        return f"select {names}\nfrom {source}\nwhere {test}"
+
+    def check(self) -> None:
+        super().check()
+        below = self.input.input if isinstance(self.input, Windowed) else self.input
+        if not isinstance(below, Stream) or not self.input.column(self.time).event_time:
+            raise Invalid("the clock of something else")
+        if below.name == UPSTREAM:
+            raise Invalid("the clock of rows that may change")
+
+
+_BEFORE_ALL = "timestamp'0001-01-01 00:00:00'"
+
+
+def _at_its_piece(clock: Watermarks) -> str:
+    branches = [f"when piece__ >= {piece} then {at or _BEFORE_ALL}" for piece, at in reversed(clock.cuts)]
+    return f"case {' '.join(branches)} end"
+
+
 @dataclass(frozen=True)
 class Group(Node):
     """GROUP BY, with grouping sets or without."""
@@ -443,6 +519,9 @@ class Group(Node):
         if printer.ties and self._has_total and (self.sets or self.input.form == ROWS):
             # A stream has its totals once there is something to count; so has Spark those of grouping sets, DuckDB hasn't.
             tests.append("count(*) > 0")
+        call = self.call
+        if printer.ties and self.input.form == WINDOWED and call is not None and call.emit == "on_change":
+            tests.append(f"max({call.time_col}) >= window_end - interval '{call.lengths[0]}'")
         if tests:
             text += f"\nhaving {' and '.join(tests)}"
         return text
@@ -456,6 +535,8 @@ class Group(Node):
         super().check()
         if self.input.form == STATIC:
             raise Invalid("groups of a table")
+        if self.input.form == WINDOWED and self.call is not None and self.call.emit == "on_change":
+            _needs(self.input, [self.call.time_col])
         for item in (*self.keys, *self.metrics):
             _needs(self.input, item.expr.uses)
         if self.having is not None:
@@ -513,7 +594,7 @@ class Rank(Node):
         over = f"partition by {', '.join(self.partition)} " if self.partition else ""
         rank = f"{self.function}() over ({over}order by {', '.join(order)})"
         source = printer.source(self.input)
-        if self.qualify:
+        if self.qualify and not printer.ties:
             rn = self.test.replace("rn", rank)
             shown = [*names, f"{rank} as rn"] if self.keep else names
             return f"select {', '.join(shown)} from {source}\nqualify {rn}"
@@ -804,9 +885,17 @@ class Model:
         """Its compiled text."""
         return Printer().text(self.root)
 
-    def expected(self) -> str:
-        """The text that gives its rows in batch, whatever chance would do with ties."""
-        return Printer(ties=True).text(self.root)
+    def expected(self, clock: Watermarks | None = None) -> str:
+        """The text that gives its rows in batch, whatever chance would do with ties.
+
+        Args:
+            clock: what the clock of event time said in its run.
+        """
+        return Printer(ties=True, clock=clock).text(self.root)
+
+    def streams(self) -> list[str]:
+        """The streams that it reads."""
+        return sorted({node.name for node in nodes(self.root) if isinstance(node, Stream)})
 
     def settings(self) -> dict[str, Any]:
         """Its configs."""

@@ -287,6 +287,32 @@ def test_kept_rows_do_not_say_at_which_steps_a_key_changed() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("select * from {over}", "its rows are read as they are"),
+        (
+            "select * from (select *, row_number() over (partition by window_start, window_end order by v) as rn "
+            "from {over}) where rn = 1",
+            "row_number() over rows",
+        ),
+        ("select distinct window_start, window_end, k from {over}", "SELECT DISTINCT"),
+        (
+            "select a.k from {over} as a join {over} as b using (window_start, window_end)",
+            "a join of windows",
+        ),
+    ],
+)
+def test_rows_of_windows_do_not_say_at_which_steps_a_key_changed(text: str, reason: str) -> None:
+    over = window("cumulate", "10 minutes", "1 hour", emit="on_change")
+    with pytest.raises(QueryError) as raised:
+        plan(text.format(over=over))
+    assert str(raised.value) == (
+        "cumulate() with emit='on_change' leaves out steps without new rows of a key, which only aggregates that are kept "
+        f"as partial state tell: {reason}. Leave emit out."
+    )
+
+
 def test_kinds_of_sparks_own() -> None:
     asked = ("sum", "explode", "lag", "upper", "nothing")
     found = [Kind.AGGREGATE, Kind.GENERATOR, Kind.WINDOW, Kind.SCALAR, None]

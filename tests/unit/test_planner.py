@@ -342,8 +342,10 @@ def test_a_window_is_read_back_from_its_hint() -> None:
         window_arguments.make("hop", "ts", "5 minutes", "15 minutes"),
         window_arguments.make("cumulate", "ts", "1 minute", "1 day", emit="on_change"),
     ):
-        (stream,) = planner.plan(f"select * from {expansion.expand('t', made)}").streams
-        assert stream.event_time == made.time_col
+        text = f"select window_start, window_end from {expansion.expand('t', made)} group by window_start, window_end"
+        found = planner.plan(text)
+        assert found.streams[0].event_time == made.time_col
+        assert found.windowed[0].window == made
 
 
 def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query import expansion, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, planner, ranks, window_arguments
+from dbt.adapters.spark_streaming.query.dialect import parse
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.plan import Plan, RowsStage
 
@@ -93,6 +95,12 @@ def test_qualify_over_groups() -> None:
     text = f"""select window_start, window_end, channel, count(*) as n from {TUMBLE} group by 1, 2, 3
         qualify rank() over (partition by window_start, window_end order by count(*) desc) <= 2"""
     assert planner.plan(text).output.endswith("AS _t WHERE _w <= 2")
+
+
+def test_qualify_within_qualify() -> None:
+    rows = f"select price from {TUMBLE} qualify row_number() {OVER} <= 3"
+    tree = ranks.without_qualify(parse(f"select price from ({rows}) qualify row_number() {OVER} <= 2"))
+    assert [select for select in tree.find_all(exp.Select) if select.args.get("qualify")] == []
 
 
 def test_ranks_share_places() -> None:

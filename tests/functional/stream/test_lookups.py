@@ -21,6 +21,7 @@ from dbt.adapters.spark_streaming.stream.model import StreamSource
 from dbt.adapters.spark_streaming.stream.progress import read_progress
 
 from .harness import Stream
+from .test_changes import agree, fails_at
 
 HOUR = 3600_000
 EVENTS = "(select /*+ STREAM */ * from events)"
@@ -254,6 +255,38 @@ def test_above_the_windows_it_is_asked_when_they_close_and_after_a_failure_once_
     model.run()
     assert model.rows() == [(0, HOUR, "Ada", 2), (0, HOUR, None, 1)]
     assert [sorted(values) for values in shop.asked()] == [["1", "7"]]
+
+
+ABOVE_WINDOWS = f"""with n as (
+    select window_start, window_end, v, count(*) as n from {TUMBLE} group by window_start, window_end, v
+  )
+  select n.window_end, c.name, n.n from n left join crm.customers as c on c.id = n.v"""
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (NAMED, "k string, name string, region string"),
+        (ABOVE_WINDOWS, "window_end timestamp, name string, n bigint"),
+    ],
+    ids=["rows", "windows"],
+)
+def test_what_was_answered_before_a_crash_holds_after_it(
+    spark: Any, storage_root: Path, shop: Database, text: str, columns: str
+) -> None:
+    model = stream(spark, storage_root, shop, text, columns)
+    model.model = replace(model.model, changelog=True)
+    model.add((0, "a", 1))
+    model.run()
+    model.add((HOUR, "b", 2))
+    with fails_at("changelog.append:after"):
+        model.run()
+    changes = spark.sql(f"select name from {model.model.changes}").collect()
+    assert [row[0] for row in changes] in (["Ada"], ["Ada", "Bob"], ["Bob", "Ada"])
+    shop.run("update customers set name = 'another'")
+    model.run()
+    assert "another" not in [row[-2] for row in model.rows()]
+    agree(model)
 
 
 @pytest.fixture
