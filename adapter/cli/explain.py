@@ -20,6 +20,7 @@ from ..query.emission import Emission
 from ..query.errors import QueryError
 from ..query.operator_tree import build
 from ..query.operator_tree.node import FROM_CHANGES, Metric, Node, State, as_dict, in_order
+from ..query.operator_tree.text import relation
 from ..query.plan import Plan
 from ..query.program import Lookup, Program
 from ..query.streams import Known
@@ -197,7 +198,7 @@ def _streams(found: _Explained) -> Table:
         table.add_column(heading, header_style="dim")
     for stream in found.plan.streams:
         columns = "all" if stream.columns is None else "those the query names"
-        table.add_row(stream.relation, columns, stream.event_time or "computed", _watermark(found))
+        table.add_row(relation(stream.relation), columns, stream.event_time or "computed", _watermark(found))
     return table
 
 
@@ -212,8 +213,8 @@ def _sentences(found: _Explained) -> Iterator[str]:
         yield f"{rewrite}: {effect}."
     for lookup in plan.lookups:
         yield (
-            f"External table {lookup.relation}: asked for its distinct {', '.join(lookup.key)}; the rows that come back "
-            f"are {lookup.view} in the SQL."
+            f"External table {relation(lookup.relation)}: asked for its distinct {', '.join(lookup.key)}; the rows that "
+            f"come back are {lookup.view} in the SQL."
         )
     if plan.unknown_functions:
         yield (

@@ -13,17 +13,21 @@ import pytest
 
 from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.cli import explain
+from dbt.adapters.spark_streaming.cli.project import ProjectError
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.operator_tree import build
 from dbt.adapters.spark_streaming.query.operator_tree.node import Node, in_order
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import planning
 from tests.differential.regressions import EXAMPLES
+from tests.differential.tree import Case
 from tests.functional.query import test_continuous, test_operators, test_queries
 from tests.oracle.cases import ORACLE, case_names
+from tests.oracle.project import settings_of
 from tests.oracle.streams import planned as planned_case
-from tests.oracle.streams import settings_of
+from tests.thorough import mostly_thorough
 
 
 def window(kind: str, *lengths: str, relation: str = "raw.bid", **options: Any) -> str:
@@ -66,9 +70,9 @@ def node(text: str, **config: Any) -> dict[str, Any]:
     }
 
 
-def nodes(text: str, **config: Any) -> Iterator[dict[str, Any]]:
-    """The operators of a model, the sink first."""
-    waiting = [explain.as_json(node(text, **config), KNOWN)["tree"]]
+def nodes(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The operators of a tree, the sink first."""
+    waiting = [tree]
     while waiting:
         found = waiting.pop()
         yield found
@@ -103,12 +107,22 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "cumulate": (
         f"select window_start, window_end, count(*) as n from {window('cumulate', '1 hour', '1 day')} group by 1, 2",
         {},
-        ["Sink append", "Project append", "WindowAggregate append: end of the longest window", "Source append"],
+        [
+            "Sink append",
+            "Project append",
+            "WindowAggregate append: end of the longest window",
+            "Source append",
+        ],
     ),
     "sessions": (
         counted(SESSION),
         {},
-        ["Sink append", "Project append", "SessionAggregate append: session end; session end", "Source append"],
+        [
+            "Sink append",
+            "Project append",
+            "SessionAggregate append: session end; session end",
+            "Source append",
+        ],
     ),
     "windows' rows ranked": (
         ranked("price desc", TUMBLE, "window_start, window_end, channel"),
@@ -183,7 +197,12 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "one group": (
         f"select count(*) as n from {BIDS}",
         {},
-        ["Sink upsert()", "Project upsert()", "GroupAggregate upsert(): nothing: there is one", "Source append"],
+        [
+            "Sink upsert()",
+            "Project upsert()",
+            "GroupAggregate upsert(): nothing: there is one",
+            "Source append",
+        ],
     ),
     "a ranking of groups that improve": (
         ranked("n desc", GROUPS),
@@ -210,7 +229,11 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "a ranking of rows": (
         ranked("price desc", BIDS, "bidder"),
         BIDDERS,
-        ["Sink upsert(bidder, rn)", "AppendOnlyTopN upsert(bidder, rn): when others take its place", "Source append"],
+        [
+            "Sink upsert(bidder, rn)",
+            "AppendOnlyTopN upsert(bidder, rn): when others take its place",
+            "Source append",
+        ],
     ),
     "first rows": (
         ranked("ts", BIDS, "bidder", "rn = 1"),
@@ -220,7 +243,11 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "last rows": (
         ranked("ts desc", BIDS, "bidder", "rn = 1"),
         BIDDERS,
-        ["Sink upsert(bidder)", "Deduplicate upsert(bidder): nothing: its keys are constant_domains", "Source append"],
+        [
+            "Sink upsert(bidder)",
+            "Deduplicate upsert(bidder): nothing: its keys are constant_domains",
+            "Source append",
+        ],
     ),
     "an interval join": (
         f"select b.x, a.y from {BIDS} as b left join {ASKS} as a on {IN_TIME}",
@@ -331,7 +358,17 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "a scalar subquery": (
         f"select bidder, n from {GROUPS} where n > (select avg(n) from {GROUPS})",
         BIDDERS,
-        [],
+        [
+            "Sink upsert(bidder): the next micro-batch",
+            "Recompute retract, recomputes everything in each micro-batch: nothing: its inputs are bounded, or "
+            "constant_domains; nothing: its inputs are bounded, or constant_domains",
+            "Project retract",
+            "GroupAggregate retract: nothing: its inputs are bounded, or constant_domains; with its key",
+            "Source append",
+            "Project retract",
+            "GroupAggregate retract: nothing: its inputs are bounded, or constant_domains; with its key",
+            "see Project",
+        ],
     ),
 }
 
@@ -349,7 +386,7 @@ def summary(found: dict[str, Any]) -> str:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_their_modes_and_what_clears_their_state(name: str) -> None:
     text, config, expected = OPERATORS[name]
-    assert [summary(each) for each in nodes(text, **config)] == expected
+    assert [summary(each) for each in nodes(explain.as_json(node(text, **config), KNOWN)["tree"])] == expected
 
 
 def programs() -> Iterator[Any]:
@@ -374,11 +411,19 @@ def check(found: Node, parts: list[str]) -> None:
         assert state.columns and state.rows and state.clears
     for each in in_order(found):
         assert each.description, each.operator
-        for hidden in ("__stream_weight", "__row_time", "__input_", "_micros", "no_windows", "stage_"):
+        for hidden in (
+            "__stream_weight",
+            "__row_time",
+            "__input_",
+            "_micros",
+            "no_windows",
+            "stage_",
+            "__aggregate_",
+        ):
             assert hidden not in each.description.lower(), each
 
 
-@pytest.mark.parametrize(("plan", "ttl"), programs())
+@pytest.mark.parametrize(("plan", "ttl"), [*programs()])
 def test_each_part_of_the_state_is_in_one_operator(plan: Any, ttl: int | None) -> None:
     made: Plan = plan()
     program = generate.program(made, ttl=ttl)
@@ -386,12 +431,22 @@ def test_each_part_of_the_state_is_in_one_operator(plan: Any, ttl: int | None) -
     check(build.tree(made, program, build.Settings("db.model", ttl=ttl)), parts)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_queries_that_were_wrong_once(name: str) -> None:
-    case = planning.advised(EXAMPLES[name])
+def _of_case(case: Case) -> Any:
     upstream = planning.planned(case.upstream) if case.upstream is not None else None
     model = planning.node_of(case.model, "m") | {"relation_name": "db.m", "compiled_code": case.model.text()}
-    found = explain._explained(model, planning.known_of(case, upstream))
+    return explain._explained(model, planning.known_of(case, upstream))
+
+
+@pytest.mark.parametrize("name", mostly_thorough(EXAMPLES, [*EXAMPLES][::4]))
+def test_queries_that_were_wrong_once(name: str) -> None:
+    case = EXAMPLES[name]
+    try:
+        found = _of_case(case)
+    except (QueryError, ProjectError):
+        try:
+            found = _of_case(planning.advised(case))
+        except (QueryError, ProjectError):
+            return  # refused, which its own test looks at
     check(found.tree, [part.name for level in found.program.levels for part in level.parts])
 
 
@@ -459,12 +514,12 @@ def test_what_is_read_twice_is_shown_once(explained: Any) -> None:
 
 
 def test_the_json_is_the_same_tree() -> None:
-    for text, config, _ in OPERATORS.values():
+    for name in ("windows joined", "a scalar subquery", "early and late firing", "an interval join"):
+        text, config, _ = OPERATORS[name]
         model = node(text, **config)
         found = explain._explained(model, KNOWN).tree
         told = json.loads(json.dumps(explain.as_json(model, KNOWN)))
-        listed = [each for each in nodes(text, **config) if "see" not in each]
-        assert told["tree"] == listed[0]
+        listed = [each for each in nodes(told["tree"]) if "see" not in each]
         assert [(each.operator, each.description, each.identity) for each in in_order(found)] == [
             (each["operator"], each["description"], each["identity"]) for each in listed
         ]
@@ -572,10 +627,14 @@ def test_what_is_recomputed_says_so(explained: Any) -> None:
     text = f"select a.bidder, a.n, b.n as m from {GROUPS} as a left join {GROUPS} as b on a.bidder = b.bidder"
     found = explained(text, **BIDDERS)
     assert "recomputes everything in each micro-batch: reads all that the operators below it keep" in found
-    assert "Recomputed: RegularJoin (recomputes everything in each micro-batch). With allow_recompute: false this" in found
+    assert (
+        "Recomputed: RegularJoin (recomputes everything in each micro-batch). With allow_recompute: false this"
+        in found
+    )
     text, config, _ = OPERATORS["LAG over windows"]
-    assert "recomputes touched partitions by channel: reads the kept rows of each partition that changed" in explained(
-        text, **config
+    assert (
+        "recomputes touched partitions by channel: reads the kept rows of each partition that changed"
+        in explained(text, **config)
     )
     text, config, _ = OPERATORS["groups of groups"]
     assert "Recomputed" not in explained(text, **config)
@@ -622,4 +681,7 @@ def test_trees_are_made_without_spark() -> None:
         "import sys; import dbt.adapters.spark_streaming.query.operator_tree.build; "
         "print([name for name in sys.modules if name.startswith('pyspark')])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "[]\n"
+    )

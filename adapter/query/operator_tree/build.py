@@ -25,7 +25,7 @@ from ..plan import (
     TopStage,
 )
 from ..program import Program, Upsert
-from . import unwindowed, window_stages
+from . import text, unwindowed, window_stages
 from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, Node, State, make
 from .operators import Operators
 from .selects import CHANGES, RECOMPUTED, Read, Selects, project
@@ -79,9 +79,9 @@ class _Builder:
         time = None
         if stream.event_time is not None:
             time = f"{stream.event_time}, watermark {_watermark(self.settings.watermark)}"
-        changelog, what = Changelog(APPEND), stream.relation
+        changelog, what = Changelog(APPEND), text.relation(stream.relation)
         if stream.feed or view in self.feeds:
-            changelog, what = Changelog(RETRACT), f"changelog of {stream.relation}"
+            changelog, what = Changelog(RETRACT), f"changelog of {what}"
         elif key := self.upsert_keys.get(view):
             changelog = Changelog(UPSERT, key)
         return make("Source", what, changelog, event_time=time)
@@ -161,7 +161,7 @@ def _external(table: LookupTable) -> Node:
     key = ", ".join(table.key)
     return make(
         "ExternalTable",
-        table.relation,
+        text.relation(table.relation),
         Changelog(TABLE),
         notes=(f"Asked in each micro-batch for its distinct {key}.",),
         key=table.key,
@@ -182,13 +182,15 @@ def _sink(node: Node, program: Program, settings: Settings, builder: _Builder) -
         )
         notes = [f"{told}, in one commit per micro-batch."]
     if settings.changelog:
-        notes.append(f"Every change is also appended to {settings.table}__changes.")
+        notes.append(f"Every change is also appended to {text.relation(settings.table)}__changes.")
     parts = [part.name for level in program.levels for part in level.parts if part.name == OUTPUT]
     state = tuple(
         State(part, "a row that the last micro-batch emits", "the next micro-batch", builder.columns(part))
         for part in parts
     )
-    made = make("Sink", settings.table, _mode(upsert), (node,), state=state, notes=tuple(notes))
+    made = make(
+        "Sink", text.relation(settings.table), _mode(upsert), (node,), state=state, notes=tuple(notes)
+    )
     return replace(made, key=None if upsert is None else upsert.key)
 
 

@@ -14,7 +14,7 @@ from ..dialect import parse
 from ..operators import base
 from ..operators.generate import parts_of
 from ..operators.relation import Relation
-from ..plan import Plan
+from ..plan import AggregateStage, Plan
 from . import text
 from .node import APPEND, EVERYTHING, PARTITIONS, RETRACT, Changelog, Computing, Metric, Node, State, make
 from .selects import CHANGES, Read, Selects, project, ranking
@@ -67,7 +67,7 @@ class Operators:
         if isinstance(operator, base.Source):
             return Read(self.source(operator.view))
         if isinstance(operator, base.WindowResults):
-            return Read(_at(self.within(operator.plan), operator.relation))
+            return Read(_at(self.within(operator.plan), operator.relation), _lifted_in_windows(operator.plan))
         if isinstance(operator, base.GroupAggregate):
             return self._group(operator, inputs)
         if isinstance(operator, base.Project):
@@ -181,7 +181,7 @@ class Operators:
                 key=_key(operator.relation),
                 event_time=_time(operator.relation) or node.event_time,
             )
-        return replace(found, node=node)
+        return replace(found, node=node, written=_lifted(operator.sql, below))
 
     def _inputs(self, operator: base.Operator) -> Mapping[str, Read]:
         return {base.input_name(n): self.read[each.name] for n, each in enumerate(operator.inputs)}
@@ -199,6 +199,8 @@ class Operators:
 
     def _recompute(self, operator: base.Recompute, inputs: tuple[Node, ...]) -> Read:
         select = _select(operator.sql)
+        if written := self.read[operator.inputs[0].name].written:
+            select = text.put_back(select, written, ())
         computing = (
             Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
             if operator.is_whole
@@ -263,6 +265,26 @@ def _select(sql: str) -> exp.Select:
     select = made if isinstance(made, exp.Select) else made.find(exp.Select)
     assert select is not None
     return select
+
+
+def _lifted(sql: str, below: Read) -> Mapping[str, str]:
+    """What stands for columns that were made to take subqueries out of a GROUP BY (`operators.above_groups`)."""
+    select = _select(sql)
+    if below.written:
+        select = text.put_back(select, below.written, below.keys)
+    made = (item for item in select.expressions if isinstance(item, exp.Alias))
+    return {item.alias: text.shown(item.this) for item in made if text.is_lifted(item.alias)}
+
+
+def _lifted_in_windows(plan: Plan) -> Mapping[str, str]:
+    """The same of groups within windows."""
+    found: dict[str, str] = {}
+    for stage in plan.windowed:
+        if isinstance(stage, AggregateStage):
+            select = text.put_back(_select(stage.output), written_of(stage), stage.keys)
+            made = (item for item in select.expressions if isinstance(item, exp.Alias))
+            found |= {item.alias: text.shown(item.this) for item in made if text.is_lifted(item.alias)}
+    return found
 
 
 def _expression(sql: str) -> exp.Expr:

@@ -19,12 +19,12 @@ from ..aggregate_stage import GROUPING_ID
 from ..clauses import aggregate, filters, is_over
 from ..continuous.carry import ROW_TIME
 from ..dialect import DIALECT, function_name, parse, sql, walk_same_query
+from ..errors import QueryError
 from ..event_clock import WATERMARK
 from ..grouping import grouping
 from ..operators.conditions import INPUT
 from ..operators.relation import WEIGHT
 from ..plan import Key
-
 
 
 def shown(node: exp.Expr) -> str:
@@ -52,9 +52,27 @@ def tidy(text: str) -> str:
     return shown(parse(f"select {text}").expressions[0])
 
 
+def relation(name: str) -> str:
+    """The name of a relation without needless quotes.
+
+    >>> relation("`lake`.`raw`.`my bids`")
+    'lake.raw.`my bids`'
+    """
+    try:
+        table = parse(f"select 1 from {name}").find(exp.Table)
+    except QueryError:
+        return name
+    return name if table is None else shown(table)
+
+
 def _is_hidden(item: exp.Expr) -> bool:
     name = item.alias_or_name
     return name == ROW_TIME or name.startswith(WEIGHT)
+
+
+def is_lifted(name: str) -> bool:
+    """Whether it is a column that takes a key or aggregate up to a query that had to be put above its GROUP BY."""
+    return name.startswith(("__aggregate_", "__key_"))
 
 
 def items(select: exp.Select) -> list[exp.Expr]:
@@ -71,6 +89,8 @@ def items(select: exp.Select) -> list[exp.Expr]:
         if isinstance(copy, exp.Alias) and isinstance(copy.this, exp.Column):
             if copy.alias.lower() == copy.this.name.lower():
                 copy = copy.this
+        if isinstance(copy, exp.Alias) and is_lifted(copy.alias):
+            copy = copy.this
         found.append(copy)
     return found
 

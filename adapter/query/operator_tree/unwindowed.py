@@ -12,7 +12,7 @@ from ..continuous.groups import Groups
 from ..continuous.growth import is_covered
 from ..continuous.tops import members_part
 from ..dialect import DIALECT, parse
-from ..plan import GroupStage, Growth, JoinStage, KeptStage, Key, KeyedStage, TopStage
+from ..plan import AggregateStage, GroupStage, Growth, JoinStage, KeptStage, Key, KeyedStage, TopStage
 from ..plan import Metric as PlanMetric
 from . import text
 from .node import APPEND, RETRACT, UPSERT, Changelog, Metric, Node, State, make
@@ -98,7 +98,7 @@ def state_of_groups(
     return tuple(found)
 
 
-def written_of(stage: GroupStage) -> Mapping[str, str]:
+def written_of(stage: AggregateStage | GroupStage) -> Mapping[str, str]:
     """The author's expression for each column of groups."""
     return {key.name: key.sql for key in stage.keys} | {m.name: m.sql for m in stage.metrics}
 
