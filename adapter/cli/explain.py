@@ -195,7 +195,7 @@ def _watermark(found: _Explained) -> str:
 def _streams(found: _Explained) -> Table:
     table = Table(title="Streams", title_justify="left", box=None, title_style="bold", padding=(0, 2, 0, 0))
     for heading in ("relation", "columns read", "event time", "watermark"):
-        table.add_column(heading, header_style="dim")
+        table.add_column(heading, header_style="dim", overflow="fold")
     for stream in found.plan.streams:
         columns = "all" if stream.columns is None else "those the query names"
         table.add_row(relation(stream.relation), columns, stream.event_time or "computed", _watermark(found))

@@ -389,6 +389,16 @@ def test_operators_their_modes_and_what_clears_their_state(name: str) -> None:
     assert [summary(each) for each in nodes(explain.as_json(node(text, **config), KNOWN)["tree"])] == expected
 
 
+@pytest.mark.parametrize("name", OPERATORS)
+def test_what_is_recomputed_is_what_allow_recompute_refuses(name: str) -> None:
+    text, config, expected = OPERATORS[name]
+    if any("recomputes" in each for each in expected):
+        with pytest.raises(ProjectError, match="config 'allow_recompute' is false"):
+            explain.as_json(node(text, allow_recompute=False, **config), KNOWN)
+    else:
+        explain.as_json(node(text, allow_recompute=False, **config), KNOWN)
+
+
 def programs() -> Iterator[Any]:
     """Plans of all kinds with what makes their trees."""
     for name, text in test_queries.QUERIES.items():
@@ -496,7 +506,7 @@ What changes is merged, in one commit per micro-batch.
         upsert(bidder)
         └── GroupAggregate  by bidder
             upsert(bidder)
-            state stage_1_groups: partial aggregates of a key; clears: nothing:
+            state stage_1_groups: partial aggregates per key; clears: nothing:
             its keys are constant_domains
             COUNT(*) → count_all: partial aggregate per key
             SUM(price) → sum_price: partial aggregate per key

@@ -84,7 +84,7 @@ def state_of_groups(
     stage: GroupStage, pieces: Groups, columns: Columns, clears: str, ttl: int | None
 ) -> tuple[State, ...]:
     """The parts of the state with groups and their distinct values."""
-    kept = "partial aggregates of a key" if stage.keys else "partial aggregates"
+    kept = "partial aggregates per key" if stage.keys else "partial aggregates"
     found = [State(pieces.part, kept, clears, columns(pieces.part))]
     for part, values in pieces.set_parts().values():
         named = ", ".join(values)

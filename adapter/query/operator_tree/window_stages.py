@@ -23,18 +23,23 @@ def aggregate(stage: AggregateStage, emission: Emission, columns: Columns, below
     pieces = pieces_of(stage, emission)
     assert isinstance(pieces, SlicedStage)
     window, of = stage.window, _unit(stage.window)
-    kept = f"partial aggregates of a {of}{' and key' if stage.keys else ''}"
+    kept = f"partial aggregates per {of}{' and key' if stage.keys else ''}"
     slices = pieces.slices
     clears = clears_at(window, emission)
     state = [State(slices, kept, clears, columns(slices))]
     for part, values in pieces.set_parts().values():
-        seen = "first occurrence" if window.kind == "cumulate" else "occurrence"
-        within = "window" if window.kind == "cumulate" else of
+        first = window.kind == "cumulate"
+        what = (
+            f"the first occurrence of a value of {', '.join(values)}"
+            if first
+            else f"a value of {', '.join(values)}, once"
+        )
+        within = f"per {'window' if first else of}{' and key' if stage.keys else ''}"
         every = ", of the finest grouping set" if stage.has_finest_set else ""
         state.append(
             State(
                 part,
-                f"the {seen} of a value of {', '.join(values)} in a {within}{' and key' if stage.keys else ''}{every}",
+                f"{what} {within}{every}",
                 clears,
                 columns(part),
             )
