@@ -21,6 +21,7 @@ from dbt.adapters.spark_streaming.query.operator_tree.node import Node, in_order
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import planning
+from tests.differential.generate import Generator
 from tests.differential.regressions import EXAMPLES
 from tests.differential.tree import Case
 from tests.functional.query import test_continuous, test_operators, test_queries
@@ -458,6 +459,29 @@ def test_queries_that_were_wrong_once(name: str) -> None:
         except (QueryError, ProjectError):
             return  # refused, which its own test looks at
     check(found.tree, [part.name for level in found.program.levels for part in level.parts])
+
+
+def test_random_queries() -> None:
+    explained = 0
+    for number in range(25):
+        case = planning.advised(Generator(f"explain {number}").case())
+        try:
+            found = _of_case(case)
+        except (QueryError, ProjectError):
+            continue
+        explained += 1
+        check(found.tree, [part.name for level in found.program.levels for part in level.parts])
+        recomputes = any(each.computing.recomputes for each in in_order(found.tree))
+        assert recomputes == _is_refused_without_recompute(found.plan)
+    assert explained > 15
+
+
+def _is_refused_without_recompute(plan: Plan) -> bool:
+    try:
+        streaming._check_recompute(plan)
+    except QueryError:
+        return True
+    return False
 
 
 @pytest.mark.skipif(ORACLE is None, reason="no oracle")
