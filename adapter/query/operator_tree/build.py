@@ -26,7 +26,7 @@ from ..plan import (
 )
 from ..program import Program, Upsert
 from . import text, unwindowed, window_stages
-from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, Node, State, make
+from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, Node, State, in_order, make
 from .operators import Operators
 from .selects import CHANGES, RECOMPUTED, Read, Selects, project
 from .state import columns_of
@@ -55,6 +55,10 @@ def tree(plan: Plan, program: Program, settings: Settings) -> Node:
         ).root()
     else:
         node = found.within(plan, settings.emission)
+        whole = program.upsert is not None and program.upsert.is_whole
+        if whole and not any(each.computing.recomputes for each in in_order(node)):
+            # Row by row, over all rows there are.
+            node = replace(node, computing=RECOMPUTED, changelog=Changelog(RETRACT))
     return _sink(node, program, settings, found)
 
 

@@ -36,7 +36,7 @@ class Read:
 Resolve = Callable[[str], Read | None]
 
 RECOMPUTED = Computing(
-    EVERYTHING, cost="reads all that the operators below it keep; only rows that differ are written"
+    EVERYTHING, cost="reads all that the state has of its inputs; only rows that differ are written"
 )
 CHANGES = Computing()
 
