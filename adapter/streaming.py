@@ -153,6 +153,8 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
         if settings.unique_key and found.dataflow is not None and found.dataflow.root.relation.changes:
             found = replace(found, dataflow=replace(found.dataflow, key=settings.unique_key))
         made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
+        if not settings.allow_recompute and made.upsert is not None and made.upsert.is_whole:
+            _refuse_recompute(["its result as a whole"])
         if not settings.unique_key:
             return made
         if made.upsert is None:
@@ -193,10 +195,14 @@ def _check_recompute(found: Plan) -> None:
     if found.whole:
         again.append("what stands above its groups, first rows and rankings, as a whole")
     if again:
-        raise QueryError(
-            f"config 'allow_recompute' is false, and this query computes {'; '.join(again)} again from the rows that it "
-            "keeps, at each micro-batch. Put the parts below into models of their own, or leave allow_recompute out."
-        )
+        _refuse_recompute(again)
+
+
+def _refuse_recompute(again: Sequence[str]) -> None:
+    raise QueryError(
+        f"config 'allow_recompute' is false, and this query computes {'; '.join(again)} again from the rows that it "
+        "keeps, at each micro-batch. Put the parts below into models of their own, or leave allow_recompute out."
+    )
 
 
 def _check_continuous(found: Plan, settings: stream_config.StreamConfig) -> None:

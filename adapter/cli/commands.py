@@ -73,9 +73,10 @@ def main(
 @main.command()
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--sql/--no-sql", default=True, show_default=True, help="Print the SQL of a micro-batch, too.")
 @click.pass_obj
-def explain(project: Project, model: str, as_json: bool) -> None:
-    """The plan of MODEL: its streams, its state, and the SQL of a micro-batch."""
+def explain(project: Project, model: str, as_json: bool, sql: bool) -> None:
+    """The plan of MODEL: its tree of operators, their state, and the SQL of a micro-batch."""
     from .explain import as_json as plan_as_json
     from .explain import print_plan
 
@@ -84,7 +85,7 @@ def explain(project: Project, model: str, as_json: bool) -> None:
         if as_json:
             _print_json(plan_as_json(node, known))
         else:
-            print_plan(node, known)
+            print_plan(node, known, sql)
 
 
 @main.command()

@@ -1,9 +1,10 @@
-"""``dbt-stream explain``: the plan's dataclasses and the program's texts, laid out to be read."""
+"""``dbt-stream explain``: a model's streams, its tree of operators, when it has results, and the SQL of a micro-batch."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -11,250 +12,268 @@ from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
 from .. import streaming
 from ..query import generate, intervals
 from ..query.emission import Emission
 from ..query.errors import QueryError
-from ..query.plan import (
-    AggregateStage,
-    GroupStage,
-    JoinStage,
-    KeptStage,
-    KeyedStage,
-    LookupTable,
-    Metric,
-    Plan,
-    RowsStage,
-    Stage,
-    TopStage,
-)
-from ..query.program import Lookup, Program, Upsert
-from ..query.ranks import Top
+from ..query.operator_tree import build
+from ..query.operator_tree.node import FROM_CHANGES, Metric, Node, State, as_dict, in_order
+from ..query.operator_tree.text import relation
+from ..query.plan import Plan
+from ..query.program import Lookup, Program
 from ..query.streams import Known
-from ..query.windows import Window
 from ..stream_config import StreamConfig
-from . import explain_continuous, explain_operators
 from .project import ProjectError
 
-_KINDS: Mapping[type, str] = {
-    AggregateStage: "aggregate",
-    RowsStage: "rows",
-    GroupStage: "group",
-    TopStage: "top",
-    KeyedStage: "keyed",
-    KeptStage: "kept",
-    JoinStage: "join",
-}
+_LONGEST = 300
+"""Characters of a description on the terminal; the JSON has all of it."""
 
 
-def _planned(node: Mapping[str, Any], known: Mapping[str, Known]) -> tuple[Plan, Program]:
+@dataclass(frozen=True)
+class _Explained:
+    """A model, planned."""
+
+    node: Mapping[str, Any]
+    plan: Plan
+    program: Program
+    settings: StreamConfig
+    tree: Node
+
+
+def _explained(node: Mapping[str, Any], known: Mapping[str, Known]) -> _Explained:
     try:
         plan = streaming.plan(node, node["compiled_code"], known)
-        return plan, streaming.program(node, plan)
+        program = streaming.program(node, plan)
     except QueryError as problem:
         raise ProjectError(str(problem)) from problem
-
-
-def _listed(program: Program) -> dict[str, Any]:
-    found = asdict(program)
-    # Not a part of a micro-batch, and made only when a query was edited.
-    del found["remake"]
-    return found
+    config = streaming.config(node)
+    asked = build.Settings(
+        table=str(node["relation_name"]),
+        emission=config.emission,
+        ttl=config.state_ttl,
+        domains=config.constant_domains,
+        watermark=config.watermark,
+        changelog=config.changelog,
+    )
+    return _Explained(node, plan, program, config, build.tree(plan, program, asked))
 
 
 def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, Any]:
-    """Plan and program as plain JSON."""
-    plan, program = _planned(node, known)
-    if plan.dataflow is not None:
-        return {
-            "model": node["name"],
-            "materialized": node["config"]["materialized"],
-            "settings": asdict(streaming.config(node)),
-            "streams": [asdict(stream) for stream in plan.streams],
-            "operators": explain_operators.as_json(plan.dataflow),
-            "program": _listed(program),
-        }
-    stages = [{"kind": _KINDS[type(stage)], **asdict(stage)} for stage in plan.stages]
+    """The same as plain JSON."""
+    found = _explained(node, known)
     return {
         "model": node["name"],
         "materialized": node["config"]["materialized"],
-        "settings": asdict(streaming.config(node)),
-        "plan": {
-            **asdict(plan),
-            "stages": stages,
-            "unique": None if plan.unique is None else sorted(plan.unique),
-        },
-        "program": _listed(program),
+        "table": node["relation_name"],
+        "settings": asdict(found.settings),
+        "streams": [
+            {
+                "relation": stream.relation,
+                "columns": None if stream.columns is None else list(stream.columns),
+                "event_time": stream.event_time,
+                "watermark": _watermark(found),
+                "changelog": stream.feed,
+            }
+            for stream in found.plan.streams
+        ],
+        "tree": as_dict(found.tree),
+        "results": list(_results(found)),
+        "rewrites": [{"rewrite": rewrite, "effect": effect} for rewrite, effect in found.plan.rewrites],
+        "lookups": [{"relation": each.relation, "key": list(each.key)} for each in found.plan.lookups],
+        "static_tables": list(found.plan.static),
+        "unknown_functions": list(found.plan.unknown_functions),
+        "sql": [{"step": step, "sql": text} for step, text in _texts(found.program)],
     }
 
 
-def print_plan(node: Mapping[str, Any], known: Mapping[str, Known]) -> None:
-    """Shows a model's plan on the terminal."""
-    plan, program = _planned(node, known)
-    settings = streaming.config(node)
+def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = True) -> None:
+    """Shows a model's plan on the terminal.
+
+    Args:
+        node: the model, compiled.
+        known: what the project says of relations.
+        sql: whether the SQL of a micro-batch is shown, too.
+    """
+    found = _explained(node, known)
     console = Console()
-    console.print(f"[bold]{node['name']}[/bold]  {node['config']['materialized']}  → {node['relation_name']}")
-    console.print(_streams(plan, settings))
-    if sentence := _mini_batch(plan, settings):
-        console.print(sentence, markup=False)
-    for lookup in plan.lookups:
-        console.print(_lookup(lookup), markup=False)
-    if plan.static:
-        console.print(f"Read afresh at each micro-batch: {', '.join(plan.static)}")
-    if plan.dataflow is not None:
-        console.print(explain_operators.tree(plan.dataflow))
-    if plan.unknown_functions:
-        console.print(
-            f"Not among Spark's own functions: {', '.join(plan.unknown_functions)}. Here each is taken for one that makes a "
-            "value of a row; a run asks Spark, and if it makes one value of many rows, plans it so.",
-            markup=False,
-        )
-    for stage in plan.stages:
-        console.print(_stage(stage))
-    for rewrite, effect in plan.rewrites:
-        console.print(f"{rewrite}: {effect}.", markup=False)
-    if plan.windowed:
-        console.print(_results(settings.emission))
-    elif not plan.stages and plan.dataflow is None:
-        console.print("No state: the query works row by row.")
-    if plan.whole:
-        console.print(
-            "What stands above the stages is computed anew from all that they hold, at each micro-batch; only rows "
-            "that differ are written."
-        )
-    for sentence in _table(node, program, settings):
-        console.print(sentence, markup=False)
-    for title, text in _texts(program):
-        console.print(Panel(Syntax(_pretty(text), "sql", word_wrap=True), title=title, title_align="left"))
+    console.print(
+        f"[bold]{node['name']}[/bold]  {node['config']['materialized']}  → {node['relation_name']}\n"
+    )
+    console.print(_shown_tree(found.tree))
+    console.print()
+    console.print(_streams(found))
+    for sentence in _sentences(found):
+        console.print(sentence, markup=False, highlight=False)
+    if sql:
+        for title, text in _texts(found.program):
+            console.print(
+                Panel(Syntax(_pretty(text), "sql", word_wrap=True), title=title, title_align="left")
+            )
 
 
-def _streams(plan: Plan, settings: StreamConfig) -> Table:
-    table = Table(title="Streams", title_justify="left")
+# -- the tree --------------------------------------------------------------------------------------
+
+
+def _shown_tree(root: Node) -> RenderableType:
+    """Each operator over its inputs; one that is read several times is shown once, and named by a number after that."""
+    read = Counter(each.identity for node in in_order(root) for each in node.inputs)
+    numbers: dict[str, int] = {}
+    for node in in_order(root):
+        if read[node.identity] > 1:
+            numbers[node.identity] = len(numbers) + 1
+    shown: set[str] = set()
+
+    def add(node: Node, into: Tree) -> None:
+        branch = into.add(_lines(node, numbers.get(node.identity), node.identity in shown))
+        if node.identity not in shown:
+            shown.add(node.identity)
+            for each in node.inputs:
+                add(each, branch)
+
+    holder = Tree(_lines(root, None, False), guide_style="dim")
+    for each in root.inputs:
+        add(each, holder)
+    return holder
+
+
+def _lines(node: Node, number: int | None, again: bool) -> RenderableType:
+    """What is said of an operator."""
+    head = Text()
+    if number is not None:
+        head.append(f"[{number}] ", style="cyan")
+    head.append(node.operator, style="bold")
+    head.append(f"  {_short(node.description)}")
+    if again:
+        head.append(f"  as [{number}] above", style="dim")
+        return head
+    mode = str(node.changelog)
+    if node.key is not None and node.changelog.kind == "retract":
+        mode += f" · key {', '.join(node.key) or 'one row'}"
+    if node.event_time is not None and all(each.event_time != node.event_time for each in node.inputs):
+        mode += f" · event time {node.event_time}"
+    parts: list[RenderableType] = [head, Text(mode, style="dim")]
+    if node.computing.recomputes:
+        parts.append(Text(f"{node.computing}: {node.computing.cost}", style="yellow"))
+    parts += [_state(each) for each in node.state]
+    parts += [Text(f"state {part}: of another operator", style="green") for part in node.shares]
+    parts += [_metric(each) for each in node.metrics]
+    parts += [Text(note, style="dim") for note in node.notes]
+    return Group(*parts)
+
+
+def _state(state: State) -> Text:
+    line = Text(f"state {state.part}", style="green")
+    line.append(f": {state.rows}; clears: {state.clears}", style="default")
+    return line
+
+
+def _metric(metric: Metric) -> Text:
+    line = Text(metric.sql, style="magenta")
+    line.append(f" → {', '.join(metric.columns)}" if metric.columns else "", style="default")
+    line.append(f": {metric.how}", style="default")
+    return line
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+# -- around it -------------------------------------------------------------------------------------
+
+
+def _watermark(found: _Explained) -> str:
+    text = f"newest − {intervals.format(found.settings.watermark)}"
+    if len(found.plan.streams) > 1:
+        text += ", the smallest of all streams"
+        if found.settings.idle_timeout is not None:
+            text += f" but idle ones (no rows for {intervals.format(found.settings.idle_timeout)})"
+    return text
+
+
+def _streams(found: _Explained) -> Table:
+    table = Table(title="Streams", title_justify="left", box=None, title_style="bold", padding=(0, 2, 0, 0))
     for heading in ("relation", "columns read", "event time", "watermark"):
-        table.add_column(heading)
-    watermark = f"newest − {intervals.format(settings.watermark)}"
-    if len(plan.streams) > 1:
-        watermark += ", of the slowest stream"
-        if settings.idle_timeout is not None:
-            watermark += f" with rows in the last {intervals.format(settings.idle_timeout)}"
-    for stream in plan.streams:
+        table.add_column(heading, header_style="dim", overflow="fold")
+    for stream in found.plan.streams:
         columns = "all" if stream.columns is None else "those the query names"
-        table.add_row(stream.relation, columns, stream.event_time or "computed", watermark)
+        table.add_row(relation(stream.relation), columns, stream.event_time or "computed", _watermark(found))
     return table
 
 
-def _mini_batch(plan: Plan, settings: StreamConfig) -> str:
-    """How long and how large micro-batches are, where something says so."""
-    limits = []
-    if (interval := streaming.interval(settings, plan)) is not None:
-        limits.append(f"one every {interval} while the stream keeps going")
-    if plan.mini_batch is not None and plan.mini_batch.rows is not None:
-        limits.append(f"of at most {plan.mini_batch.rows:,} rows, as far as the sources can tell")
-    return f"Micro-batches: {'; '.join(limits)}." if limits else ""
+def _sentences(found: _Explained) -> Iterator[str]:
+    """What is said beside the tree."""
+    plan = found.plan
+    yield ""
+    yield from _results(found)
+    if limits := _mini_batch(found):
+        yield limits
+    for rewrite, effect in plan.rewrites:
+        yield f"{rewrite}: {effect}."
+    for lookup in plan.lookups:
+        yield (
+            f"External table {relation(lookup.relation)}: asked for its distinct {', '.join(lookup.key)}; the rows that "
+            f"come back are {lookup.view} in the SQL."
+        )
+    if plan.unknown_functions:
+        yield (
+            f"Not among Spark's own functions: {', '.join(plan.unknown_functions)}. Here each is taken for one that makes a "
+            "value of a row; a run asks Spark, and if it makes one value of many rows, plans it so."
+        )
 
 
-def _lookup(lookup: LookupTable) -> str:
-    """Which table is asked for what, in a sentence."""
-    key = ", ".join(lookup.key)
-    return (
-        f"Looked up at each micro-batch: {lookup.relation}, for its distinct {key}; the rows that come back are "
-        f"{lookup.view} in the SQL below."
-    )
-
-
-def _stage(stage: Stage) -> RenderableType:
-    if not isinstance(stage, AggregateStage | RowsStage):
-        return explain_continuous.panel(stage)
-    title = f"{stage.name}: {stage.window}"
-    if isinstance(stage, RowsStage):
-        kept = f"Keeps the rows of open windows: {stage.reason}."
-        lines = [kept, *([_top(stage.top)] if stage.top else []), *_bounds(stage.window)]
-        return Panel(Group(*map(Text, lines)), title=title, title_align="left")
-    parts = explain_continuous.of_groups(stage, lambda metric: _how(metric, stage))
-    return Panel(Group(*parts, *map(Text, _bounds(stage.window))), title=title, title_align="left")
-
-
-def _how(metric: Metric, stage: AggregateStage) -> str:
-    window = stage.window
-    of = "session" if window.kind == "session" else "slice"
-    if not metric.distinct_set:
-        return f"partial aggregates per {of}"
-    shared = ", once for all grouping sets" if stage.has_finest_set else ""
-    if window.kind == "cumulate":
-        return f"first sights per window{shared}: {metric.distinct_set}"
-    when = "at each step" if window.grows else "when a window closes"
-    return f"sights per {of}{shared}, counted {when}: {metric.distinct_set}"
-
-
-def _top(top: Top) -> str:
-    """Which of a window's rows are kept."""
-
-    def named(text: str) -> str:
-        return text.replace("`row`.", "").replace("`", "")
-
-    of_each = f" of each {', '.join(map(named, top.partition))}" if top.partition else ""
-    return f"Only the first {top.rows}{of_each} by {top.function}() are kept in a slice; no other row can be in the ranking."
-
-
-def _bounds(window: Window) -> Iterator[str]:
-    """How windows are cut, in sentences."""
-    if not window.merges:
-        yield f"Slices of {intervals.format(window.slice)}; a window closes every {intervals.format(window.step)}."
+def _results(found: _Explained) -> Iterator[str]:
+    """When there are results, and how they are computed, in sentences."""
+    recomputing = [node for node in in_order(found.tree) if node.computing.how != FROM_CHANGES]
+    if found.plan.windowed:
+        yield from _firing(found.settings.emission)
+    elif found.plan.dataflow is not None and found.plan.dataflow.windowed:
+        yield from _firing(found.settings.emission)
+        yield "What stands on windows changes in the micro-batch in which these fire."
+    elif not any(node.state for node in in_order(found.tree)):
+        yield "No state: each row goes to the table in the micro-batch that it comes in."
     else:
-        of = f"each {', '.join(window.partition_by)}" if window.partition_by else "all rows together"
-        yield (
-            f"Sessions of {of}, ended by {intervals.format(window.size)} without rows. Their bounds are found in the "
-            "rows of a micro-batch and in the sessions that are open in the state."
-        )
-    if window.kind == "dynamic_cumulate":
-        yield (
-            f"A result at each step of {intervals.format(window.step)}, the last one at the first step at or after the "
-            "session's end."
-        )
-    if window.emit == "on_change":
-        yield "A key has results only at steps in which it had new rows."
-    if window.time_zone:
-        yield f"Windows are cut on the clock of {window.time_zone}; the watermark is an instant."
+        yield "No windows: the table changes in each micro-batch, by what came in it."
+    if recomputing:
+        names = ", ".join(f"{node.operator} ({node.computing})" for node in recomputing)
+        yield f"Recomputed: {names}. With allow_recompute: false this query is refused."
+    elif not found.settings.allow_recompute:
+        yield "Nothing is recomputed, as allow_recompute: false asks."
 
 
-def _results(emission: Emission) -> Table:
-    """The logical times of a window's results."""
+def _firing(emission: Emission) -> Iterator[str]:
+    """When a window fires, in sentences."""
 
     def at(offset: int) -> str:
         length = intervals.format(abs(offset))
-        return "its end" if not offset else f"its end {'−' if offset < 0 else '+'} {length}"
+        return "window_end" if not offset else f"window_end {'−' if offset < 0 else '+'} {length}"
 
-    table = Table(title="Results of a window", title_justify="left")
-    for heading in ("when the watermark is at", "result"):
-        table.add_column(heading)
     if emission.first is not None:
         again = f", then every {intervals.format(emission.update)}" if emission.update else ""
-        table.add_row(f"{at(emission.first)}{again}", "early, if the window has rows")
+        yield f"Early firing: when the watermark is at {at(emission.first)}{again}, for windows that have rows."
+    yield f"On-time firing: when the watermark is at {at(emission.complete)}."
     if emission.late_updates:
-        table.add_row(at(emission.complete), "complete")
-        table.add_row(f"up to {at(emission.last)}", "updated by late rows; then the state is cleared")
-    else:
-        table.add_row(at(emission.complete), "complete; the state is cleared, later rows are dropped")
-    return table
-
-
-def _table(node: Mapping[str, Any], program: Program, settings: StreamConfig) -> Iterator[str]:
-    """How rows come into the model's table, in sentences."""
-    if program.upsert is None:
-        yield "Output mode append: rows are added and never change."
-    else:
         yield (
-            f"Output mode upsert: {_key(program.upsert)}; what changes in a micro-batch is merged in one commit."
+            f"Late firing: each late row updates its result until {at(emission.last)}, the end of allowed lateness; then "
+            "the state is cleared and later rows are dropped and counted."
         )
-    if settings.changelog:
-        yield f"Every change is also appended to {node['relation_name']}__changes."
+    else:
+        yield "Allowed lateness: none. Then the state is cleared; later rows are dropped and counted."
 
 
-def _key(upsert: Upsert) -> str:
-    if upsert.key is None:
-        return "rows are told apart by all of their columns"
-    return f"one row per {', '.join(upsert.key)}" if upsert.key else "one row"
+def _mini_batch(found: _Explained) -> str:
+    """How long and how large micro-batches are, where something says so."""
+    limits = []
+    if (interval := streaming.interval(found.settings, found.plan)) is not None:
+        limits.append(f"one every {interval} while the stream keeps going")
+    hint = found.plan.mini_batch
+    if hint is not None and hint.rows is not None:
+        limits.append(f"of at most {hint.rows:,} rows, as far as the sources can tell")
+    return f"Micro-batches: {'; '.join(limits)}." if limits else ""
+
+
+# -- the SQL ---------------------------------------------------------------------------------------
 
 
 def _texts(program: Program) -> Iterator[tuple[str, str]]:

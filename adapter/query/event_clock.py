@@ -28,7 +28,7 @@ _WORDS = frozenset({"now", "today", "yesterday", "tomorrow"})
 _IS_EVENT_TIME = "event time"
 
 # Before any time, so that without a watermark every row passes.
-_WATERMARK = f"coalesce({now('now_before')}, timestamp_micros(-62135596800000000))"
+WATERMARK = f"coalesce({now('now_before')}, timestamp_micros(-62135596800000000))"
 READS_CLOCK = "FROM clock).now_before"
 """Stands in a text that judges rows by the watermark."""
 
@@ -283,7 +283,7 @@ class _Marker:
 def show_watermark(tree: exp.Expr) -> None:
     """Puts the watermark before the micro-batch in the place of the marked clocks. Changes the tree."""
     for node in [each for each in tree.walk() if each.meta.get(_IS_EVENT_TIME)]:
-        made: exp.Expr = exp.maybe_parse(_WATERMARK, dialect=DIALECT)
+        made: exp.Expr = exp.maybe_parse(WATERMARK, dialect=DIALECT)
         marks.stand_in(made, node)
         node.replace(made)
 

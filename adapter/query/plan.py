@@ -1,4 +1,4 @@
-"""What the planner found in a model's text, as frozen dataclasses: `dbt-stream explain` prints these."""
+"""What the planner found in a model's text, as frozen dataclasses; `operator_tree` shows them."""
 
 from __future__ import annotations
 
@@ -133,6 +133,8 @@ class AggregateStage:
     time_carries: str | None = None
     """The window column of a lower stage that its time is; None for a stage over streams, or another time."""
     enumerated: Enumerated | None = None
+    written: str = ""
+    """What it reads, as its author wrote it: for looking at."""
 
     @property
     def has_finest_set(self) -> bool:
@@ -156,6 +158,8 @@ class RowsStage:
     top: Top | None = None
     """The only rows that are needed; None: all."""
     time_carries: str | None = None
+    """As in `AggregateStage`."""
+    written: str = ""
     """As in `AggregateStage`."""
 
 
@@ -190,6 +194,8 @@ class GroupStage:
     signed: bool = False
     """Whether a row may take one away that came before: its ``sign`` is −1 then."""
     enumerated: Enumerated | None = None
+    written: str = ""
+    """As in `AggregateStage`."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +231,8 @@ class TopStage:
     """Digest of what the columns of its rows are made of; empty over groups."""
     order_of: str = ""
     """The same of what they are ranked within, and by."""
+    written: str = ""
+    """As in `AggregateStage`."""
 
     def carried(self, place: int) -> str:
         """What a column carries that holds one of `keys`."""
@@ -272,12 +280,15 @@ class KeptStage:
     rows: str
     source: str
     reason: str
+    """Why; of rows that a predicate on time lets go, the predicate."""
     growth: Growth | None
     """None: a predicate bounds it."""
     lasts: int | None = None
     """Microseconds of event time for which a row is in it; None: for ever."""
     made_of: str = ""
     """Digest of what the columns of its rows are made of."""
+    written: str = ""
+    """As in `AggregateStage`."""
 
 
 @dataclass(frozen=True)
@@ -311,6 +322,8 @@ class JoinStage:
     """None: the join's condition bounds it."""
     hidden: tuple[str, ...] = ()
     """Columns it hands up that aren't the query's."""
+    written: str = ""
+    """The whole SELECT, as in `AggregateStage`."""
 
 
 Stage: TypeAlias = AggregateStage | RowsStage | GroupStage | TopStage | KeyedStage | KeptStage | JoinStage
@@ -367,6 +380,8 @@ class Plan:
     """The query as operators, where it is kept up to date by them."""
     text: str = ""
     """Digest of the model's text, where it is known."""
+    written: str = ""
+    """`output` as its author wrote it, where that is another text: for looking at."""
     unknown_functions: tuple[str, ...] = ()
     """Functions that aren't Spark's own, planned without a session: taken for functions of a row."""
 

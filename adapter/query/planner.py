@@ -408,6 +408,7 @@ class _Planner:
             event_clock.check_output(query)
         if info.kind == RESULT and isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
+        written = sql(marks.as_written(exp.Subquery(this=query.copy())).this)
         output = self.rewrites.output(query)
         kept_whole = not self.stages or any(isinstance(stage, RowsStage) for stage in self.stages.values())
         streams = self.streams.read(kept_whole)
@@ -423,6 +424,7 @@ class _Planner:
             certain=identity.is_kept(query),
             grouped=tuple(filter(None, self.grouped)),
             closed=info.kind == RESULT,
+            written=written if written != output else "",
         )
 
     def _check_times(self, streams: Sequence[Stream]) -> None:
@@ -638,6 +640,7 @@ class _Planner:
                 session_keys=builder.session_keys,
                 time_carries=self._time_carries(over, window),
                 enumerated=enumerated,
+                written=sql(marks.user_tree(select)),
             )
             self.stages[key] = stage
         outputs |= {column: f"{stage.name}.{key}" for column, key in builder.key_columns.items()}
@@ -712,6 +715,7 @@ class _Planner:
                     reason=reason,
                     top=None if window.merges else top,
                     time_carries=self._time_carries(select, window),
+                    written=sql(marks.user_tree(marks.input_of(select))),
                 )
                 self.stages[key] = stage
             result = marks.StageResult(stage.name, level + 1, tuple(_WINDOW_COLUMNS.items()), None)

@@ -213,6 +213,10 @@ class Boundaries:
         return (after - self.offset) // self.step - (before - self.offset) // self.step
 
 
+EVERYTHING = "select true as anything from clock"
+"""What is fired where the output is all that there is."""
+
+
 @dataclass(frozen=True)
 class Upsert:
     """How rows of a table find those they replace."""
@@ -231,6 +235,11 @@ class Upsert:
     """Whether the key is known to tell rows apart; else that is looked at."""
     carried: Mapping[str, str] = field(default_factory=dict)
     """What columns of the table carry, where that is known: a window column, or a key of a stage."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the output is computed as a whole, and all of the table is compared with it."""
+        return self.fired == EVERYTHING
 
     @property
     def signature(self) -> dict[str, object]:

@@ -222,6 +222,17 @@ def _bound(test: exp.Expr) -> tuple[str, int] | None:
     return column.name.lower(), number - isinstance(test, exp.LT | exp.GT)
 
 
+def last_place(test: exp.Expr, name: str) -> int | None:
+    """The greatest rank that a condition lets through, of the rank in a column; None: it says nothing of it.
+
+    >>> from .dialect import parse
+    >>> last_place(parse("select 1 where 4 > R").args["where"].this, "r")
+    3
+    """
+    bound = _bound(test)
+    return bound[1] if bound is not None and bound[0] == name.lower() else None
+
+
 def _number(node: exp.Expr) -> int | None:
     return int(node.name) if isinstance(node, exp.Literal) and node.name.isdigit() else None
 

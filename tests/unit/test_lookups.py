@@ -381,9 +381,6 @@ def test_explain_shows_the_keys(capsys: pytest.CaptureFixture[str], monkeypatch:
     shown = {"name": "m", "relation_name": "shop.m", "compiled_code": text, "config": config}
     explain.print_plan(shown, KNOWN)
     printed = " ".join(capsys.readouterr().out.split())
-    assert (
-        "Looked up at each micro-batch: crm.customers, for its distinct id; the rows that come back are"
-        in printed
-    )
+    assert "External table crm.customers: asked for its distinct id; the rows that come back are" in printed
     assert f"{BY_ID}: keys that crm.customers is asked for" in printed
     assert "SELECT DISTINCT" in printed

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from .. import identity, lookup_keys
 from ..plan import GroupStage, JoinStage, KeptStage, KeyedStage, Plan, TopStage
-from ..program import Level, Program, Rows, StreamInput, Upsert
+from ..program import EVERYTHING, Level, Program, Rows, StreamInput, Upsert
 from ..windows import quote
 from .groups import Groups, identity_columns
 from .kept import KeptRows
@@ -156,4 +156,4 @@ def _upsert(plan: Plan, pieces: Sequence[Pieces], anew: bool) -> tuple[Upsert | 
 
 
 def _all(key: tuple[str, ...] | None, plan: Plan) -> Upsert:
-    return Upsert(key, "select true as anything from clock", "true", None, plan.certain, plan.carried)
+    return Upsert(key, EVERYTHING, "true", None, plan.certain, plan.carried)

@@ -76,10 +76,10 @@ def check(plan: Plan, ttl: int | None, domains: Collection[str]) -> None:
 
 
 def _is_bounded(growth: Growth, domains: Collection[str]) -> bool:
-    return all(_covered(names, domains) for names in growth.by)
+    return all(is_covered(names, domains) for names in growth.by)
 
 
-def _covered(names: tuple[str, ...], domains: Collection[str]) -> bool:
+def is_covered(names: tuple[str, ...], domains: Collection[str]) -> bool:
     alias, *columns = names or ("",)
     if not names:
         return False  # every row
@@ -88,5 +88,7 @@ def _covered(names: tuple[str, ...], domains: Collection[str]) -> bool:
 
 def _missing(growth: Growth, domains: Collection[str]) -> set[str]:
     return {
-        names[0] or next(iter(names[1:]), "") for names in growth.by if names and not _covered(names, domains)
+        names[0] or next(iter(names[1:]), "")
+        for names in growth.by
+        if names and not is_covered(names, domains)
     }

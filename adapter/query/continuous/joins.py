@@ -136,6 +136,7 @@ def stage(
         unmatched=unmatched,
         growth=None if bound is not None else growth,
         hidden=tuple(hidden),
+        written=sql(select),
     )
 
 

@@ -203,7 +203,7 @@ class _Planner:
         if known.replaces:
             return self._over_keyed(select, sources, known)
         if bound := temporal.bound(select, lambda column: self._is_time(column, sources)):
-            self._keep(source, f"'{sql(bound.condition)}' lets rows go again", bound.lasts)
+            self._keep(source, sql(bound.condition), bound.lasts)
             bound.remove()
             return self._visit_select(select)
         if is_grouped(select):
@@ -249,6 +249,7 @@ class _Planner:
                 growth=None if signed else self._growth(select, builder.keys),
                 signed=signed,
                 enumerated=enumerated,
+                written=sql(marks.user_tree(select)),
             )
             self.stages[key] = stage
         identity_of = identity_columns(stage)
@@ -303,6 +304,7 @@ class _Planner:
             hidden=(ROW_TIME,) if final and self.ttl is not None else (),
             made_of=of_rows,
             order_of=of_order,
+            written=sql(marks.user_tree(select)),
         )
         return self._place_top(select, stage, sources)
 
@@ -414,6 +416,7 @@ class _Planner:
             and not group.signed
             and function != "dense_rank"
             and all(rankings.improves(each, sources, group) for each in rank.args["order"].expressions),
+            written=sql(marks.user_tree(select)),
         )
         self.fused.add(group.name)
         return self._place_top(select, stage, sources)
@@ -439,6 +442,7 @@ class _Planner:
             growth=None if lasts is not None else self._growth(over, None),
             lasts=lasts,
             made_of=_made_of(query),
+            written=sql(marks.as_written(exp.Subquery(this=query.copy())).this),
         )
         stage = self._same_stage(f"{canonical(query)} kept {lasts}", stage)
         result = marks.StageResult(stage.name, stage.level, (), None, changes=True)

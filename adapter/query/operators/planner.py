@@ -668,6 +668,7 @@ class _Planner:
             distinct_sets=builder.distinct_sets,
             growth=None,
             signed=signed,
+            written=sql(marks.user_tree(template)),
         )
         growing = [key for key in keys if not is_finite(exp.maybe_parse(key.sql, dialect=DIALECT), select)]
         covered = all(self._is_covered(key_names.names_of(key, select)) for key in growing)

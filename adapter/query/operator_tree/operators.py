@@ -1,0 +1,320 @@
+"""Operators of a dataflow as they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from .. import ranks
+from ..clauses import joined
+from ..continuous.groups import Groups
+from ..dialect import parse
+from ..operators import base
+from ..operators.generate import parts_of
+from ..operators.relation import Relation
+from ..plan import AggregateStage, Plan
+from . import text
+from .node import APPEND, EVERYTHING, PARTITIONS, RETRACT, Changelog, Computing, Metric, Node, State, make
+from .selects import CHANGES, Read, Selects, project, ranking
+from .state import Columns
+from .unwindowed import Bounds, by_keys, key_of, metrics_of, state_of_groups, written_of
+
+_INPUT_ROWS = "an input's row that later changes need"
+
+
+class Operators:
+    """The operators of a dataflow, as nodes.
+
+    Args:
+        flow: the dataflow.
+        bounds: what clears state.
+        columns: of the parts of the state.
+        source: the node of a stream, by its view.
+        within: the node of a query that stays within windows.
+    """
+
+    def __init__(
+        self,
+        flow: base.Dataflow,
+        bounds: Bounds,
+        columns: Columns,
+        source: Callable[[str], Node],
+        within: Callable[[Plan], Node],
+    ) -> None:
+        self.flow, self.bounds, self.columns, self.source, self.within = flow, bounds, columns, source, within
+        self.state_names = {group.name: name for name, group in flow.groups.items()}
+        self.read: dict[str, Read] = {}
+        self.own: dict[str, list[str]] = {}
+        self.shared: dict[str, list[str]] = {}
+        taken: set[str] = set()
+        parts = parts_of(flow, bounds.ttl)
+        for operator in flow.operators:
+            mine = parts.get(operator.name, [])
+            self.own[operator.name] = [part for part in mine if part not in taken]
+            self.shared[operator.name] = [part for part in mine if part in taken]
+            taken.update(mine)
+
+    def root(self) -> Node:
+        """The node of the whole query."""
+        for operator in self.flow.operators:
+            self.read[operator.name] = self._read(operator)
+        return self.read[self.flow.root.name].node
+
+    def _read(self, operator: base.Operator) -> Read:
+        inputs = tuple(self.read[each.name].node for each in operator.inputs)
+        if isinstance(operator, base.Source):
+            return Read(self.source(operator.view))
+        if isinstance(operator, base.WindowResults):
+            return Read(_at(self.within(operator.plan), operator.relation), _lifted_in_windows(operator.plan))
+        if isinstance(operator, base.GroupAggregate):
+            return self._group(operator, inputs)
+        if isinstance(operator, base.Project):
+            return self._project(operator, inputs)
+        if isinstance(operator, base.UnionAll):
+            flat = tuple(
+                i for each in inputs for i in (each.inputs if each.operator == "UnionAll" else (each,))
+            )
+            return Read(self._node(operator, "UnionAll", f"of {len(flat)}", flat))
+        if isinstance(operator, base.WindowRows):
+            return Read(self._node(operator, "WindowTableFunction", str(operator.window), inputs))
+        if isinstance(operator, base.WindowClose):
+            return self._close(operator, inputs)
+        if isinstance(operator, base.Local):
+            return Read(self._local(operator))
+        if isinstance(operator, base.SetOperation):
+            rows = "how often a row is there, on either side"
+            return Read(
+                self._node(
+                    operator, "SetOperation", operator.label, inputs, state=self._state(operator, rows)
+                )
+            )
+        if isinstance(operator, base.Join):
+            select = _select(operator.sql)
+            state = self._state(operator, _INPUT_ROWS)
+            node = self._node(operator, "RegularJoin", text.joins(select), inputs, state=state)
+            return Read(project(node, _above(select)))
+        if isinstance(operator, base.Recompute):
+            return self._recompute(operator, inputs)
+        return Read(
+            self._node(
+                operator,
+                type(operator).__name__,
+                operator.label,
+                inputs,
+                state=self._state(operator, "a row"),
+            )
+        )
+
+    def _node(
+        self,
+        operator: base.Operator,
+        name: str,
+        description: str,
+        inputs: tuple[Node, ...],
+        state: tuple[State, ...] = (),
+        computing: Computing = CHANGES,
+        metrics: tuple[Metric, ...] = (),
+        notes: tuple[str, ...] = (),
+        key: tuple[str, ...] | None = None,
+    ) -> Node:
+        relation = operator.relation
+        return make(
+            name,
+            description,
+            _mode(relation),
+            inputs,
+            identity=operator.name,
+            key=key or _key(relation),
+            event_time=_time(relation),
+            state=state,
+            shares=tuple(self.shared[operator.name]),
+            computing=computing,
+            metrics=metrics,
+            notes=notes,
+        )
+
+    def _clears(self, what: str) -> str:
+        return self.bounds.after(what) or "nothing: its inputs are bounded, or constant_domains"
+
+    def _state(self, operator: base.Operator, rows: str, clears: str | None = None) -> tuple[State, ...]:
+        clears = clears or self._clears("the last change")
+        return tuple(State(part, rows, clears, self.columns(part)) for part in self.own[operator.name])
+
+    # -- one by one --------------------------------------------------------------------------------
+
+    def _group(self, operator: base.GroupAggregate, inputs: tuple[Node, ...]) -> Read:
+        name = self.state_names[operator.name]
+        stage = replace(operator.stage, name=name)
+        pieces = Groups(stage, self.bounds.ttl, fused=True)
+        state = list(
+            state_of_groups(stage, pieces, self.columns, self._clears("the key's last row"), self.bounds.ttl)
+        )
+        told = {each.part for each in state}
+        for part in self.own[operator.name]:
+            if part not in told:
+                what = "the row that a key gave last, to be retracted as it was"
+                state.append(State(part, what, "with its key", self.columns(part)))
+        below = Selects({base.input_name(0): Read(inputs[0])}.get).read(stage.written).node
+        node = self._node(
+            operator,
+            "GroupAggregate",
+            by_keys(stage),
+            (below,),
+            tuple(each for each in state if each.part in self.own[operator.name]),
+            metrics=metrics_of(stage, pieces),
+            key=key_of(stage),
+        )
+        return Read(node, written_of(stage), stage.keys)
+
+    def _project(self, operator: base.Project, inputs: tuple[Node, ...]) -> Read:
+        below = self.read[operator.inputs[0].name]
+        if not operator.label.upper().startswith("SELECT"):
+            return Read(self._node(operator, "Project", operator.label, inputs))
+        found = Selects(self._inputs(operator).get).read(operator.sql)
+        node = found.node
+        if node.identity != below.node.identity:
+            node = replace(
+                node,
+                changelog=_mode(operator.relation),
+                key=_key(operator.relation),
+                event_time=_time(operator.relation) or node.event_time,
+            )
+        return replace(found, node=node, written=_lifted(operator.sql, below))
+
+    def _inputs(self, operator: base.Operator) -> Mapping[str, Read]:
+        return {base.input_name(n): self.read[each.name] for n, each in enumerate(operator.inputs)}
+
+    def _close(self, operator: base.WindowClose, inputs: tuple[Node, ...]) -> Read:
+        state = self._state(operator, "a change of an open window", "window end")
+        node = self._node(
+            operator, "WindowClose", f"when the watermark is at {operator.window_end}", inputs, state=state
+        )
+        return replace(self.read[operator.inputs[0].name], node=node)
+
+    def _local(self, operator: base.Local) -> Node:
+        node = Selects(self._inputs(operator).get, windows=True).read(operator.sql).node
+        return _at(node, operator.relation)
+
+    def _recompute(self, operator: base.Recompute, inputs: tuple[Node, ...]) -> Read:
+        select = _select(operator.sql)
+        if written := self.read[operator.inputs[0].name].written:
+            select = text.put_back(select, written, ())
+        computing = (
+            Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
+            if operator.is_whole
+            else Computing(
+                PARTITIONS,
+                tuple(text.shown(_expression(key)) for key in next(keys for keys in operator.keys if keys)),
+                "reads the kept rows of each partition that changed, and what they gave before",
+            )
+        )
+        clears = self.bounds.after("its partition's last change")
+        rows = _INPUT_ROWS
+        rank = None
+        if operator.label.startswith(("session(", "dynamic_cumulate(")):
+            name, what = "WindowTableFunction", operator.label
+            clears = self.bounds.after("the session's end")
+        elif over := text.over(select):
+            ranked = ranks.ranks(select)
+            name, what = "OverAggregate", ", ".join(text.over_text(each, select) for each in over)
+            if len(ranked) == len(over) == 1:
+                ((column, placed),) = ranked.items()
+                last = operator.top.rows if operator.top is not None else self._ended(operator, column)
+                name, what = ranking(select, placed, last, False)
+                rank = None if last is None else (column, last)
+                name = "AppendOnlyTopN" if operator.top is not None else "RetractableTopN"
+            if operator.top is not None:
+                rows = f"a row that is, or was, among the first {operator.top.rows} of its partition"
+                clears = clears or "when others take its place"
+        elif text.is_grouped(select):
+            name, what = "GroupAggregate", f"{text.grouped_by(select)}: {operator.label}"
+            metrics = tuple(
+                Metric(c, f, (), "computed from the kept rows") for c, f in text.aggregates(select)
+            )
+            node = self._node(
+                operator, name, text.grouped_by(select), inputs, self._state(operator, rows, clears), computing, metrics,
+                (f"Why rows are kept: {operator.label}.",), tuple(text.keys(select)),
+            )  # fmt: skip
+            return Read(node)
+        elif select.args.get("joins"):
+            name, what = "RegularJoin", text.joins(select)
+        else:
+            name, what = "Recompute", text.shown(select)
+        subqueries = [each for each in operator.inputs[len(joined(select)) :]]
+        if subqueries and not text.over(select):
+            name, what = ("RegularJoin" if select.args.get("joins") else "Recompute"), text.shown(select)
+        node = self._node(
+            operator, name, what, inputs, self._state(operator, rows, clears), computing=computing
+        )
+        return Read(node, rank=rank)
+
+    def _ended(self, operator: base.Operator, column: str) -> int | None:
+        """Where the queries above end a ranking."""
+        found = []
+        for each in self.flow.operators:
+            if any(below.name == operator.name for below in each.inputs) and isinstance(each, base.Project):
+                ends = [ranks.last_place(test, column) for test in _select(each.sql).find_all(exp.Predicate)]
+                found.append(min((end for end in ends if end is not None), default=None))
+        return None if None in found else max((end for end in found if end is not None), default=None)
+
+
+def _select(sql: str) -> exp.Select:
+    made = parse(sql)
+    select = made if isinstance(made, exp.Select) else made.find(exp.Select)
+    assert select is not None
+    return select
+
+
+def _lifted(sql: str, below: Read) -> Mapping[str, str]:
+    """What stands for columns that were made to take subqueries out of a GROUP BY (`operators.above_groups`)."""
+    select = _select(sql)
+    if below.written:
+        select = text.put_back(select, below.written, below.keys)
+    made = (item for item in select.expressions if isinstance(item, exp.Alias))
+    return {item.alias: text.shown(item.this) for item in made if text.is_lifted(item.alias)}
+
+
+def _lifted_in_windows(plan: Plan) -> Mapping[str, str]:
+    """The same of groups within windows."""
+    found: dict[str, str] = {}
+    for stage in plan.windowed:
+        if isinstance(stage, AggregateStage):
+            select = text.put_back(_select(stage.output), written_of(stage), stage.keys)
+            made = (item for item in select.expressions if isinstance(item, exp.Alias))
+            found |= {item.alias: text.shown(item.this) for item in made if text.is_lifted(item.alias)}
+    return found
+
+
+def _expression(sql: str) -> exp.Expr:
+    made: exp.Expr = parse(f"select {sql} as made").expressions[0].unalias()
+    return made
+
+
+def _above(select: exp.Select) -> exp.Select:
+    """A SELECT that joins without the joins."""
+    made = select.copy()
+    made.set("joins", None)
+    return made
+
+
+def _mode(relation: Relation) -> Changelog:
+    return Changelog(RETRACT if relation.changes else APPEND)
+
+
+def _key(relation: Relation) -> tuple[str, ...] | None:
+    return None if relation.key is None else tuple(sorted(relation.key))
+
+
+def _time(relation: Relation) -> str | None:
+    if relation.open_until is not None:
+        return f"{relation.open_until}, of windows that may be open"
+    if relation.together:
+        return f"{', '.join(relation.together)}, final when its rows come"
+    return None
+
+
+def _at(node: Node, relation: Relation) -> Node:
+    """A node with what is known of the relation that comes out of it."""
+    return replace(node, key=node.key or _key(relation), event_time=_time(relation) or node.event_time)
