@@ -214,6 +214,7 @@ class _Text:
 def _read(text: str, ask: Ask | None) -> _Text:
     """A text in which streams are marked, and aggregates known as such, with the types of sums."""
     tree = parse(text)
+    marks.close_printed(tree)
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
     tree = ranks.without_qualify(ranks.without_names(ctes.inline(tree)))
