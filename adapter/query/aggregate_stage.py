@@ -113,22 +113,24 @@ def slice_columns(window: Window) -> dict[str, str]:
     return dict(zip(slice_names(window), values, strict=True))
 
 
-def sliced_input(select: exp.Select, window: Window) -> str:
+def sliced_input(select: exp.Select, window: Window) -> exp.Select:
     """The rows under a window function with their slices, and such window columns as a row has
     before its windows close."""
     ts = window.micros(f"input.{quote(window.time_col)}")
-    items = [
-        f"input.* {LEAVING_OUT}",
-        *(f"{text} as {hidden(name)}" for name, text in slice_columns(window).items()),
-    ]
+    items = {hidden(name): text for name, text in slice_columns(window).items()}
     known = known_before_closing(window)
     if WINDOW_START in known:
-        items.append(f"{window.instant(window.start(ts))} as {WINDOW_START}")
+        items[WINDOW_START] = window.instant(window.start(ts))
     if WINDOW_END in known:
         end = window.latest_instant(f"({window.slice_end(ts)})")
-        items += [f"{end} as {WINDOW_END}", f"{end} - interval 1 microsecond as {WINDOW_TIME}"]
-    below = without_windows(sql(marks.input_of(select)), "below")
-    return f"select {', '.join(items)} from {below} as input"
+        items |= {WINDOW_END: end, WINDOW_TIME: f"{end} - interval 1 microsecond"}
+    below = without_windows("select * from below", "below")
+    made: exp.Select = exp.maybe_parse(f"select input.* {LEAVING_OUT} from {below} as input", dialect=DIALECT)
+    next(made.find_all(exp.Table)).parent.parent.replace(marks.input_of(select).copy())
+    for name, text in items.items():
+        # It is printed, and nobody looks into it.
+        made.append("expressions", exp.alias_(exp.Var(this=text), name))
+    return made
 
 
 def known_before_closing(window: Window) -> frozenset[str]:
@@ -483,7 +485,7 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
         while isinstance(inner, exp.Subquery):
             inner = inner.this
         if marks.window_of(inner):
-            inner.replace(exp.maybe_parse(sliced_input(inner, window), dialect=DIALECT))
+            inner.replace(sliced_input(inner, window))
             break
         if isinstance(inner, exp.Select) and next(marks.windows_under(inner), None):
             _hand_up(_with_slices(inner, window), window)
