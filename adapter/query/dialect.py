@@ -331,11 +331,10 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
     copy = node.copy()
     for each in copy.walk():
         each.comments = None
-    for column in copy.find_all(exp.Column):
-        if column.name.lower() in unqualified:
-            column.set("table", None)
-    for identifier in copy.find_all(exp.Identifier):
-        identifier.set("this", identifier.this.lower())
-        # A name with signs in it would be read as an expression.
-        identifier.set("quoted", not identifier.this.isidentifier() and not identifier.this.isalnum())
-    return sql(copy)
+        if isinstance(each, exp.Column) and each.name.lower() in unqualified:
+            each.set("table", None)
+        elif isinstance(each, exp.Identifier):
+            each.set("this", each.this.lower())
+            # A name with signs in it would be read as an expression.
+            each.set("quoted", not each.this.isidentifier() and not each.this.isalnum())
+    return copy.sql(dialect=DIALECT, copy=False)

@@ -104,9 +104,10 @@ def plan_any(
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
     """
     ask = None if ask is None else cache(ask)  # the same text is planned twice
-    as_operators = partial(plan_operators, text, known or {}, ttl, domains, ask)
+    tree = _parsed(text)
+    as_operators = partial(_in_operators, text, tree, known or {}, ttl, domains, ask)
     try:
-        found = plan(text, known, ttl, ask=ask)
+        found = _in_stages(text, tree.copy(), known or {}, ttl, False, ask)
         return _from_changes(found, as_operators) if found.whole else _without_key(found, ttl, as_operators)
     except NotMeant:
         raise
@@ -175,13 +176,20 @@ def plan(
     Raises:
         QueryError: as in `plan_any`, or its parts go together only as operators.
     """
-    read = _read(text, ask)
+    return _in_stages(text, _parsed(text), known or {}, ttl, batch, ask)
+
+
+def _in_stages(
+    text: str, parsed: exp.Query, known: Mapping[str, Known], ttl: int | None, batch: bool, ask: Ask | None
+) -> Plan:
+    """The same of a text that is parsed. Changes the tree."""
+    read = _read(text, parsed, ask)
     tree, rewrites = read.tree, read.rewrites
     ctes.check_read_once(tree)
-    outside = lookups.place(tree, [relation for relation, what in (known or {}).items() if what.lookup])
+    outside = lookups.place(tree, [relation for relation, what in known.items() if what.lookup])
     if not batch:
-        event_clock.mark(tree, known or {})
-    planned = _planned(tree, known or {}, ttl, rewrites, batch)
+        event_clock.mark(tree, known)
+    planned = _planned(tree, known, ttl, rewrites, batch)
     if planned.stages:
         read.check_stars()
     found = replace(planned, mini_batch=read.hint, unknown_functions=read.unknown_functions)
@@ -211,10 +219,14 @@ class _Text:
             )
 
 
-def _read(text: str, ask: Ask | None) -> _Text:
-    """A text in which streams are marked, and aggregates known as such, with the types of sums."""
+def _parsed(text: str) -> exp.Query:
     tree = parse(text)
     marks.close_printed(tree)
+    return tree
+
+
+def _read(text: str, tree: exp.Query, ask: Ask | None) -> _Text:
+    """A text in which streams are marked, and aggregates known as such, with the types of sums. Changes the tree."""
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
     tree = ranks.without_qualify(ranks.without_names(ctes.inline(tree)))
@@ -252,7 +264,19 @@ def plan_operators(
     Raises:
         QueryError: it has no meaning over a stream, or its state can grow for ever (`Unbounded`).
     """
-    read = _read(text, ask)
+    return _in_operators(text, _parsed(text), known, ttl, domains, ask)
+
+
+def _in_operators(
+    text: str,
+    parsed: exp.Query,
+    known: Mapping[str, Known],
+    ttl: int | None,
+    domains: Collection[str],
+    ask: Ask | None,
+) -> Plan:
+    """The same of a text that is parsed. Changes the tree."""
+    read = _read(text, parsed, ask)
     read.check_stars()
     tree, rewrites = read.tree, read.rewrites
     # What reads a stream is one operator wherever it stands.
