@@ -14,7 +14,7 @@ from sqlglot import exp
 from . import marks
 from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED
 from .dialect import DIALECT, arguments, canonical, from_clause, function_name, is_distinct, sql, unqualified
-from .errors import NotMeant, QueryError
+from .errors import QueryError
 from .expansion import LEAVING_OUT, without_windows
 from .grouping import grouping
 from .locality import Source, window_column
@@ -239,7 +239,7 @@ class StageBuilder:
             )
             if len(set(map(frozenset, self.grouping_sets))) < len(self.grouping_sets):
                 raise NotMergeable("a grouping set stands there twice")
-        self._check_sessions(found.keys, names)
+        self._take_session_keys(found.keys, names)
         times = [self.window.time_col, *self.window.partition_by] if self.window else []
         of_keys = columns_of(*found.keys)
         self.fixed = None if of_keys is None else of_keys | {name.lower() for name in times}
@@ -247,18 +247,10 @@ class StageBuilder:
         self.key_of = {self._canonical(key): names[i] for i, key in enumerate(found.keys) if i in names}
         self.order = [names.get(i) for i in range(len(found.keys))]
 
-    def _check_sessions(self, keys: Sequence[exp.Expr], names: Mapping[int, str]) -> None:
-        """Passes keys that go with what sessions are partitioned by."""
+    def _take_session_keys(self, keys: Sequence[exp.Expr], names: Mapping[int, str]) -> None:
+        """Finds the keys that sessions are partitioned by."""
         if self.window is None or not self.window.merges:
             return
-        by_key = [sql(key) for place, key in enumerate(keys) if place in names]
-        if by_key and not self.window.partition_by:
-            listed = ", ".join(by_key)
-            raise NotMeant(
-                f"GROUP BY {listed} over {self.window.kind}() without partition_by: its sessions are those of all "
-                f"rows together. Write {self.window.kind}(…, partition_by=['{by_key[0]}']), or group by "
-                "window_start and window_end alone."
-            )
         self.session_keys = tuple(
             names[n]
             for name in self.window.partition_by
