@@ -16,6 +16,7 @@ from ..query.operators.base import (
     Recompute,
     SetOperation,
     Source,
+    WindowChanges,
     WindowClose,
     WindowResults,
 )
@@ -23,6 +24,7 @@ from ..query.operators.base import (
 _NAMES = {
     "Source": "source",
     "WindowResults": "windows",
+    "WindowChanges": "early and late results",
     "WindowRows": "windows, row by row",
     "WindowClose": "window close",
     "Project": "project",
@@ -77,6 +79,8 @@ def describe(operator: Operator) -> list[str]:
 def _state(operator: Operator) -> str:
     if isinstance(operator, WindowResults) and operator.plan.stages:
         return "slices, rows or sessions of open windows; they end with their window"
+    if isinstance(operator, WindowChanges):
+        return "what open windows gave last; it ends with their window"
     if isinstance(operator, WindowClose):
         return "changes of open windows; they end with their window"
     if isinstance(operator, GroupAggregate):

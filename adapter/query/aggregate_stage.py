@@ -126,7 +126,9 @@ def sliced_input(select: exp.Select, window: Window) -> exp.Select:
         items |= {WINDOW_END: end, WINDOW_TIME: f"{end} - interval 1 microsecond"}
     below = without_windows("select * from below", "below")
     made: exp.Select = exp.maybe_parse(f"select input.* {LEAVING_OUT} from {below} as input", dialect=DIALECT)
-    next(made.find_all(exp.Table)).parent.parent.replace(marks.input_of(select).copy())
+    read = next(made.find_all(exp.Table)).find_ancestor(exp.Select)
+    assert read is not None
+    read.replace(marks.input_of(select).copy())
     for name, text in items.items():
         # It is printed, and nobody looks into it.
         made.append("expressions", exp.alias_(exp.Var(this=text), name))

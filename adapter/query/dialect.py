@@ -247,7 +247,9 @@ def _outline(node: exp.Expr) -> exp.Expr:
             return value
         if next(value.iter_expressions(), None) is None:
             return value.copy()
-        is_computed = isinstance(value, _COMPUTED) and not isinstance(value, exp.Array)  # MAP() is made of two
+        is_computed = isinstance(value, _COMPUTED) and not isinstance(
+            value, exp.Array
+        )  # MAP() is made of two
         return exp.column("x") if is_computed else _outline(value)
 
     return type(node)(**{name: value_of(value) for name, value in node.args.items()})
