@@ -71,7 +71,8 @@ def translated(text: str) -> str:
     'SELECT PMOD(EPOCH_US("ts"), 3) AS "x" FROM "t" WHERE "a" IS NOT DISTINCT FROM "b"'
     """
     tree = sqlglot.parse_one(text, read="spark")
-    for join in [each for each in tree.find_all(exp.Join) if each.args.get("method") == "NATURAL"]:
+    # Those within others first: what is around them is copied.
+    for join in reversed([each for each in tree.find_all(exp.Join) if each.args.get("method") == "NATURAL"]):
         _have_columns(join)
     for struct in [each for each in tree.find_all(exp.Struct) if each.find(exp.Star)]:
         _leave_out(struct)
@@ -261,6 +262,21 @@ class Laboratory:
             database.close()
         difference = compare(expected, made.rows())
         return Outcome(DIFFERENT if difference else EQUAL, difference, made.steps)
+
+    def steps(self, batch: str, program: Program, pieces: int, delay: timedelta) -> list[Rows]:
+        """The table after each cut, and in the end. Arguments as of `stream`."""
+        database = self.base.cursor()
+        found = database.execute(translated(batch))
+        columns = tuple(Column(each[0], "") for each in found.description)
+        micros = delay // timedelta(microseconds=1)
+        made = Streamed(Model(Written(batch, columns)), program, database, fold=True, delay=micros)
+        seen = []
+        for cut in cuts(pieces):
+            made.take(cut)
+            seen.append(made.rows())
+        made.flush()
+        database.close()
+        return [*seen, made.rows()]
 
     def run(self, case: Case, tables: Tables, fold: bool = True) -> Outcome:
         """Runs a case and says what became of it.
