@@ -116,10 +116,11 @@ _ENDS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "results"), mostly_thorough(STEPS, _STEPS))
+@pytest.mark.parametrize("case", mostly_thorough(STEPS, _STEPS))
 def test_operators_give_at_each_step_what_stages_give(
-    laboratory: duck.Laboratory, name: str, results: str
+    laboratory: duck.Laboratory, case: tuple[str, str]
 ) -> None:
+    name, results = case
     text, when = IN_STAGES[name], emission.read(RESULTS[results])
     in_stages = planner.plan(text, KNOWN)
     in_operators = planner.plan_operators(text, KNOWN, emission=when)
@@ -129,8 +130,9 @@ def test_operators_give_at_each_step_what_stages_give(
     assert expected[2] and expected[-1] != expected[-2]
 
 
-@pytest.mark.parametrize(("name", "results"), mostly_thorough(ENDS, _ENDS))
-def test_in_the_end_they_have_the_rows_of_batch(laboratory: duck.Laboratory, name: str, results: str) -> None:
+@pytest.mark.parametrize("case", mostly_thorough(ENDS, _ENDS))
+def test_in_the_end_they_have_the_rows_of_batch(laboratory: duck.Laboratory, case: tuple[str, str]) -> None:
+    name, results = case
     when = emission.read(RESULTS[results])
     ttl = 90 * DAY if name == "exists" else None
     found = planner.plan_any(IN_OPERATORS[name], KNOWN, ttl, emission=when)
