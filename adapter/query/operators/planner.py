@@ -638,7 +638,8 @@ class _Planner:
             ends=outputs[relation.ends] if relation.ends and relation.ends in outputs else None,
             keys=keys,
             bounded=relation.bounded and not (select.args.get("laterals") and random),
-            repeatable=relation.repeatable and not random and not outside,
+            # What was read of a table is read once for each row that comes.
+            repeatable=relation.repeatable and not random,
         )
         text = sql(template)
         return self._add(
