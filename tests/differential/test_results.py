@@ -116,7 +116,7 @@ _ENDS = [
 ]
 
 
-@pytest.mark.parametrize("case", mostly_thorough(STEPS, _STEPS))
+@pytest.mark.parametrize("case", mostly_thorough(STEPS, _STEPS), ids=", ".join)
 def test_operators_give_at_each_step_what_stages_give(
     laboratory: duck.Laboratory, case: tuple[str, str]
 ) -> None:
@@ -130,7 +130,7 @@ def test_operators_give_at_each_step_what_stages_give(
     assert expected[2] and expected[-1] != expected[-2]
 
 
-@pytest.mark.parametrize("case", mostly_thorough(ENDS, _ENDS))
+@pytest.mark.parametrize("case", mostly_thorough(ENDS, _ENDS), ids=", ".join)
 def test_in_the_end_they_have_the_rows_of_batch(laboratory: duck.Laboratory, case: tuple[str, str]) -> None:
     name, results = case
     when = emission.read(RESULTS[results])

@@ -293,6 +293,9 @@ class _Planner:
         seen = tuple((column, name) for column, name in by if column is not None)
         if len(seen) < len(by):
             raise QueryError("What its windows are partitioned by isn't among its columns.")
+        in_time = frozenset(
+            column.lower() for column, kind in found.carried.items() if kind in ("window_end", "window_time")
+        )
         self.window_stages += 1
         self.ranks |= dict.fromkeys(found.ranks)
         at_once = self.under_windows > 0
@@ -310,7 +313,7 @@ class _Planner:
                 end,
                 start if window.merges else None,
                 seen,
-                Relation(True, keys=keys, ends=end),
+                Relation(True, keys=keys, ends=end, in_time=in_time),
                 str(window),
             )
         )
@@ -338,7 +341,10 @@ class _Planner:
             below = self._closed(below)
         self.streams.passes_no_time(select)
         text = f"select * from {expansion.expand(input_name(0), window)}"
-        if changes:
+        # Of windows that are made of others' results no row can come when their own state is gone; of others it can, as
+        # of a join, and that is no late row of the stream.
+        is_bounded = changes and window.time_col.lower() in below.relation.in_time
+        if is_bounded:
             text = lives.countable(f"({text})", "own.window_end", 0)
         replaced = set(expansion.WINDOW_COLUMNS)
         keys = tuple(key for key in below.relation.keys if not key & replaced)
@@ -350,7 +356,7 @@ class _Planner:
             bounded=below.relation.bounded,
             repeatable=below.relation.repeatable,
             open_until="window_end",
-            ends="window_end" if changes else None,
+            ends="window_end" if is_bounded else None,
         )
         name = f"windows_{digest(below.name, window.hint())}"
         if not window.merges:
@@ -636,6 +642,7 @@ class _Planner:
             outputs.carry(relation.together),
             open_until=None if relation.open_until is None else outputs[relation.open_until],
             ends=outputs[relation.ends] if relation.ends and relation.ends in outputs else None,
+            in_time=frozenset(outputs[name] for name in relation.in_time if name in outputs),
             keys=keys,
             bounded=relation.bounded and not (select.args.get("laterals") and random),
             # What was read of a table is read once for each row that comes.

@@ -34,6 +34,8 @@ class Relation:
     ends: str | None = None
     """Where results change, the column (lower case) with the end of a window: some time after it no row with that value
     comes or goes any more. None: there is none."""
+    in_time: frozenset[str] = frozenset()
+    """The columns (lower case) with the end of that window, or its last moment: windows over these end with it or later."""
     keys: tuple[frozenset[str], ...] = ()
     """Columns (lower case) that identify a row, in one way or another."""
     bounded: bool = False
