@@ -755,6 +755,10 @@ class _Planner:
             self._key_of_end(keys, source.alias, end, builder.grouping_sets)
             for end in (below.relation.open_until, below.relation.ends)
         )
+        in_time = (
+            self._key_of_end(keys, source.alias, each, builder.grouping_sets)
+            for each in below.relation.in_time
+        )
         is_timed = self.ttl is not None or ends is not None
         rows = builder.rows([*(["row_time"] if is_timed else []), *(["sign"] if signed else [])])
         identity = digest(
@@ -797,7 +801,14 @@ class _Planner:
                 name,
                 (below,),
                 stage,
-                Relation(True, keys=(ids,), bounded=bounded, open_until=open_until, ends=ends),
+                Relation(
+                    True,
+                    keys=(ids,),
+                    bounded=bounded,
+                    open_until=open_until,
+                    ends=ends,
+                    in_time=frozenset(filter(None, in_time)),
+                ),
                 _group_label(select),
                 growth,
                 groups,
