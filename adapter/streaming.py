@@ -101,7 +101,9 @@ def plan(
     settings = config(node)
     with named(node):
         text = rewriting.by_config(sql, node["config"], streaming=True)
-        found = planner.plan_any(text, known, settings.state_ttl, settings.constant_domains, ask)
+        found = planner.plan_any(
+            text, known, settings.state_ttl, settings.constant_domains, ask, settings.emission
+        )
         _check_continuous(found, settings)
         if not settings.allow_recompute:
             _check_recompute(found)
@@ -222,10 +224,10 @@ def _check_continuous(found: Plan, settings: stream_config.StreamConfig) -> None
                     + " Leave it out."
                 )
         return
-    if settings.emission.changes or settings.emission != FINAL:
+    if settings.emission != FINAL and not (flow is not None and flow.has_windows):
         raise QueryError(
-            "Early results, late_updates and the offsets of results are about windows that go straight to the table; "
-            "results of this query change at once. Leave them out."
+            "Early results, late_updates and the offsets of results are about windows, and this query has none: its results "
+            "change at once. Leave them out."
         )
     changes = flow.root.relation.changes if flow else found.whole or found.changes_of is not None
     if changes and settings.output_mode == "append":

@@ -14,7 +14,7 @@ from sqlglot import exp
 from . import marks
 from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED
 from .dialect import DIALECT, arguments, canonical, from_clause, function_name, is_distinct, sql, unqualified
-from .errors import NotMeant, QueryError
+from .errors import QueryError
 from .expansion import LEAVING_OUT, without_windows
 from .grouping import grouping
 from .locality import Source, window_column
@@ -113,22 +113,26 @@ def slice_columns(window: Window) -> dict[str, str]:
     return dict(zip(slice_names(window), values, strict=True))
 
 
-def sliced_input(select: exp.Select, window: Window) -> str:
+def sliced_input(select: exp.Select, window: Window) -> exp.Select:
     """The rows under a window function with their slices, and such window columns as a row has
     before its windows close."""
     ts = window.micros(f"input.{quote(window.time_col)}")
-    items = [
-        f"input.* {LEAVING_OUT}",
-        *(f"{text} as {hidden(name)}" for name, text in slice_columns(window).items()),
-    ]
+    items = {hidden(name): text for name, text in slice_columns(window).items()}
     known = known_before_closing(window)
     if WINDOW_START in known:
-        items.append(f"{window.instant(window.start(ts))} as {WINDOW_START}")
+        items[WINDOW_START] = window.instant(window.start(ts))
     if WINDOW_END in known:
         end = window.latest_instant(f"({window.slice_end(ts)})")
-        items += [f"{end} as {WINDOW_END}", f"{end} - interval 1 microsecond as {WINDOW_TIME}"]
-    below = without_windows(sql(marks.input_of(select)), "below")
-    return f"select {', '.join(items)} from {below} as input"
+        items |= {WINDOW_END: end, WINDOW_TIME: f"{end} - interval 1 microsecond"}
+    below = without_windows("select * from below", "below")
+    made: exp.Select = exp.maybe_parse(f"select input.* {LEAVING_OUT} from {below} as input", dialect=DIALECT)
+    read = next(made.find_all(exp.Table)).find_ancestor(exp.Select)
+    assert read is not None
+    read.replace(marks.input_of(select).copy())
+    for name, text in items.items():
+        # It is printed, and nobody looks into it.
+        made.append("expressions", exp.alias_(exp.Var(this=text), name))
+    return made
 
 
 def known_before_closing(window: Window) -> frozenset[str]:
@@ -237,7 +241,7 @@ class StageBuilder:
             )
             if len(set(map(frozenset, self.grouping_sets))) < len(self.grouping_sets):
                 raise NotMergeable("a grouping set stands there twice")
-        self._check_sessions(found.keys, names)
+        self._take_session_keys(found.keys, names)
         times = [self.window.time_col, *self.window.partition_by] if self.window else []
         of_keys = columns_of(*found.keys)
         self.fixed = None if of_keys is None else of_keys | {name.lower() for name in times}
@@ -245,18 +249,10 @@ class StageBuilder:
         self.key_of = {self._canonical(key): names[i] for i, key in enumerate(found.keys) if i in names}
         self.order = [names.get(i) for i in range(len(found.keys))]
 
-    def _check_sessions(self, keys: Sequence[exp.Expr], names: Mapping[int, str]) -> None:
-        """Passes keys that go with what sessions are partitioned by."""
+    def _take_session_keys(self, keys: Sequence[exp.Expr], names: Mapping[int, str]) -> None:
+        """Finds the keys that sessions are partitioned by."""
         if self.window is None or not self.window.merges:
             return
-        by_key = [sql(key) for place, key in enumerate(keys) if place in names]
-        if by_key and not self.window.partition_by:
-            listed = ", ".join(by_key)
-            raise NotMeant(
-                f"GROUP BY {listed} over {self.window.kind}() without partition_by: its sessions are those of all "
-                f"rows together. Write {self.window.kind}(…, partition_by=['{by_key[0]}']), or group by "
-                "window_start and window_end alone."
-            )
         self.session_keys = tuple(
             names[n]
             for name in self.window.partition_by
@@ -483,7 +479,7 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
         while isinstance(inner, exp.Subquery):
             inner = inner.this
         if marks.window_of(inner):
-            inner.replace(exp.maybe_parse(sliced_input(inner, window), dialect=DIALECT))
+            inner.replace(sliced_input(inner, window))
             break
         if isinstance(inner, exp.Select) and next(marks.windows_under(inner), None):
             _hand_up(_with_slices(inner, window), window)

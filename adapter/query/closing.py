@@ -73,10 +73,8 @@ class Closing:
         """Whether one of several window ends, from `first` to `last`, may fire."""
         if not self.emission.changes:
             return f"{first} <= {self.after} and ({self.before} is null or {last} > {self.before})"
-        return (
-            f"unix_micros({first}) <= {self._latest()} "
-            f"and ({self._shown_before} is null or unix_micros({last}) > {self._earliest()})"
-        )
+        lasts = f"({self._shown_before} is null or unix_micros({last}) > {self._earliest()})"
+        return lasts if self.emission.at_once else f"unix_micros({first}) <= {self._latest()} and {lasts}"
 
     def windows(self, relation: str, columns: str, clock: bool) -> str:
         """Rows of slices, once for each window with them that fires, with its end as ``end_micros``.
@@ -113,7 +111,7 @@ class Closing:
         if self.emission.changes:
             after_it, until = (
                 window.end_after(f"({self._earliest()})"),
-                window.end_until(f"({self._latest()})"),
+                last if self.emission.at_once else window.end_until(f"({self._latest()})"),
             )
             more = f", {self._now_before} as {NOW_BEFORE}, {self._now_after} as {NOW_AFTER}"
         # greatest() and least() pass over NULL: no watermark before means everything is new.
@@ -151,18 +149,31 @@ class Closing:
         before, after = before or self._now_before, after or self._now_after
         if self.window.time_zone:
             end = f"unix_micros({self.window.latest_instant(end)})"
-        complete = f"{end} + {self.emission.complete}"
-        latest = f"when {after} >= {complete} then {complete}"
-        if self.emission.first is not None:
-            first = f"{end} + {self.emission.first}"
-            passed = f" + ({after} - ({first})) div {self.emission.update} * {self.emission.update}"
-            latest += f" when {after} >= {first} then {first}{passed if self.emission.update else ''}"
-        due = f"coalesce(case {latest} end > {before}, {before} is null and {end} <= {_less(after, self._first)})"
-        if not self.emission.late_updates:
-            return f"coalesce({due}, false)"
-        # What hasn't changed since is the same row again, and not written.
-        late = f"{after} >= {complete} and {end} + {self.emission.last} > {before}"
-        return f"coalesce({due} or ({late}), false)"
+        return due(self.emission, end, before, after)
+
+
+def latest(emission: Emission, end: str, at: str) -> str:
+    """SQL of the last logical time of a window that the watermark `at` has passed; NULL: it hasn't passed any."""
+    complete = f"{end} + {emission.complete}"
+    passed = f"when {at} >= {complete} then {complete}"
+    if emission.first is not None:
+        first = f"{end} + {emission.first}"
+        again = f" + ({at} - ({first})) div {emission.update} * {emission.update}" if emission.update else ""
+        passed += f" when {at} >= {first} then {first}{again}"
+    return f"case {passed} end"
+
+
+def due(emission: Emission, end: str, before: str, after: str) -> str:
+    """SQL for whether one of a window's logical times has come between two watermarks. All are microseconds."""
+    if emission.at_once:
+        return f"coalesce({end} + {emission.last} > {before}, true)"
+    first = emission.complete if emission.first is None else emission.first
+    is_due = f"coalesce({latest(emission, end, after)} > {before}, {before} is null and {end} <= {_less(after, first)})"
+    if not emission.late_updates:
+        return f"coalesce({is_due}, false)"
+    # What hasn't changed since is the same row again, and not written.
+    late = f"{after} >= {end} + {emission.complete} and {end} + {emission.last} > {before}"
+    return f"coalesce({is_due} or ({late}), false)"
 
 
 def _less(micros: str, length: int) -> str:

@@ -232,8 +232,30 @@ def remove_with(query: exp.Query) -> None:
 def function_name(node: exp.Expr) -> str:
     """Spark's name of a function call, in lower case."""
     named = isinstance(node, exp.Anonymous | exp.AnonymousAggFunc)
-    name = node.name if named else sql(node).partition("(")[0]
+    name = node.name if named else sql(_outline(node)).partition("(")[0]
     return name.strip().lower()
+
+
+def _outline(node: exp.Expr) -> exp.Expr:
+    """A call with plain columns in the place of its computed arguments: how it is written doesn't depend on these, and
+    to print them at each call above them takes the square of their depth."""
+
+    def value_of(value: object) -> object:
+        if isinstance(value, list):
+            return [value_of(each) for each in value]
+        if not isinstance(value, exp.Expr):
+            return value
+        if next(value.iter_expressions(), None) is None:
+            return value.copy()
+        is_computed = isinstance(value, _COMPUTED) and not isinstance(
+            value, exp.Array
+        )  # MAP() is made of two
+        return exp.column("x") if is_computed else _outline(value)
+
+    return type(node)(**{name: value_of(value) for name, value in node.args.items()})
+
+
+_COMPUTED = (exp.Func, exp.Binary, exp.Unary, exp.Query, exp.Column, exp.Case, exp.Bracket, exp.Predicate)
 
 
 def arguments(node: exp.Expr) -> list[exp.Expr]:
@@ -311,11 +333,10 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
     copy = node.copy()
     for each in copy.walk():
         each.comments = None
-    for column in copy.find_all(exp.Column):
-        if column.name.lower() in unqualified:
-            column.set("table", None)
-    for identifier in copy.find_all(exp.Identifier):
-        identifier.set("this", identifier.this.lower())
-        # A name with signs in it would be read as an expression.
-        identifier.set("quoted", not identifier.this.isidentifier() and not identifier.this.isalnum())
-    return sql(copy)
+        if isinstance(each, exp.Column) and each.name.lower() in unqualified:
+            each.set("table", None)
+        elif isinstance(each, exp.Identifier):
+            each.set("this", each.this.lower())
+            # A name with signs in it would be read as an expression.
+            each.set("quoted", not each.this.isidentifier() and not each.this.isalnum())
+    return copy.sql(dialect=DIALECT, copy=False)

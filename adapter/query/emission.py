@@ -36,11 +36,13 @@ class Emission:
     complete: int = 0
     last: int = 0
     """When its state is cleared. Rows between the complete result and this update the result."""
+    at_once: bool = False
+    """Whether there is a result in each micro-batch, until its state is cleared: of windows that feed others."""
 
     @property
     def changes(self) -> bool:
         """Whether a result may change after it was put out."""
-        return self.first is not None or self.late_updates
+        return self.first is not None or self.late_updates or self.at_once
 
     @property
     def late_updates(self) -> bool:

@@ -7,8 +7,9 @@ that made it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from . import event_clock, instants, lookup_keys
 from .continuous import generate as continuous
@@ -16,6 +17,7 @@ from .dialect import parse, sql
 from .emission import FINAL, Emission
 from .kept import KeptRows
 from .operators import generate as operators
+from .operators.base import WindowResults
 from .pieces import pieces_of
 from .plan import (
     AggregateStage,
@@ -41,14 +43,37 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
         QueryError: results would change that can't be found again.
     """
     if plan.dataflow is not None:
-        return _dataflow(plan, ttl)
+        return _dataflow(plan, ttl, emission)
     if plan.is_continuous:
         return continuous.program(plan, ttl, signature(plan, ttl))
     replaces = upsert or emission.changes
+    levels, everything = _levels(plan, partial(pieces_of, emission=emission), replaces)
+    return Program(
+        inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time) for s in plan.streams),
+        levels=tuple(levels),
+        output=plan.output,
+        lookups=lookup_keys.of_output(plan),
+        boundaries=_boundaries(everything),
+        upsert=replacing(plan, everything, emission) if replaces else None,
+        kept_for=emission.last,
+        reads_clock=not levels and event_clock.READS_CLOCK in plan.output,
+        behind=_behind(plan.windowed),
+        tables=plan.static,
+        mini_batch=plan.mini_batch,
+        time_zones=tuple(sorted({s.window.time_zone for s in plan.windowed if s.window.time_zone})),
+        signature=signature(plan, emission=emission),
+    )
+
+
+def _levels(
+    plan: Plan, made: Callable[[AggregateStage | RowsStage], SlicedStage | KeptRows], replaces: bool
+) -> tuple[list[Level], list[SlicedStage | KeptRows]]:
+    """The levels of a plan's windows, and the pieces that they are made of; `replaces`: which windows have a result is
+    read again."""
     levels = []
     everything: list[SlicedStage | KeptRows] = []
     for number in sorted({stage.level for stage in plan.stages}):
-        pieces = [pieces_of(stage, emission) for stage in plan.windowed if stage.level == number]
+        pieces = [made(stage) for stage in plan.windowed if stage.level == number]
         everything += pieces
         levels.append(
             Level(
@@ -72,30 +97,23 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
                 ),
             )
         )
-    return Program(
-        inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time) for s in plan.streams),
-        levels=tuple(levels),
-        output=plan.output,
-        lookups=lookup_keys.of_output(plan),
-        boundaries=_boundaries(everything),
-        upsert=replacing(plan, everything, emission) if replaces else None,
-        kept_for=emission.last,
-        reads_clock=not levels and event_clock.READS_CLOCK in plan.output,
-        behind=_behind(plan.windowed),
-        tables=plan.static,
-        mini_batch=plan.mini_batch,
-        time_zones=tuple(sorted({s.window.time_zone for s in plan.windowed if s.window.time_zone})),
-        signature=signature(plan, emission=emission),
-    )
+    return levels, everything
 
 
-def _dataflow(plan: Plan, ttl: int | None) -> Program:
+def _dataflow(plan: Plan, ttl: int | None, emission: Emission) -> Program:
     """The program of operators: the windows among them level by level, then all others."""
     assert plan.dataflow is not None
     stages = plan.dataflow.windowed
-    levels = program(replace(plan, stages=stages, dataflow=None)).levels if stages else ()
+    windows = [each for each in plan.dataflow.operators if isinstance(each, WindowResults)]
+    at_once = {stage.name for each in windows if each.at_once for stage in each.plan.windowed}
+
+    def made(stage: AggregateStage | RowsStage) -> SlicedStage | KeptRows:
+        return pieces_of(stage, replace(emission, at_once=True) if stage.name in at_once else emission)
+
+    levels, _ = _levels(replace(plan, stages=stages, dataflow=None), made, emission.changes)
     zones = tuple(sorted({stage.window.time_zone for stage in stages if stage.window.time_zone}))
-    return operators.program(plan, levels, zones, ttl, _behind(stages), signature(plan, ttl))
+    signed = signature(plan, ttl, emission)
+    return operators.program(plan, levels, zones, ttl, _behind(stages), signed, emission=emission)
 
 
 def _behind(stages: Sequence[AggregateStage | RowsStage]) -> int:

@@ -15,7 +15,7 @@ from sqlglot import exp
 from . import window_arguments, windows
 from .dialect import canonical, from_clause, sql
 from .errors import QueryError
-from .expansion import INPUT
+from .expansion import INPUT, WINDOW_COLUMNS
 from .windows import Window
 
 _STREAM = "stream"
@@ -114,6 +114,15 @@ def input_of(select: exp.Select) -> exp.Query:
         assert source is not None
     query: exp.Query = source.this.this
     return query
+
+
+def close_printed(tree: exp.Expr) -> None:
+    """Puts the text of the columns that window functions print in the place of their trees, which nobody looks into: on a
+    zone's clock they are most of a query, and would be copied, walked and printed with it. Changes the tree."""
+    for select in windows_under(tree):
+        for item in select.expressions:
+            if item.alias.lower() in WINDOW_COLUMNS:
+                item.set("this", exp.Var(this=canonical(item.this)))
 
 
 def mark_streams(tree: exp.Query) -> None:

@@ -46,13 +46,16 @@ from .clauses import column_names, joined, relations
 from .continuous import generate as continuous
 from .continuous.planner import continuous_plan
 from .dialect import canonical, function_name, parse, sql, walk_same_query
+from .emission import FINAL, Emission
 from .errors import NotInStages, NotMeant, QueryError, Unbounded, Unkeyed
 from .functions import Ask
 from .locality import Columns, Source, check, check_ranks, output_columns
 from .operators.base import Recompute, WindowClose
 from .operators.planner import dataflow
+from .pieces import pieces_of
 from .plan import AggregateStage, GroupStage, Plan, RowsStage, Stream, TopStage
 from .program import MiniBatch
+from .replacing import replacing
 from .row_level import (
     check_joins,
     check_relations,
@@ -88,6 +91,7 @@ def plan_any(
     ttl: int | None = None,
     domains: Collection[str] = (),
     ask: Ask | None = None,
+    emission: Emission = FINAL,
 ) -> Plan:
     """The plan of a model's compiled text, whatever it puts together: in stages where it is of their kinds, else as a
     tree of operators.
@@ -99,14 +103,18 @@ def plan_any(
         domains: columns whose sets of values do not grow.
         ask: asks a session what functions are that aren't Spark's own, and of which types sums are; None:
             there is no session, and the plan is for looking at.
+        emission: when results of windows come.
 
     Raises:
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
     """
     ask = None if ask is None else cache(ask)  # the same text is planned twice
-    as_operators = partial(plan_operators, text, known or {}, ttl, domains, ask)
+    tree = _parsed(text)
+    as_operators = partial(_in_operators, text, tree, known or {}, ttl, domains, ask, emission)
     try:
-        found = plan(text, known, ttl, ask=ask)
+        found = _in_stages(text, tree.copy(), known or {}, ttl, False, ask)
+        if emission.changes and found.windowed:
+            replacing(found, [pieces_of(stage, emission) for stage in found.windowed], emission)
         return _from_changes(found, as_operators) if found.whole else _without_key(found, ttl, as_operators)
     except NotMeant:
         raise
@@ -175,13 +183,20 @@ def plan(
     Raises:
         QueryError: as in `plan_any`, or its parts go together only as operators.
     """
-    read = _read(text, ask)
+    return _in_stages(text, _parsed(text), known or {}, ttl, batch, ask)
+
+
+def _in_stages(
+    text: str, parsed: exp.Query, known: Mapping[str, Known], ttl: int | None, batch: bool, ask: Ask | None
+) -> Plan:
+    """The same of a text that is parsed. Changes the tree."""
+    read = _read(text, parsed, ask)
     tree, rewrites = read.tree, read.rewrites
     ctes.check_read_once(tree)
-    outside = lookups.place(tree, [relation for relation, what in (known or {}).items() if what.lookup])
+    outside = lookups.place(tree, [relation for relation, what in known.items() if what.lookup])
     if not batch:
-        event_clock.mark(tree, known or {})
-    planned = _planned(tree, known or {}, ttl, rewrites, batch)
+        event_clock.mark(tree, known)
+    planned = _planned(tree, known, ttl, rewrites, batch)
     if planned.stages:
         read.check_stars()
     found = replace(planned, mini_batch=read.hint, unknown_functions=read.unknown_functions)
@@ -211,9 +226,14 @@ class _Text:
             )
 
 
-def _read(text: str, ask: Ask | None) -> _Text:
-    """A text in which streams are marked, and aggregates known as such, with the types of sums."""
+def _parsed(text: str) -> exp.Query:
     tree = parse(text)
+    marks.close_printed(tree)
+    return tree
+
+
+def _read(text: str, tree: exp.Query, ask: Ask | None) -> _Text:
+    """A text in which streams are marked, and aggregates known as such, with the types of sums. Changes the tree."""
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
     tree = ranks.without_qualify(ranks.without_names(ctes.inline(tree)))
@@ -245,13 +265,27 @@ def plan_operators(
     ttl: int | None = None,
     domains: Collection[str] = (),
     ask: Ask | None = None,
+    emission: Emission = FINAL,
 ) -> Plan:
     """The plan of a text as a tree of operators. Arguments as in `plan_any`.
 
     Raises:
         QueryError: it has no meaning over a stream, or its state can grow for ever (`Unbounded`).
     """
-    read = _read(text, ask)
+    return _in_operators(text, _parsed(text), known, ttl, domains, ask, emission)
+
+
+def _in_operators(
+    text: str,
+    parsed: exp.Query,
+    known: Mapping[str, Known],
+    ttl: int | None,
+    domains: Collection[str],
+    ask: Ask | None,
+    emission: Emission,
+) -> Plan:
+    """The same of a text that is parsed. Changes the tree."""
+    read = _read(text, parsed, ask)
     read.check_stars()
     tree, rewrites = read.tree, read.rewrites
     # What reads a stream is one operator wherever it stands.
@@ -265,7 +299,7 @@ def plan_operators(
         )
     batch = sql(_with_ties_broken(tree))
     flow, streams, ended = dataflow(
-        tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites)
+        tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission
     )
     rewrites.check()
     inputs = streams.read(True)
@@ -294,9 +328,11 @@ def plan_operators(
     )
 
 
-def _plan_within_windows(rewrites: Rewrites, tree: exp.Query, streams: Streams, stages: int) -> Plan:
+def _plan_within_windows(
+    rewrites: Rewrites, tree: exp.Query, streams: Streams, stages: int, keeps_rows: bool
+) -> Plan:
     ctes.check_read_once(tree)
-    return _Planner(tree, rewrites, streams, stages).plan()
+    return _Planner(tree, rewrites, streams, stages, keeps_rows=keeps_rows).plan()
 
 
 def _with_ties_broken(tree: exp.Query) -> exp.Query:
@@ -386,9 +422,11 @@ class _Planner:
         streams: Streams | None = None,
         others: int = 0,
         batch: bool = False,
+        keeps_rows: bool = False,
     ) -> None:
         """`streams`: of a tree that this one is a part of, in which `others` is the number of stages before. `batch`: as in
-        `plan`."""
+        `plan`. `keeps_rows`: also where rows of windows are read as they are."""
+        self.keeps_rows = keeps_rows
         self.tree, self.rewrites, self.others, self.batch = tree, rewrites, others, batch
         self.streams = streams or Streams(tree)
         event_clock.show_watermark(tree)
@@ -399,7 +437,7 @@ class _Planner:
     def plan(self) -> Plan:
         root = exp.Subquery(this=self.tree)
         info = self._visit(root)
-        if info.kind == WINDOWED and self._keep_sessions(root):
+        if info.kind == WINDOWED and self._keep_read(root):
             info = self._visit(root)
         if info.kind == WINDOWED:
             self._refuse_on_change(root, "its rows are read as they are")
@@ -747,13 +785,13 @@ class _Planner:
         marked = map(marks.result_of, marks.input_of(select).find_all(exp.Select))
         return all(_holds_whole(window, windows[mark.name]) for mark in marked if mark)
 
-    def _keep_sessions(self, root: exp.Expr) -> bool:
+    def _keep_read(self, root: exp.Expr) -> bool:
         """Keeps the rows of windows that are read as they are, where their bounds aren't known at once."""
         found = [marks.window_of(select) for select in marks.windows_under(root)]
-        merging = [window for window in found if window is not None and window.merges]
-        if merging:
-            self._keep_rows(root, f"{merging[0].kind}() read row by row")
-        return bool(merging)
+        kept = [window for window in found if window is not None and (window.merges or self.keeps_rows)]
+        if kept:
+            self._keep_rows(root, f"{kept[0].kind}() read row by row")
+        return bool(kept)
 
     def _new_name(self) -> str:
         return f"stage_{self.others + len(self.stages) + 1}"

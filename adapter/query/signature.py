@@ -13,7 +13,7 @@ from .dialect import parse, sql
 from .emission import FINAL, Emission
 from .kept import row_name
 from .metric_columns import MetricColumns
-from .operators.base import Dataflow
+from .operators.base import Dataflow, ttl_of
 from .operators.conditions import explodes
 from .operators.generate import OUTPUT, can_be_remade, parts_of
 from .operators.groups import GroupChanges
@@ -102,18 +102,21 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
         found["results"] = {"complete": emission.complete, "last": emission.last}
     if plan.dataflow is not None:
         windows = replace(plan, stages=plan.dataflow.windowed, dataflow=None)
-        found |= {"stages": signature(windows)["stages"], **_operators(plan.dataflow, ttl)}
+        found |= {"stages": signature(windows)["stages"], **_operators(plan.dataflow, ttl, emission)}
+        if emission != FINAL:
+            # What has been put out of open windows is in the state, too.
+            found["results"] = asdict(emission)
         found["state_ttl"] = ttl is not None
         if ttl is not None:
             found["lives"] = True
     return found
 
 
-def _operators(flow: Dataflow, ttl: int | None) -> dict[str, object]:
+def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str, object]:
     """The tree of operators, and what of the state is whose."""
     groups: dict[str, dict[str, object]] = {}
     for name, group in flow.groups.items():
-        pieces = GroupChanges(replace(group.stage, name=name), ttl, group.name)
+        pieces = GroupChanges(replace(group.stage, name=name), ttl_of(group, ttl), group.name)
         groups[name] = {"operator": group.name, **_aggregates(pieces)}
         if pieces.keeps_given:
             # The row that it gave last, with all of its columns.
@@ -122,7 +125,7 @@ def _operators(flow: Dataflow, ttl: int | None) -> dict[str, object]:
         "operators": {each.name: each.label for each in flow.operators},
         "inputs": {each.name: [below.name for below in each.inputs] for each in flow.operators},
         "root": flow.root.name,
-        "remade": can_be_remade(flow),
+        "remade": can_be_remade(flow) and not emission.changes,
         "groups": groups,
         "parts": parts_of(flow, ttl),
         "output": OUTPUT,

@@ -266,6 +266,21 @@ class Laboratory:
         difference = compare(expected, made.rows())
         return Outcome(DIFFERENT if difference else EQUAL, difference, made.steps)
 
+    def steps(self, batch: str, program: Program, pieces: int, delay: timedelta) -> list[Rows]:
+        """The table after each cut, and in the end. Arguments as of `stream`."""
+        database = self.base.cursor()
+        found = database.execute(translated(batch))
+        columns = tuple(Column(each[0], "") for each in found.description)
+        micros = delay // timedelta(microseconds=1)
+        made = Streamed(Model(Written(batch, columns)), program, database, fold=True, delay=micros)
+        seen = []
+        for cut in cuts(pieces):
+            made.take(cut)
+            seen.append(made.rows())
+        made.flush()
+        database.close()
+        return [*seen, made.rows()]
+
     def run(self, case: Case, tables: Tables, fold: bool = True) -> Outcome:
         """Runs a case and says what became of it.
 

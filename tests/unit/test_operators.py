@@ -196,16 +196,6 @@ def test_the_first_refusal_is_told_where_neither_takes_it() -> None:
         planner.plan_any(f"select k from {STREAM} limit 3", KNOWN, DAY)
 
 
-def test_sessions_of_all_rows_under_keys_of_some_stay_refused() -> None:
-    rows = expansion.expand("db.s", window_arguments.make("session", "ts", "1 minute"))
-    text = (
-        f"select window_start, window_end, k, count(*) as n from {rows} group by window_start, window_end, k"
-    )
-    for query in (text, f"select k, sum(n) as n from ({text}) group by k"):
-        with pytest.raises(QueryError, match="without partition_by"):
-            planner.plan_any(query, KNOWN, DAY, ("k",))
-
-
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [

@@ -83,7 +83,7 @@ class Groups(Partials):
 
     def parts(self) -> list[StatePart]:
         """The kinds of state rows."""
-        append, ttl = f"select * from {self.changed}", self.lives.ttl
+        append, ttl = f"select * from {self.changed}", self.lives.ttl or None
         found = [StatePart(self.part, append, self._fold(), closes=None, forgets=ttl)]
         for members in self.stage.distinct_sets:
             columns = [

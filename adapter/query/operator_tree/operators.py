@@ -22,6 +22,7 @@ from .state import Columns
 from .unwindowed import Bounds, by_keys, key_of, metrics_of, state_of_groups, written_of
 
 _INPUT_ROWS = "an input's row that later changes need"
+_WINDOW_END = "window end + allowed lateness"
 
 
 class Operators:
@@ -79,6 +80,10 @@ class Operators:
             return Read(self._node(operator, "UnionAll", f"of {len(flat)}", flat))
         if isinstance(operator, base.WindowRows):
             return Read(self._node(operator, "WindowTableFunction", str(operator.window), inputs))
+        if isinstance(operator, base.WindowChanges):
+            state = self._state(operator, "what a window gave last, to be retracted as it was", _WINDOW_END)
+            node = self._node(operator, "WindowChanges", "early and late firing", inputs, state=state)
+            return replace(self.read[operator.inputs[0].name], node=node)
         if isinstance(operator, base.WindowClose):
             return self._close(operator, inputs)
         if isinstance(operator, base.Local):
@@ -139,6 +144,8 @@ class Operators:
         return self.bounds.after(what) or "nothing: its inputs are bounded, or constant_domains"
 
     def _state(self, operator: base.Operator, rows: str, clears: str | None = None) -> tuple[State, ...]:
+        if getattr(operator, "ends", ()):
+            clears = _WINDOW_END
         clears = clears or self._clears("the last change")
         return tuple(State(part, rows, clears, self.columns(part)) for part in self.own[operator.name])
 
@@ -148,9 +155,8 @@ class Operators:
         name = self.state_names[operator.name]
         stage = replace(operator.stage, name=name)
         pieces = Groups(stage, self.bounds.ttl, fused=True)
-        state = list(
-            state_of_groups(stage, pieces, self.columns, self._clears("the key's last row"), self.bounds.ttl)
-        )
+        clears = _WINDOW_END if operator.ends else self._clears("the key's last row")
+        state = list(state_of_groups(stage, pieces, self.columns, clears, self.bounds.ttl))
         told = {each.part for each in state}
         for part in self.own[operator.name]:
             if part not in told:

@@ -56,6 +56,26 @@ class WindowResults:
     label: str
     inputs: tuple[Operator, ...] = ()
     growth: Growth | None = None
+    at_once: bool = False
+    """Whether they feed other windows, as their rows come."""
+
+
+@dataclass(frozen=True)
+class WindowChanges:
+    """Results of windows that have several: of each window that has one now the rows of before are retracted."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    """`WindowResults` of one stage: all rows of the windows that have a result now."""
+    end: str
+    """The column with the window's end."""
+    start: str | None
+    """That with its start, where a window may be another one when more rows come; None: it stays what it is."""
+    by: tuple[tuple[str, str], ...]
+    """Columns that such windows are partitioned by: of the result, and of the windows that have one."""
+    relation: Relation
+    label: str
+    growth: Growth | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +126,8 @@ class GroupAggregate:
     growth: Growth | None = None
     groups: str = ""
     """What tells the groups themselves, whatever is computed of them."""
+    ends: tuple[str, ...] = ()
+    """By input, the column with the end of the window with which its rows go; empty: they don't go with windows."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +167,8 @@ class SetOperation:
     relation: Relation
     label: str
     growth: Growth | None = None
+    ends: tuple[str, ...] = ()
+    """As of `GroupAggregate`."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +182,8 @@ class Join:
     relation: Relation
     label: str
     growth: Growth | None = None
+    ends: tuple[str, ...] = ()
+    """As of `GroupAggregate`."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +203,8 @@ class Recompute:
     growth: Growth | None = None
     busy: str | None = None
     """Until when a row keeps its partition from being idle: SQL over ``own``, an input's row. None: until it comes."""
+    ends: tuple[str, ...] = ()
+    """As of `GroupAggregate`."""
 
     @property
     def is_whole(self) -> bool:
@@ -198,6 +226,7 @@ class Top:
 Operator: TypeAlias = (
     Source
     | WindowResults
+    | WindowChanges
     | WindowRows
     | WindowClose
     | Project
@@ -235,6 +264,11 @@ class Dataflow:
         return tuple(stage for each in below for stage in each.windowed)
 
     @property
+    def has_windows(self) -> bool:
+        """Whether results come when windows end."""
+        return bool(self.windowed) or any(isinstance(each, WindowRows) for each in self.operators)
+
+    @property
     def grouped(self) -> list[Window]:
         """The windows whose rows are grouped."""
         below = [each.plan.grouped_windows for each in self.operators if isinstance(each, WindowResults)]
@@ -242,6 +276,11 @@ class Dataflow:
         groups = [each for each in self.operators if isinstance(each, GroupAggregate)]
         over = [rows[below.name] for each in groups for below in in_order(each) if below.name in rows]
         return [*(window for each in below for window in each), *over]
+
+
+def ttl_of(operator: Operator, ttl: int | None) -> int | None:
+    """Microseconds after which what an operator keeps expires when it is idle, or its window has ended; None: never."""
+    return 0 if getattr(operator, "ends", ()) else ttl
 
 
 def in_order(root: Operator) -> Iterator[Operator]:

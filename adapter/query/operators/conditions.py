@@ -82,6 +82,8 @@ class Outputs:
     """Of a join: alias and column → output column."""
     together: Mapping[str, str] = field(default_factory=dict)
     """Of a join: the columns of its result by whose values rows come together."""
+    ends: Mapping[str, str] = field(default_factory=dict)
+    """Of a join: by alias the column with the end of the windows that its rows are of, where each row has one."""
 
     def __contains__(self, name: str) -> bool:
         return name in self.names or (self.star and name not in self.hidden)
@@ -325,6 +327,7 @@ def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) 
     known of the inputs."""
     of: dict[tuple[str, str], str] = {}
     together: dict[str, str] = {}
+    ends: dict[str, str] = {}
     joins = {join.this.alias_or_name.lower(): join for join in select.args.get("joins") or ()}
     there = in_each_row([joins.get(alias.lower()) for alias, _ in inputs])
     for (alias, relation), is_there in zip(inputs, there, strict=True):
@@ -335,7 +338,9 @@ def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) 
                 of[(alias.lower(), name)] = found[name]
         if is_there:
             together |= found.carry(relation.together)
-    return Outputs(of=of, together=together)
+            if relation.ends is not None and relation.ends in found:
+                ends[alias.lower()] = found[relation.ends]
+    return Outputs(of=of, together=together, ends=ends)
 
 
 # -- joins -----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ..emission import FINAL, Emission
 from ..plan import Plan
 from ..program import STEP, TABLE_BEFORE, Level, Program, StatePart, Step, StreamInput, Upsert, now
 from ..windows import quote
@@ -22,17 +23,20 @@ from .base import (
     SetOperation,
     Source,
     UnionAll,
+    WindowChanges,
     WindowClose,
     WindowResults,
     WindowRows,
     in_order,
     input_name,
+    ttl_of,
 )
 from .groups import GroupChanges
 from .kept import ROW, TIMES, KeptRows, Partitions, added_up, packed, spread
 from .plan_size import bounded
 from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
+from .window_changes import ChangedWindows
 from .window_close import OpenWindows
 
 RESULT = "result_change"
@@ -61,6 +65,7 @@ def program(
     behind: int,
     signature: dict[str, object],
     replayed: Collection[str] | None = None,
+    emission: Emission = FINAL,
 ) -> Program:
     """What one micro-batch of a dataflow does.
 
@@ -71,11 +76,12 @@ def program(
         ttl: microseconds after which what is idle expires; None: never.
         behind: as of `Program`.
         signature: of the plan.
+        emission: when results of windows come.
         replayed: the groups that come in as if they were new, where what stands on them is made anew; None: nothing is.
     """
     flow = plan.dataflow
     assert flow is not None
-    made = _Generator(flow, ttl, replayed or ())
+    made = _Generator(flow, ttl, replayed or (), emission)
     changes = flow.root.relation.changes
     weight = f", {WEIGHT} as {OUTPUT_TIMES}" if changes else ""
     out = f"struct(* except ({WEIGHT}))" if changes else "struct(*)"
@@ -111,7 +117,9 @@ def program(
             RESULT,
             f"select {listed} from state where part = '{OUTPUT}' and {STEP} = {now(STEP)}",
         ),
-        remake=anew if can_be_remade(flow) else None,
+        # What was put out of windows whose state is gone can't be put out anew.
+        remake=anew if can_be_remade(flow) and not emission.changes else None,
+        kept_for=emission.last,
     )
 
 
@@ -137,8 +145,14 @@ def _result(flow: Dataflow, anew: bool) -> tuple[str, Upsert | None]:
 
 
 class _Generator:
-    def __init__(self, flow: Dataflow, ttl: int | None, replayed: Collection[str] = ()) -> None:
-        self.ttl, self.replayed = ttl, replayed
+    def __init__(
+        self,
+        flow: Dataflow,
+        ttl: int | None,
+        replayed: Collection[str] = (),
+        emission: Emission = FINAL,
+    ) -> None:
+        self.ttl, self.replayed, self.emission = ttl, replayed, emission
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.parts_of: dict[str, set[str]] = {}
         """By operator the parts of the state that it has, or shares."""
@@ -180,6 +194,12 @@ class _Generator:
             self._join(operator)
         elif isinstance(operator, WindowClose):
             self._close(operator)
+        elif isinstance(operator, WindowChanges):
+            changed = ChangedWindows(operator)
+            text, initial = changed.change()
+            # It is read to be kept, too.
+            self.steps.append(Step(operator.name, text, persist=True, initial=initial))
+            self._has(changed.state())
         else:
             self._recompute(operator)
 
@@ -210,43 +230,46 @@ class _Generator:
 
     def _group(self, operator: GroupAggregate) -> None:
         (below,) = operator.inputs
+        ttl = ttl_of(operator, self.ttl)
         sign, times = "", ""
         if below.relation.changes:
             # Rows that come, or go, several times do so one by one.
             sign = f" except ({WEIGHT}), if({WEIGHT} > 0, 1, -1) as __sign"
             times = f"\nlateral view explode(sequence(1L, abs({WEIGHT}))) each as __each"
         rows = f"select own.*{sign} from {below.name} as own{times}"
-        if self.ttl is not None:
+        if ttl is not None:
             time = now("watermark_after")
-            if below.relation.open_until is not None:
+            if end := next(iter(operator.ends), below.relation.open_until):
                 # The key of an open window isn't idle before it closes.
-                time = f"greatest({time}, own.{quote(below.relation.open_until)})"
+                time = f"greatest({time}, own.{quote(end)})"
             rows = f"select own.*, {time} as __row_time from (\n{rows}\n) as own"
         name = self.state_names[operator.name]
         stage = replace(operator.stage, name=name, rows=over(operator.stage.rows, [rows]))
-        pieces = GroupChanges(stage, self.ttl, operator.name, replayed=name in self.replayed)
+        pieces = GroupChanges(stage, ttl, operator.name, replayed=name in self.replayed)
         self.steps += pieces.steps()
         for part in pieces.parts():
             self._has(part)
 
     def _close(self, operator: WindowClose) -> None:
-        held = OpenWindows(operator, self.ttl)
+        held = OpenWindows(operator, self.ttl, self.emission)
         self._step(operator, *held.change())
         self._has(held.state())
 
     def _set_operation(self, operator: SetOperation) -> None:
-        counts = RowCounts(operator, self.ttl)
+        counts = RowCounts(operator, ttl_of(operator, self.ttl))
         self.steps += counts.steps()
         self._step(operator, *counts.change())
         self._has(counts.state())
 
-    def _joined(self, each: Operator) -> KeptRows:
+    def _joined(self, each: Operator, ends: str | None) -> KeptRows:
         """The rows of a side of a join; with a TTL each row expires by itself, all that are equal together where it may
         be retracted."""
-        if self.ttl is None or not each.relation.changes:
-            return KeptRows(each, self.ttl)
-        rows = Partitions(f"rows_{each.name}", 1, self.ttl)
-        kept = KeptRows(each, self.ttl, rows, (ROW,))
+        ttl = self.ttl if ends is None else 0
+        if ttl is None or not each.relation.changes:
+            return KeptRows(each, ttl, ends=ends)
+        until = [] if ends is None else ["until", ends]
+        rows = Partitions("_".join(["rows", each.name, *until]), 1, ttl)
+        kept = KeptRows(each, ttl, rows, (ROW,), ends=ends)
         if kept.part not in self.parts:
             self.steps += rows.steps(
                 f"select distinct {ROW} as {rows.names[0]} from (\n{kept.change()}\n)", [kept]
@@ -254,7 +277,10 @@ class _Generator:
         return kept
 
     def _join(self, operator: Join) -> None:
-        kept = [self._joined(each) for each in operator.inputs]
+        kept = [
+            self._joined(each, operator.ends[place] if operator.ends else None)
+            for place, each in enumerate(operator.inputs)
+        ]
         weighted = operator.relation.changes
 
         def rows(text: str, number: int) -> str:
@@ -279,10 +305,13 @@ class _Generator:
 
     def _recompute(self, operator: Recompute) -> None:
         size = max(map(len, operator.keys))
-        partitions = Partitions(operator.name, size, self.ttl) if size or self.ttl is not None else None
+        ttl, ends = ttl_of(operator, self.ttl), operator.ends or (None,) * len(operator.inputs)
+        partitions = Partitions(operator.name, size, ttl) if size or ttl is not None else None
         kept = [
-            KeptRows(each, self.ttl, partitions, keys, alias, operator.top, operator.busy)
-            for each, keys, alias in zip(operator.inputs, operator.keys, operator.aliases, strict=True)
+            KeptRows(each, ttl, partitions, keys, alias, operator.top, operator.busy, end)
+            for each, keys, alias, end in zip(
+                operator.inputs, operator.keys, operator.aliases, ends, strict=True
+            )
         ]
         if partitions is not None:
             self.steps += partitions.steps(_touched(operator, partitions), kept)

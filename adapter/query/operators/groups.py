@@ -160,7 +160,7 @@ class GroupChanges(Groups):
         living = self.lives.of_living(self.given_part)
         folded = f"select {', '.join([*own, last])} from (\n{living}\n){by}"
         fold = f"select {', '.join([NO_STEP, *own, self.given])} from (\n{folded}\n) where {self.given} is not null"
-        return StatePart(self.given_part, append, fold, closes=None, forgets=self.lives.ttl)
+        return StatePart(self.given_part, append, fold, closes=None, forgets=self.lives.ttl or None)
 
     def _first(self) -> str:
         if not self.signed or not self.stage.distinct_sets:

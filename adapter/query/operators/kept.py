@@ -87,6 +87,7 @@ class KeptRows:
         alias: what the keys call the relation.
         top: the only rows that are needed; None: all.
         busy: as of `Recompute`.
+        ends: the column with the end of the window with which a row goes; None: it doesn't go with one.
     """
 
     operator: Operator
@@ -96,11 +97,13 @@ class KeptRows:
     alias: str = "own"
     top: Top | None = None
     busy: str | None = None
+    ends: str | None = None
 
     @property
     def part(self) -> str:
         """The part of the state."""
         own = [] if self._lives is None else [self._lives.owner, *self.keys]
+        own += [] if self.ends is None else ["until", self.ends]
         ranked = [] if self.top is None else [self.top.place, str(self.top.rows), str(self.top.where)]
         return f"rows_{digest(self.operator.name, *own, '/', *ranked)}"
 
@@ -231,10 +234,14 @@ class KeptRows:
                 "where own.__fresh"
                 for rows in (both, new)
             )
-        return StatePart(self.part, append, self._fold(beside), initial, closes=None, forgets=self.ttl)
+        return StatePart(
+            self.part, append, self._fold(beside), initial, closes=None, forgets=self.ttl or None
+        )
 
     @property
     def _busy(self) -> str | None:
+        if self.ends is not None:
+            return f"own.{ROW}.{quote(self.ends)}"
         return None if self.busy is None else self.busy.replace("own.", f"own.{ROW}.")
 
     def _first(self, rows: str, also: str) -> str:

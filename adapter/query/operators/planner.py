@@ -21,13 +21,14 @@ from ..continuous import joins, limits
 from ..continuous.lives import later
 from ..continuous.shape import is_grouped
 from ..dialect import DIALECT, canonical, sql, unqualified
+from ..emission import FINAL, Emission
 from ..errors import NotMeant, QueryError, Unbounded
 from ..finite import is_finite
 from ..grouping import grouping
 from ..identity import shown_as
 from ..locality import Source as From
 from ..names import digest
-from ..plan import GroupStage, Key, Plan
+from ..plan import AggregateStage, GroupStage, Key, Plan
 from ..row_level import check_joins, refuse_limit
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
@@ -47,6 +48,7 @@ from .base import (
     Source,
     Top,
     UnionAll,
+    WindowChanges,
     WindowClose,
     WindowResults,
     WindowRows,
@@ -84,7 +86,8 @@ def dataflow(
     ttl: int | None,
     domains: Collection[str],
     rewrites: Rewrites,
-    windows: Callable[[exp.Query, Streams, int], Plan],
+    windows: Callable[[exp.Query, Streams, int, bool], Plan],
+    emission: Emission = FINAL,
 ) -> tuple[Dataflow, Streams, tuple[str, ...]]:
     """The operators of a tree whose streams and static tables are marked. Changes the tree.
 
@@ -94,8 +97,9 @@ def dataflow(
         ttl: microseconds after which an idle key is forgotten.
         domains: columns whose sets of values do not grow.
         rewrites: that the query asks for.
-        windows: the planner of queries that stay within windows: of a query, the streams of the whole tree, and how
-            many stages others have.
+        windows: the planner of queries that stay within windows: of a query, the streams of the whole tree, how many
+            stages others have, and whether rows of windows are kept where they are read as they are.
+        emission: when results of windows come.
 
     Returns:
         The operators, the streams, and the rankings that filters end, as the user wrote them.
@@ -103,7 +107,7 @@ def dataflow(
     Raises:
         QueryError: it has no meaning over a stream, or its state can grow for ever.
     """
-    planner = _Planner(tree, known, ttl, domains, rewrites, windows)
+    planner = _Planner(tree, known, ttl, domains, rewrites, windows, emission)
     return planner.plan(), planner.streams, tuple(planner.ranks)
 
 
@@ -115,11 +119,15 @@ class _Planner:
         ttl: int | None,
         domains: Collection[str],
         rewrites: Rewrites,
-        windows: Callable[[exp.Query, Streams, int], Plan],
+        windows: Callable[[exp.Query, Streams, int, bool], Plan],
+        emission: Emission,
     ) -> None:
         self.tree = limits.write_as_ranks(tree, _reads_stream)
         self.streams = Streams(self.tree, known)
         self.ttl, self.rewrites, self.plan_windows = ttl, rewrites, windows
+        self.emission = emission
+        self.under_windows = 0
+        """How many windows stand above what is visited, and are made of its rows."""
         self.domains = frozenset(name.lower() for name in domains)
         self.operators: dict[str, Operator] = {}
         self.by_text: dict[str, Operator] = {}
@@ -165,6 +173,8 @@ class _Planner:
         if isinstance(node, exp.Select) and (ended := ranks.ended(node)):
             # Of a ranking only the rows are kept that the filter around it lets through; read twice, it may end elsewhere.
             text += f" {ended}"
+        if self.emission.changes and self.under_windows:
+            text += " as it comes"
         if text not in self.by_text:
             self.by_text[text] = self._query(node)
         return self.by_text[text]
@@ -222,7 +232,10 @@ class _Planner:
         for table in node.find_all(exp.Table):
             if marks.is_stream(table) and self.streams.known(table.name).replaces:
                 raise QueryError("A window function over a stream whose rows change.")
-        found = self.plan_windows(node.copy(), self.streams, self.window_stages)
+        changes = self.emission.changes
+        found = self.plan_windows(node.copy(), self.streams, self.window_stages, changes)
+        if changes:
+            return self._changing(node, found)
         self.window_stages += len(found.stages)
         self.ranks |= dict.fromkeys(found.ranks)
         label = ", ".join(dict.fromkeys(str(stage.window) for stage in found.windowed)) or "windows"
@@ -254,19 +267,85 @@ class _Planner:
             )
         )
 
+    def _changing(self, node: exp.Query, found: Plan) -> Operator:
+        """The results of one stage, which may have several for each window.
+
+        Raises:
+            QueryError: they are of several stages, or which windows they are of can't be seen.
+        """
+        carried = {what: column.lower() for column, what in reversed(list(found.carried.items()))}
+        end, start = carried.get("window_end"), carried.get("window_start")
+        if len(found.windowed) != 1 or len(found.stages) != 1 or not found.closed or end is None:
+            raise QueryError("Results of several stages.")
+        (stage,) = found.windowed
+        window, by = stage.window, []
+        if isinstance(stage, AggregateStage):
+            by = [(carried.get(f"{stage.name}.{name}"), name) for name in stage.session_keys]
+            sets = stage.grouping_sets or ()
+            if any(name not in members for members in sets for name in stage.session_keys):
+                raise QueryError("What sessions are partitioned by isn't in every grouping set.")
+        elif window.merges:
+            if marks.window_of(node) is None or window.emit == "on_change":
+                raise QueryError("What sessions are partitioned by may be another column.")
+            by = [(name, name) for name in window.partition_by]
+        if window.merges and (start is None or len(by) < len(window.partition_by)):
+            raise QueryError("The bounds of its windows aren't among its columns.")
+        seen = tuple((column, name) for column, name in by if column is not None)
+        if len(seen) < len(by):
+            raise QueryError("What its windows are partitioned by isn't among its columns.")
+        in_time = frozenset(
+            column.lower() for column, kind in found.carried.items() if kind in ("window_end", "window_time")
+        )
+        self.window_stages += 1
+        self.ranks |= dict.fromkeys(found.ranks)
+        at_once = self.under_windows > 0
+        identity = digest(canonical(node), *(["as it comes"] if at_once else []))
+        keys: tuple[frozenset[str], ...] = ()
+        if found.certain and found.unique is not None and found.unique <= carried.keys():
+            keys = (frozenset(carried[kind] for kind in found.unique),)
+        results = WindowResults(
+            f"windows_{identity}", found, Relation(keys=keys), str(window), at_once=at_once
+        )
+        return self._add(
+            WindowChanges(
+                f"changes_{identity}",
+                (self._add(results),),
+                end,
+                start if window.merges else None,
+                seen,
+                Relation(True, keys=keys, ends=end, in_time=in_time),
+                str(window),
+            )
+        )
+
     def _window(self, select: exp.Select, window: Window) -> Operator:
         """The windows of what was joined, grouped or ranked first, or of rows that change: each row at once."""
+        self.under_windows += 1
         below = self._visit(marks.input_of(select))
+        self.under_windows -= 1
         if below is None:
             raise QueryError(f"{window} stands over a table that is no stream.")
+        changes = self.emission.changes
+        if changes and window.merges:
+            raise NotMeant(
+                f"{window} stands over what was joined, grouped or ranked first, and with early or late results its bounds "
+                "would change with rows that change themselves; put it into a model of its own, or leave "
+                "first_result_offset and late_updates out."
+            )
         if window.emit == "on_change":
             raise QueryError(
                 f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, which is told only "
                 "where it stands over a stream as it is, or over window results. Leave emit out."
             )
-        below = self._closed(below)
+        if not changes:
+            below = self._closed(below)
         self.streams.passes_no_time(select)
         text = f"select * from {expansion.expand(input_name(0), window)}"
+        # Of windows that are made of others' results no row can come when their own state is gone; of others it can, as
+        # of a join, and that is no late row of the stream.
+        is_bounded = changes and window.time_col.lower() in below.relation.in_time
+        if is_bounded:
+            text = lives.countable(f"({text})", "own.window_end", 0)
         replaced = set(expansion.WINDOW_COLUMNS)
         keys = tuple(key for key in below.relation.keys if not key & replaced)
         if window.kind != "tumble":
@@ -277,6 +356,7 @@ class _Planner:
             bounded=below.relation.bounded,
             repeatable=below.relation.repeatable,
             open_until="window_end",
+            ends="window_end" if is_bounded else None,
         )
         name = f"windows_{digest(below.name, window.hint())}"
         if not window.merges:
@@ -349,6 +429,9 @@ class _Planner:
         left, right = (self._closed(side) for side in sides if side is not None)
         changes = left.relation.changes or right.relation.changes
         bounded = left.relation.bounded and right.relation.bounded
+        ends = left.relation.ends
+        if ends is not None and self._same_place(node, ends, {right.relation.ends or "": "end"}) is None:
+            ends = None
         if every:
             together = {
                 name: what
@@ -362,11 +445,11 @@ class _Planner:
                 UnionAll(
                     f"union_{digest(*names)}",
                     (left, right),
-                    Relation(changes, together, bounded=bounded),
+                    Relation(changes, together, ends=ends, bounded=bounded),
                 )
             )
         words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
-        return self._multiset(words, (left, right), bounded)
+        return self._multiset(words, (left, right), bounded, ends)
 
     @staticmethod
     def _has_same_columns(node: exp.SetOperation) -> bool:
@@ -382,15 +465,19 @@ class _Planner:
             return None
         return others.get(names[1][names[0].index(name)])
 
-    def _multiset(self, words: str, inputs: tuple[Operator, ...], bounded: bool) -> Operator:
+    def _multiset(
+        self, words: str, inputs: tuple[Operator, ...], bounded: bool, ends: str | None = None
+    ) -> Operator:
         if all(not each.relation.repeatable for each in inputs):
             raise QueryError(f"{words.upper()} of values that are made anew each time, as rand() makes them.")
         relation = Relation(
-            words not in ("distinct", "union") or any(i.relation.changes for i in inputs), bounded=bounded
+            words not in ("distinct", "union") or any(i.relation.changes for i in inputs),
+            ends=ends,
+            bounded=bounded,
         )
         if words == "distinct":
             relation = replace(relation, keys=inputs[0].relation.keys)
-        growth = None if bounded else Growth("every different row", None)
+        growth = None if bounded or ends else Growth("every different row", None)
         return self._add(
             SetOperation(
                 f"set_{digest(words, *(each.name for each in inputs))}",
@@ -399,6 +486,7 @@ class _Planner:
                 relation,
                 words.upper(),
                 growth,
+                () if ends is None else (ends,) * len(inputs),
             )
         )
 
@@ -456,7 +544,7 @@ class _Planner:
             is_finite(item, rows) or self._is_covered(key_names.names_of(Key("", sql(item.unalias())), rows))
             for item in rows.expressions
         )
-        return self._multiset("distinct", (below,), below.relation.bounded or covered)
+        return self._multiset("distinct", (below,), below.relation.bounded or covered, below.relation.ends)
 
     def _read(self, select: exp.Select) -> list[_From]:
         found = []
@@ -553,9 +641,12 @@ class _Planner:
             relation.changes,
             outputs.carry(relation.together),
             open_until=None if relation.open_until is None else outputs[relation.open_until],
+            ends=outputs[relation.ends] if relation.ends and relation.ends in outputs else None,
+            in_time=frozenset(outputs[name] for name in relation.in_time if name in outputs),
             keys=keys,
             bounded=relation.bounded and not (select.args.get("laterals") and random),
-            repeatable=relation.repeatable and not random and not outside,
+            # What was read of a table is read once for each row that comes.
+            repeatable=relation.repeatable and not random,
         )
         text = sql(template)
         return self._add(
@@ -607,9 +698,23 @@ class _Planner:
         self._refuse_chance(select, key_columns, partial(conditions.why_not_again, select), f"{reason}, and ")
         keys = tuple(sql(key) for key in in_all)
         made = Relation(
-            True, keys=(key_columns,) if key_columns is not None else (), bounded=fixed or relation.bounded
+            True,
+            keys=(key_columns,) if key_columns is not None else (),
+            bounded=fixed or relation.bounded,
+            ends=self._passed_end(select, source.alias, relation, in_all),
         )
         return self._recompute(select, template, inputs, (keys,), (source.alias,), made, reason)
+
+    @staticmethod
+    def _passed_end(
+        select: exp.Select, alias: str, relation: Relation, keys: Sequence[exp.Expr]
+    ) -> str | None:
+        """The column in which the end of the windows is handed on whose rows are put together by it."""
+        end = relation.ends
+        if end is None or not any(conditions.carried(key, alias, {end: end}) for key in keys):
+            return None
+        outputs = conditions.outputs(select, alias)
+        return outputs[end] if end in outputs else None
 
     def _fixed_keys(self, keys: Sequence[exp.Expr], select: exp.Select) -> bool:
         """Whether the sets of values of all keys don't grow, by what they are or what is said of them."""
@@ -645,9 +750,17 @@ class _Planner:
         """
         signed = below.relation.changes
         builder = StageBuilder(template, [From(source.alias, source.node, "rows", {})], None, signed)
-        also = [*(["row_time"] if self.ttl is not None else []), *(["sign"] if signed else [])]
-        rows = builder.rows(also)
         keys = tuple(builder.keys)
+        open_until, ends = (
+            self._key_of_end(keys, source.alias, end, builder.grouping_sets)
+            for end in (below.relation.open_until, below.relation.ends)
+        )
+        in_time = (
+            self._key_of_end(keys, source.alias, each, builder.grouping_sets)
+            for each in below.relation.in_time
+        )
+        is_timed = self.ttl is not None or ends is not None
+        rows = builder.rows([*(["row_time"] if is_timed else []), *(["sign"] if signed else [])])
         identity = digest(
             below.name,
             conditions.row_source(template),
@@ -675,7 +788,7 @@ class _Planner:
         bounded = covered or below.relation.bounded
         growth = (
             None
-            if bounded
+            if bounded or ends
             else Growth(
                 f"something for every value of {', '.join(key.sql for key in growing)}",
                 frozenset(key_names.names_of(key, select)[0] or _first_column(key) for key in growing),
@@ -684,21 +797,23 @@ class _Planner:
         ids = frozenset(key.name.lower() for key in keys) | (
             {"grouping_id"} if builder.grouping_sets is not None else set()
         )
-        open_until: str | None = None
-        if end := below.relation.open_until:
-            for key in keys:
-                node: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
-                if conditions.carried(node, source.alias, {end: end}):
-                    open_until = key.name
         group = self._add(
             GroupAggregate(
                 name,
                 (below,),
                 stage,
-                Relation(True, keys=(ids,), bounded=bounded, open_until=open_until),
+                Relation(
+                    True,
+                    keys=(ids,),
+                    bounded=bounded,
+                    open_until=open_until,
+                    ends=ends,
+                    in_time=frozenset(filter(None, in_time)),
+                ),
                 _group_label(select),
                 growth,
                 groups,
+                () if ends is None else (str(below.relation.ends),),
             )
         )
         group = self._closed(group)
@@ -706,6 +821,18 @@ class _Planner:
         if select.parent is not None:
             select.replace(above)  # the filter around it says where a ranking ends
         return self._select(above)
+
+    @staticmethod
+    def _key_of_end(
+        keys: Sequence[Key], alias: str, end: str | None, sets: Sequence[Sequence[str]] | None
+    ) -> str | None:
+        """The key that is the column with the end of a window, in every grouping set."""
+        for key in keys if end is not None else ():
+            node: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
+            in_all = all(key.name in members for members in sets or ())
+            if in_all and conditions.carried(node, alias, {str(end): "end"}):
+                return key.name.lower()
+        return None
 
     # -- OVER --------------------------------------------------------------------------------------
 
@@ -753,6 +880,7 @@ class _Planner:
             True,
             keys=(*kept, *self._rank_keys(select, common)),
             bounded=relation.bounded or (covered and len(ranked) == len(over)),
+            ends=self._passed_end(select, source.alias, relation, common),
         )
         top = None
         if not relation.changes and len(over) == len(ranked) == 1 and not select.args.get("laterals"):
@@ -761,7 +889,7 @@ class _Planner:
             (placed,) = conditions.windows_of(template)
             top = Top(sql(placed), bounds[name], sql(where.this) if where else None)
         growth = None
-        if not relation.bounded and not (top is not None and covered):
+        if relation.ends is None and not relation.bounded and not (top is not None and covered):
             growth = Growth(
                 f"rows for every value of {', '.join(keys[0])}" if top and keys[0] else "every row",
                 frozenset(_names_in(common)) if top else None,
@@ -825,16 +953,24 @@ class _Planner:
                     return self._local(
                         "JOIN", inputs, sql(template), Relation(together=outputs.together, keys=keys)
                     )
-        growth = None if bounded else Growth("every row of both sides", None)
         keys = self._join_keys(select, streams, outputs)
         changes = any(relation.changes for relation in relations)
+        ends = () if inner else self._equal_ends(equal, aliases, relations)
+        growth = None if bounded or ends else Growth("every row of both sides", None)
+        passed = next(filter(None, (outputs.ends.get(alias.lower()) for alias in aliases)), None)
         if plain:
             weighed = [(each.alias, weight_of(number)) for number, each in enumerate(streams)]
             text = sql(with_weight(template, weighed) if changes else template)
             name = f"join_{digest(canonical(template), *(each.name for each in inputs))}"
             return self._add(
                 Join(
-                    name, inputs, text, Relation(changes, keys=keys, bounded=bounded), _short(select), growth
+                    name,
+                    inputs,
+                    text,
+                    Relation(changes, keys=keys, bounded=bounded, ends=passed if ends else None),
+                    _short(select),
+                    growth,
+                    ends,
                 )
             )
         partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
@@ -844,7 +980,10 @@ class _Planner:
             for each in streams
         ):
             keys = ()
-        relation = Relation(True, keys=keys, bounded=bounded)
+        by_end = self._ends_among(partitions, all_aliases, relations)
+        relation = Relation(True, keys=keys, bounded=bounded, ends=passed if by_end else None)
+        if by_end:
+            growth = None
         for query in conditions.inner_queries(template):
             self._refuse_chance(
                 select, relation.key, partial(conditions.why_not_again, query), after=", and join that"
@@ -852,6 +991,37 @@ class _Planner:
         return self._recompute(
             select, template, inputs, partitions, all_aliases, relation, _short(select), growth=growth
         )
+
+    @staticmethod
+    def _equal_ends(
+        equal: Sequence[Mapping[str, exp.Expr]], aliases: Sequence[str], relations: Sequence[Relation]
+    ) -> tuple[str, ...]:
+        """The columns with the windows' ends of relations, where rows meet only if these are equal."""
+        for each in equal:
+            ends = [relation.ends for relation in relations]
+            if len(each) == len(aliases) == len(relations) and all(
+                end is not None and conditions.carried(each[alias], alias, {end: end})
+                for alias, end in zip(aliases, ends, strict=True)
+            ):
+                return tuple(map(str, ends))
+        return ()
+
+    @staticmethod
+    def _ends_among(
+        partitions: Sequence[Sequence[str]], aliases: Sequence[str], relations: Sequence[Relation]
+    ) -> tuple[str, ...]:
+        """The same, where it is one of the expressions that relations are partitioned by."""
+        ends = [relation.ends for relation in relations]
+        if None in ends or len(partitions) != len(relations):
+            return ()
+        for place in range(min(map(len, partitions))):
+            parsed: list[exp.Expr] = [exp.maybe_parse(each[place], dialect=DIALECT) for each in partitions]
+            if all(
+                conditions.carried(node, alias, {str(end): "end"})
+                for node, alias, end in zip(parsed, aliases, ends, strict=True)
+            ):
+                return tuple(map(str, ends))
+        return ()
 
     @staticmethod
     def _join_keys(
@@ -909,11 +1079,16 @@ class _Planner:
     ) -> Operator:
         if any(not each.relation.repeatable and each.relation.changes for each in inputs):
             raise QueryError(f"'{sql(select)[:80]}' stands over values that are other ones each time.")
-        if growth is None and top is None and not all(each.relation.bounded for each in inputs):
+        ends = self._ends_among(keys, aliases, [each.relation for each in inputs])
+        if ends:
+            growth = None
+        elif growth is None and top is None and not all(each.relation.bounded for each in inputs):
             growth = Growth("every row", None)
         first = () if top is None else (top.rows,)
         name = f"recompute_{digest(canonical(template), *first, *(each.name for each in inputs))}"
-        return self._add(Recompute(name, inputs, sql(template), keys, aliases, relation, label, top, growth))
+        return self._add(
+            Recompute(name, inputs, sql(template), keys, aliases, relation, label, top, growth, ends=ends)
+        )
 
 
 def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Select:

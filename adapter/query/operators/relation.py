@@ -31,6 +31,11 @@ class Relation:
     together where both columns carry the same."""
     open_until: str | None = None
     """The column (lower case) with the end of a window that may not have closed yet; None: rows are of no such."""
+    ends: str | None = None
+    """Where results change, the column (lower case) with the end of a window: some time after it no row with that value
+    comes or goes any more. None: there is none."""
+    in_time: frozenset[str] = frozenset()
+    """The columns (lower case) with the end of that window, or its last moment: windows over these end with it or later."""
     keys: tuple[frozenset[str], ...] = ()
     """Columns (lower case) that identify a row, in one way or another."""
     bounded: bool = False

@@ -20,6 +20,9 @@ class RowCounts:
 
     def __init__(self, operator: SetOperation, ttl: int | None) -> None:
         self.operator, self.ttl = operator, ttl
+        self._busy = (
+            f"own.{quote(operator.name + '_row')}.{quote(operator.ends[0])}" if operator.ends else None
+        )
         self.part = operator.name
         self.row, self.left, self.right = (quote(f"{self.part}_{what}") for what in ("row", "left", "right"))
         self.changed, self.lives = f"{self.part}_changed", f"{self.part}_lives"
@@ -108,7 +111,8 @@ class RowCounts:
             )
             return StatePart(self.part, append, fold, closes=None)
         append = (
-            f"select {now(STEP)} as {STEP}, own.*, lives.{SINCE}, {lives.until(self.ttl)} from {self.changed} as own "
+            f"select {now(STEP)} as {STEP}, own.*, lives.{SINCE}, {lives.until(self.ttl, self._busy)}\n"
+            f"from {self.changed} as own "
             f"join {self.lives} as lives on own.{self.row} <=> lives.{self.row}"
         )
         stored = ", ".join(lives.stored(True))
@@ -117,4 +121,4 @@ class RowCounts:
         )
         kept = lives.counted(rows, [self.row, lives.LIFE, lives.UNTIL], [self.left, self.right])
         fold = f"select {NO_STEP}, {own}, {lives.LIFE} as {SINCE}, {lives.UNTIL} as {EXPIRES_AT} from (\n{kept}\n)"
-        return StatePart(self.part, append, fold, closes=None, forgets=self.ttl)
+        return StatePart(self.part, append, fold, closes=None, forgets=self.ttl or None)

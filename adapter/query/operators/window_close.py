@@ -6,13 +6,18 @@ windows that were retracted before their window closed never leave.
 
 from __future__ import annotations
 
+from ..closing import due, latest
 from ..continuous.lives import NO_STEP, lasts
+from ..emission import Emission
 from ..program import EXPIRES_AT, STEP, StatePart, now
 from ..windows import quote
 from . import lives
 from .base import WindowClose
 from .kept import ROW, TIMES, packed
 from .relation import WEIGHT
+
+_CAME_AT = "__came_at"
+"""The watermark, in microseconds, after the micro-batch in which a change was held back."""
 
 
 class OpenWindows:
@@ -21,12 +26,16 @@ class OpenWindows:
     Args:
         operator: the operator.
         ttl: microseconds after which an idle key below is forgotten; None: never.
+        emission: when results come.
     """
 
-    def __init__(self, operator: WindowClose, ttl: int | None) -> None:
+    def __init__(self, operator: WindowClose, ttl: int | None, emission: Emission) -> None:
+        self.emission = emission
         (self.below,) = operator.inputs
         self.part = operator.name
-        self.row, self.times = (quote(f"{self.part}_{what}") for what in ("row", "times"))
+        self.row, self.times, self.came_at = (
+            quote(f"{self.part}_{what}") for what in ("row", "times", "came_at")
+        )
         self.end = f"{ROW}.{quote(operator.window_end)}"
         relation = self.below.relation
         self.changes = relation.changes
@@ -39,6 +48,8 @@ class OpenWindows:
 
     def change(self) -> tuple[str, str]:
         """What leaves in a micro-batch, and the same with an empty state."""
+        if self.emission.changes:
+            return self._change_of_results()
         open_before = lasts(self.end, "watermark_before")
         came = (
             f"select {ROW}, {TIMES}, {now(STEP)} as {lives.CAME_IN} from (\n{packed(self.below)}\n)\n"
@@ -53,6 +64,8 @@ class OpenWindows:
 
     def state(self) -> StatePart:
         """The part of the state."""
+        if self.emission.changes:
+            return self._state_of_results()
         append = (
             f"select {now(STEP)} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, {self.end} as {EXPIRES_AT}\n"
             f"from (\n{packed(self.below)}\n) where {lasts(self.end)}"
@@ -65,6 +78,51 @@ class OpenWindows:
             f"from (\n{rows}\n)"
         )
         return StatePart(self.part, append, fold)
+
+    # -- where windows have several results --------------------------------------------------------
+
+    def _change_of_results(self) -> tuple[str, str]:
+        came = (
+            f"select {ROW}, {TIMES}, {now(STEP)} as {lives.CAME_IN} from (\n{packed(self.below)}\n)\n"
+            f"where {self._leaves()}"
+        )
+        before = self._has_left(_micros(now("now_before")), _CAME_AT)
+        held = (
+            f"select {ROW}, {TIMES}, {lives.CAME_IN} from (\n{self._held()}\n)\n"
+            f"where {self._leaves()} and not {before}"
+        )
+        nothing = f"select {ROW}, {TIMES} from (\n{packed(self.below)}\n) where false"
+        return self._let_go(f"{held}\nunion all\n{came}", nothing), self._let_go(came, nothing)
+
+    def _state_of_results(self) -> StatePart:
+        came_at = f"{_micros(now('now_after'))} as {self.came_at}"
+        append = (
+            f"select {now(STEP)} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, {came_at}, "
+            f"{self.end} as {EXPIRES_AT}\nfrom (\n{packed(self.below)}\n) where not {self._leaves()}"
+        )
+        after = self._has_left(_micros(now("now_after")), _CAME_AT)
+        fold = (
+            f"select {lives.CAME_IN} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, "
+            f"{_CAME_AT} as {self.came_at}, {self.end} as {EXPIRES_AT}\n"
+            f"from (\n{self._held()}\n) where not {after}"
+        )
+        return StatePart(self.part, append, fold)
+
+    def _leaves(self) -> str:
+        """Whether a change is put out in the micro-batch, or came after the complete result."""
+        end, after = _micros(self.end), _micros(now("now_after"))
+        is_due = due(self.emission, end, _micros(now("now_before")), after)
+        return f"({is_due} or coalesce({after} >= {end} + {self.emission.complete}, false))"
+
+    def _has_left(self, at: str, came_at: str) -> str:
+        """Whether a change that was held back at a watermark has been put out at another one."""
+        end = _micros(self.end)
+        passed = latest(self.emission, end, at)
+        return f"coalesce({passed} > {came_at}, {came_at} is null and {passed} is not null)"
+
+    def _held(self) -> str:
+        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {lives.CAME_IN}"
+        return f"select {columns}, {self.came_at} as {_CAME_AT} from state where part = '{self.part}'"
 
     def _stored(self) -> str:
         columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {lives.CAME_IN}"
@@ -86,3 +144,7 @@ class OpenWindows:
             f"select {ROW}.*, {TIMES} as {WEIGHT} from (\n{self._summed(closes)}\nunion all\n"
             f"select {ROW}, {TIMES} from (\n{closed}\n)\n)"
         )
+
+
+def _micros(time: str) -> str:
+    return f"unix_micros({time})"

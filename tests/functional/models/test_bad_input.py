@@ -137,16 +137,6 @@ BAD = {
             "tumble(): time_zone 'Europe/Berln' is unknown; write a name of the IANA database",
         ],
     ),
-    "session_without_a_key": (
-        streaming(
-            "select window_start, window_end, page, count(*) as n "
-            "from {{ session(source('raw', 'events'), 'ts', '5 minutes') }} group by 1, 2, 3"
-        ),
-        [
-            "Model session_without_a_key: GROUP BY page over session() without partition_by",
-            "partition_by=['page']",
-        ],
-    ),
     "gap_shorter_than_step": (
         streaming(
             "select window_start, window_end, count(*) as n "

@@ -106,6 +106,11 @@ QUERIES = {
         from {SESSION} group by window_start, window_end, bidder""",
     "sessions of all rows": f"""select window_start, window_end, count(*) as n
         from {window("session", "30 seconds")} group by window_start, window_end""",
+    "sessions of all rows, grouped": f"""select window_start, window_end, item, count(*) as n, count(distinct bidder) as d
+        from {window("session", "30 seconds")} group by window_start, window_end, item""",
+    "dynamic_cumulate of all rows, grouped": f"""select window_start, window_end, item, count(*) as n,
+        count(distinct bidder) as d from {window("dynamic_cumulate", "1 minute", "2 minutes")}
+        group by window_start, window_end, item""",
     "sessions by more than their key": f"""select window_start, window_end, bidder, item, count(distinct price) as n
         from {SESSION} group by window_start, window_end, bidder, item""",
     "sessions with a filter above": f"""select window_start, window_end, bidder, count(*) as n

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
 
@@ -125,6 +126,68 @@ def test_early_results_of_a_session_that_goes_on(spark: Any, storage_root: Path)
         (TEN, TEN + 18 * MINUTE, "a", 2, 1),
         (TEN + 2 * MINUTE, TEN + 21 * MINUTE, "b", 2, 1),
     ]
+
+
+OF_SESSIONS = "select window_start, window_end, k, {} from {} group by window_start, window_end, k"
+
+
+def in_operators(spark: Any, root: Path, text: str, columns: str, **configs: Any) -> Stream:
+    """A stream of what stages can't keep up to date."""
+    when = emission.read(configs)
+    plan = planner.plan_any(text, {"events": Known(event_time="ts")}, emission=when)
+    assert plan.dataflow is not None
+    return Stream(spark, root, generate.program(plan, when), columns, changelog=True)
+
+
+def test_early_results_of_sessions_that_are_joined_and_go_on(spark: Any, storage_root: Path) -> None:
+    session = expansion.expand(
+        "events", window_arguments.make("session", "ts", "10 minutes", partition_by=["k"])
+    )
+    text = f"""select l.window_start, l.window_end, l.k, l.n, r.d from ({OF_SESSIONS.format("count(*) as n", session)}) as l
+        join ({OF_SESSIONS.format("count(distinct x) as d", f"(select * from {session} where x > 0)")}) as r
+        on l.window_start = r.window_start and l.window_end = r.window_end and l.k = r.k"""
+    stream = in_operators(
+        spark, storage_root, text, TUMBLE, first_result_offset="-9 minutes", update_rate="2 minutes"
+    )
+    fed(stream, [at(0)], [at(2, "b")], [at(8, x=2)], [at(11, "b")], [at(40, "c")])
+    found = [(kind, end, key, n) for _, kind, end, key, n in changes(stream)]
+    assert ("insert", 10.0, "a", 1) in found
+    assert ("delete", 10.0, "a", 1) in found
+    assert sorted_rows(replayed(stream.spark, stream.model)) == stream.rows()
+    assert [row for row in stream.rows() if row[2] in "ab"] == [
+        (TEN, TEN + 18 * MINUTE, "a", 2, 2),
+        (TEN + 2 * MINUTE, TEN + 21 * MINUTE, "b", 2, 1),
+    ]
+
+
+def test_early_and_late_results_of_windows_of_windows(spark: Any, storage_root: Path) -> None:
+    small = expansion.expand("events", window_arguments.make("tumble", "ts", "5 minutes"))
+    sums = f"""(select window_time as ts, k, count(*) as n from {small}
+        group by window_start, window_end, window_time, k)"""
+    large = expansion.expand(sums, window_arguments.make("tumble", "ts", "10 minutes"))
+    text = f"""select window_start, window_end, k, sum(n) as n, max(n) as d from {large}
+        group by window_start, window_end, k"""
+    stream = in_operators(
+        spark,
+        storage_root,
+        text,
+        TUMBLE,
+        first_result_offset="-5 minutes",
+        late_updates=True,
+        last_result_offset="4 minutes",
+    )
+    late = 0
+    for piece in ([at(1)], [at(6), at(2)], [at(7)], [at(12)], [at(9)], [at(15)], [at(8), at(16)]):
+        stream.add(*piece)
+        late += stream.run().late_rows
+    assert [change for change in changes(stream) if change[2] == 10 and change[1] != "update_before"] == [
+        (1, "insert", 10.0, "a", 3),
+        # At the end of the window, and for a row that comes late; the next one comes too late.
+        (3, "update_after", 10.0, "a", 4),
+        (4, "update_after", 10.0, "a", 5),
+    ]
+    assert late == 1
+    assert sorted_rows(replayed(stream.spark, stream.model)) == stream.rows()
 
 
 @pytest.mark.parametrize("point", ["before the merge", "after the merge"])

@@ -1,0 +1,80 @@
+"""SQL of windows whose results change: what was given of a window before is kept, and retracted by its next result.
+
+A micro-batch has all rows of the windows that have a result in it, as their stage says. What these windows gave before
+is in the state until they have put out their last result, so the change is exact whatever stands between stage and
+result. A session may have other bounds when more rows come: what lies within the new ones was of it.
+"""
+
+from __future__ import annotations
+
+from ..continuous.lives import lasts
+from ..pieces import pieces_of
+from ..program import EXPIRES_AT, StatePart
+from ..windows import quote
+from .base import WindowChanges, WindowResults
+from .kept import ROW, TIMES, packed
+from .relation import WEIGHT
+
+
+class ChangedWindows:
+    """The pieces of a `WindowChanges`."""
+
+    def __init__(self, operator: WindowChanges) -> None:
+        (below,) = operator.inputs
+        assert isinstance(below, WindowResults)
+        self.operator, self.below = operator, below
+        (self.stage,) = below.plan.windowed
+        self.part = operator.name
+        self.row, self.times = (quote(f"{self.part}_{what}") for what in ("row", "times"))
+        self.end = f"{ROW}.{quote(operator.end)}"
+
+    def change(self) -> tuple[str, str]:
+        """What changes in a micro-batch, and the same with an empty state."""
+        came = packed(self.below)
+        gone = (
+            f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{self._stored('watermark_before')}\n) as own\n"
+            f"left semi join (\n{self._fired()}\n) as fired on {self._same_window()}"
+        )
+        return self._net(f"{came}\nunion all\n{gone}"), self._net(came)
+
+    def state(self) -> StatePart:
+        """The part of the state."""
+        append = f"select {self._columns()} from (\n{packed(self.operator)}\n)"
+        rows = (
+            f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{self._stored('watermark_after')}\n)\n"
+            f"group by {ROW} having sum({TIMES}) <> 0"
+        )
+        return StatePart(self.part, append, f"select {self._columns()} from (\n{rows}\n)")
+
+    def _columns(self) -> str:
+        return f"{ROW} as {self.row}, {TIMES} as {self.times}, {self.end} as {EXPIRES_AT}"
+
+    def _stored(self, watermark: str) -> str:
+        return (
+            f"select {self.row} as {ROW}, {self.times} as {TIMES} from state\n"
+            f"where part = '{self.part}' and {lasts(EXPIRES_AT, watermark)}"
+        )
+
+    def _fired(self) -> str:
+        """The windows that have a result."""
+        columns = [quote(name) for _, name in self.operator.by]
+        bounds = ["window_end"] if self.operator.start is None else ["window_start", "window_end"]
+        return f"select distinct {', '.join([*columns, *bounds])} from {pieces_of(self.stage).windows_step}"
+
+    def _same_window(self) -> str:
+        """Whether a row of ``own`` was of a window in ``fired``."""
+        end = f"own.{self.end}"
+        if self.operator.start is None:
+            return f"{end} = fired.window_end"
+        by = [f"own.{ROW}.{quote(column)} <=> fired.{quote(name)}" for column, name in self.operator.by]
+        by.append(f"own.{ROW}.{quote(self.operator.start)} >= fired.window_start")
+        # A step of dynamic_cumulate stays where it is; a session that goes on ends elsewhere.
+        by.append(f"{end} {'=' if self.stage.window.grows else '<='} fired.window_end")
+        return " and ".join(by)
+
+    @staticmethod
+    def _net(rows: str) -> str:
+        return (
+            f"select {ROW}.*, {WEIGHT} from (\n"
+            f"select {ROW}, sum({TIMES}) as {WEIGHT} from (\n{rows}\n) group by {ROW} having sum({TIMES}) <> 0\n)"
+        )

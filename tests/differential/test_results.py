@@ -1,0 +1,142 @@
+"""Early and late results, on DuckDB: a tree of operators gives the rows of stages at each step, and in the end batch's."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import emission, generate, planner
+from dbt.adapters.spark_streaming.query.streams import Known
+from tests.differential import duck
+from tests.differential.outcome import EQUAL
+from tests.differential.test_composed import laboratory
+from tests.functional.query.test_continuous import DAY
+from tests.functional.query.test_queries import (
+    BY_ITEM,
+    COALESCED,
+    CUMULATE,
+    DYNAMIC,
+    HOP,
+    SESSION,
+    TUMBLE,
+    joined,
+    window,
+)
+from tests.thorough import mostly_thorough
+
+__all__ = ["laboratory"]  # a fixture
+
+KNOWN = {name: Known(event_time="ts") for name in ("bids", "asks")}
+RESULTS = {
+    "early": {"first_result_offset": "-8 minutes"},
+    "early, updated": {"first_result_offset": "-9 minutes", "update_rate": "3 minutes"},
+    "late": {"late_updates": True, "last_result_offset": "15 minutes"},
+    "early, complete later, late": {
+        "first_result_offset": "-8 minutes",
+        "complete_result_offset": "4 minutes",
+        "late_updates": True,
+        "last_result_offset": "12 minutes",
+    },
+    "complete later": {"complete_result_offset": "6 minutes"},
+}
+BY_BIDDER = (
+    "select window_start, window_end, bidder, {} as n from {} group by window_start, window_end, bidder"
+)
+
+
+def first(of: str, within: str, order: str) -> str:
+    """The first two rows of each group."""
+    return f"""select * from (select *, row_number() over (partition by {within} order by {order}) as rn from ({of}))
+        where rn <= 2"""
+
+
+def above(kind: str, *lengths: str) -> str:
+    """Windows over the results of others."""
+    small = f"""(select window_time as ts, item, count(*) as n from {TUMBLE}
+        group by window_start, window_end, window_time, item)"""
+    return f"""select window_start, window_end, max(n) as n, count(*) as times from {window(kind, *lengths, of=small)}
+        group by window_start, window_end"""
+
+
+BOTH = "l.window_start, l.window_end, l.item, l.n, r.item as other, r.n as m"
+IN_STAGES = {
+    "tumble": BY_ITEM.format("count(distinct price)", TUMBLE),
+    "hop": BY_ITEM.format("avg(price)", HOP),
+    "cumulate": BY_ITEM.format("count(distinct bidder)", CUMULATE),
+    "session": BY_BIDDER.format("count(*)", SESSION),
+    "dynamic_cumulate": BY_BIDDER.format("count(distinct price)", DYNAMIC),
+    "percentiles": BY_ITEM.format("percentile(price, 0.5)", TUMBLE),
+    "having": BY_ITEM.format("count(*)", HOP) + " having count(*) < 4",
+    "topn": first(BY_ITEM.format("count(*)", TUMBLE), "window_end", "n desc, item"),
+    "inner join": joined("inner", TUMBLE, BOTH),
+    "zone": BY_ITEM.format("count(*)", window("tumble", "10 minutes", time_zone="Asia/Kolkata")),
+}
+SESSIONS = BY_BIDDER.format("count(*)", SESSION)
+IN_OPERATORS = {
+    "sessions joined": f"""select l.window_start, l.window_end, l.bidder, l.n, r.n as m from ({SESSIONS}) as l
+        left join ({BY_BIDDER.format("max(price)", SESSION)}) as r on l.window_start = r.window_start
+        and l.window_end = r.window_end and l.bidder = r.bidder""",
+    "sessions ranked": first(SESSIONS, "window_end", "n desc, bidder"),
+    "rows of sessions ranked": first(
+        f"select * from {SESSION}", "window_start, window_end, bidder", "price, item"
+    ),
+    "left join": joined("left", TUMBLE),
+    "full join": joined("full", TUMBLE, COALESCED),
+    "percentiles of sessions": BY_BIDDER.format("percentile(price, 0.5)", SESSION),
+    "sessions without their key": f"""select window_start, window_end, count(*) as n from {SESSION}
+        group by window_start, window_end""",
+    "without a key": f"select window_end, n from ({BY_ITEM.format('count(*)', TUMBLE)})",
+    "without their windows": f"select item, n from ({BY_ITEM.format('count(*)', HOP)})",
+    "union": f"""select window_end, n from ({BY_ITEM.format("count(*)", TUMBLE)}) union
+        select window_end, n from ({BY_ITEM.format("count(*)", HOP)})""",
+    "except": f"""select window_end, item from ({BY_ITEM.format("count(*)", TUMBLE)}) except
+        select window_end, item from ({BY_ITEM.format("count(*)", TUMBLE)} having count(*) > 2)""",
+    "groups of windows": f"""select window_end, count(*) as items, max(n) as most
+        from ({BY_ITEM.format("count(*)", HOP)}) group by window_end""",
+    "tumble of windows": above("tumble", "30 minutes"),
+    "hop of windows": above("hop", "10 minutes", "20 minutes"),
+    "cumulate of windows": above("cumulate", "10 minutes", "1 hour"),
+    "exists": f"""select window_end, item, n from ({BY_ITEM.format("count(*)", TUMBLE)}) as l where exists (
+        select 1 from ({BY_ITEM.format("count(*)", TUMBLE)}) as r
+        where r.window_end = l.window_end and r.n > l.n)""",
+}
+
+
+STEPS = [(name, results) for name in IN_STAGES for results in RESULTS]
+_STEPS = [("hop", "early"), ("session", "early, updated"), ("topn", "early, complete later, late")]
+ENDS = [(name, results) for name in IN_OPERATORS for results in RESULTS]
+_ENDS = [
+    ("sessions joined", "early, updated"),
+    ("rows of sessions ranked", "late"),
+    ("without a key", "early"),
+    ("except", "early, complete later, late"),
+    ("cumulate of windows", "early, complete later, late"),
+    ("exists", "complete later"),
+]
+
+
+@pytest.mark.parametrize("case", mostly_thorough(STEPS, _STEPS), ids=", ".join)
+def test_operators_give_at_each_step_what_stages_give(
+    laboratory: duck.Laboratory, case: tuple[str, str]
+) -> None:
+    name, results = case
+    text, when = IN_STAGES[name], emission.read(RESULTS[results])
+    in_stages = planner.plan(text, KNOWN)
+    in_operators = planner.plan_operators(text, KNOWN, emission=when)
+    batch, delay = generate.batch(in_stages), timedelta(minutes=5)
+    expected = laboratory.steps(batch, generate.program(in_stages, when), 6, delay)
+    assert laboratory.steps(batch, generate.program(in_operators, when), 6, delay) == expected
+    assert expected[2] and expected[-1] != expected[-2]
+
+
+@pytest.mark.parametrize("case", mostly_thorough(ENDS, _ENDS), ids=", ".join)
+def test_in_the_end_they_have_the_rows_of_batch(laboratory: duck.Laboratory, case: tuple[str, str]) -> None:
+    name, results = case
+    when = emission.read(RESULTS[results])
+    ttl = 90 * DAY if name == "exists" else None
+    found = planner.plan_any(IN_OPERATORS[name], KNOWN, ttl, emission=when)
+    outcome = laboratory.stream(
+        generate.batch(found), generate.program(found, when, ttl=ttl), 4, timedelta(hours=1)
+    )
+    assert outcome.kind == EQUAL, outcome.detail
