@@ -29,8 +29,10 @@ def schema_of_parts(parts: Mapping[str, DataFrame]) -> StructType:
                 owner[key] = name
             elif not isinstance(field.dataType, NullType) and _text(had) != _text(field):
                 raise ValueError(
-                    f"column {field.name} of the state is a {_text(had)} in part {owner[key]} and a "
-                    f"{_text(field)} in part {name}"
+                    f"Two parts of the query keep something called {field.name}, one as {_text(had).upper()} and the other "
+                    f"as {_text(field).upper()} (in its state: {owner[key]}, {name}), and a state has one column of a name. "
+                    f"Give it another name in one of them, as in SELECT {field.name} AS {field.name}_2 in a query below the "
+                    "GROUP BY."
                 )
     untyped = [field.name for field in merged.values() if isinstance(field.dataType, NullType)]
     if untyped:

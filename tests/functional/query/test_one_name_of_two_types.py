@@ -1,0 +1,53 @@
+"""One name of several types in a query: a state has one column of a name, so it is told what to write, and that works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from tests.functional.query.test_continuous import KNOWN, B
+from tests.functional.query.test_queries import TUMBLE, folder, model_of, rows
+from tests.spark_rows import asks
+
+__all__ = ["folder"]  # a fixture
+
+QUERIES = {
+    "keys of groups": f"""select ts, count(*) as n, sum(n) as rows from (
+        select date(ts) as ts, item, n from (select ts, item, count(*) as n from {B} group by ts, item)) group by ts""",
+    "distinct values of groups": f"""select count(distinct item) as items, sum(distinct item) as total from (
+        select bidder, count(distinct item) as item from {B} group by bidder) as counted""",
+    "keys of windows": f"""select l.window_start, l.window_end, l.item, l.n, r.n as m from (
+            select window_start, window_end, item, count(*) as n from {TUMBLE} group by window_start, window_end, item) as l
+        join (select window_start, window_end, item, count(*) as n from (
+                select window_start, window_end, bidder as item from {TUMBLE}) group by window_start, window_end, item) as r
+            on l.window_end = r.window_end and length(l.item) = r.item""",
+}
+
+
+def _run(spark: Any, storage_root: Path, folder: Path, text: str) -> tuple[list[Any], list[Any]]:
+    plan = planner.plan_any(text, KNOWN, domains=("ts", "ts_2", "item", "bidder"), ask=asks(spark))
+    batch = spark.sql(generate.batch(plan))
+    program = generate.program(plan)
+    model = model_of(spark, storage_root, folder, program, batch, files=1)
+    run_stream(spark, model, program)
+    flush(spark, model, program)
+    return rows(spark.table(model.target)), rows(batch)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_it_is_told(spark: Any, storage_root: Path, folder: Path, name: str) -> None:
+    told = r"keep something called (ts|item), one as (TIMESTAMP|STRING) and the other as (DATE|BIGINT)"
+    with pytest.raises(StreamError, match=told):
+        _run(spark, storage_root, folder, QUERIES[name])
+
+
+def test_another_name_helps(spark: Any, storage_root: Path, folder: Path) -> None:
+    text = f"""select ts_2 as ts, count(*) as n, sum(n) as rows from (
+        select date(ts) as ts_2, item, n from (select ts, item, count(*) as n from {B} group by ts, item)) group by ts_2"""
+    made, expected = _run(spark, storage_root, folder, text)
+    assert made == expected and made
