@@ -20,6 +20,7 @@ CALLS = {
     "clean()": "clean --older-than '3 days'",
     "clean('1 day', true, true, select='a')": "clean --older-than '1 day' --dropped --dry-run --select a",
     "flush('m')": "flush m",
+    "verify('m')": "verify m",
     "stop('m')": "stop m --timeout 60",
     "reset('m')": "reset m --yes",
     "state_show('m')": "state show m --sample 0",
