@@ -12,7 +12,9 @@ from rich.table import Table
 
 from .. import streaming
 from ..query import comparing
+from ..query.errors import QueryError
 from ..stream import verifying
+from ..stream.errors import StreamError
 from ..stream.verifying import SAMPLE, Asked, Verified
 from ..stream.watermark import to_text
 from .planned import Query, planned_with_query
@@ -43,14 +45,16 @@ def _asked(query: Query, is_append: bool) -> Asked:
     settings = streaming.config(query.node)
 
     def text(views: Mapping[str, str]) -> str:
-        return comparing.reading(streaming.batch_text(query.sql, query.ask), views)
+        try:
+            return comparing.reading(streaming.batch_text(query.sql, query.ask), views)
+        except QueryError as problem:
+            raise StreamError(f"Model {query.node['name']}: {problem}") from problem
 
-    flow = query.plan.dataflow
     return Asked(
         text,
         comparing.due(query.plan),
         settings.emission,
-        has_windows=bool(query.plan.windowed) or flow is not None,
+        has_windows=comparing.has_windows(query.plan),
         is_append=is_append,
         state_ttl=settings.state_ttl is not None,
     )

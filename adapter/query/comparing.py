@@ -11,6 +11,7 @@ from . import event_clock, marks, ranges
 from .aggregate_stage import WINDOW_END, WINDOW_TIME
 from .dialect import parse, sql
 from .errors import QueryError
+from .operators.base import WindowClose, WindowResults
 from .plan import Plan
 from .streams import Known
 from .windows import quote
@@ -24,8 +25,6 @@ class Due:
     """Its window's end, in the first of these that isn't NULL."""
     is_time: bool
     """Whether they are ``window_time``, which is a unit less."""
-    time_zone: str | None
-    """The zone on whose clock the windows are cut; None: UTC."""
 
     @property
     def end(self) -> str:
@@ -37,11 +36,11 @@ class Due:
         """SQL for whether a row's window ends until then.
 
         Args:
-            until: in microseconds since 1970, on the clock of `time_zone`.
+            until: in microseconds since 1970 (UTC), whatever clock the windows are cut on.
 
-        >>> Due(("window_end",), False, None).condition(0)
+        >>> Due(("window_end",), False).condition(0)
         "`window_end` <= timestamp'1970-01-01T00:00:00Z'"
-        >>> Due(("a", "b"), True, None).condition(0)
+        >>> Due(("a", "b"), True).condition(0)
         "coalesce(`a`, `b`) < timestamp'1970-01-01T00:00:00Z'"
         """
         return f"{self.end} {'<' if self.is_time else '<='} {ranges.literal(until)}"
@@ -49,14 +48,19 @@ class Due:
 
 def due(plan: Plan) -> Due | None:
     """What tells of the rows of a planned query whether they are due; None: no column does."""
-    zones = {stage.window.time_zone for stage in plan.windowed}
-    if not plan.closed or len(zones) != 1:
+    if not plan.closed or not plan.windowed:
         return None
     for kind in (WINDOW_END, WINDOW_TIME):
         columns = tuple(column for column, carries in plan.carried.items() if carries == kind)
         if columns:
-            return Due(columns, kind == WINDOW_TIME, next(iter(zones)))
+            return Due(columns, kind == WINDOW_TIME)
     return None
+
+
+def has_windows(plan: Plan) -> bool:
+    """Whether a planned query has windows whose results come when they close."""
+    operators = plan.dataflow.operators if plan.dataflow is not None else ()
+    return bool(plan.windowed) or any(isinstance(each, WindowResults | WindowClose) for each in operators)
 
 
 def check(text: str, plan: Plan, known: Mapping[str, Known]) -> None:

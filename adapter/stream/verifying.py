@@ -16,7 +16,6 @@ from ..query.emission import Emission
 from ..query.program import Program
 from .batches import open_until
 from .checkpoint import Checkpoint, read_checkpoint
-from .clock import shown
 from .comparison import Difference, compare
 from .errors import StreamError, sentences
 from .going_on import verdict
@@ -116,11 +115,10 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ask
         notes = [*pinned.notes, *left_out]
         if until is not None:
             assert asked.due is not None
-            on_clock = shown(until, asked.due.time_zone)
-            theirs = _until_then(model, theirs, asked.due, on_clock)
+            theirs = _until_then(model, theirs, asked.due, until)
             if asked.emission.first is not None:
                 # Early results are in the table, too, and were of the rows that were there.
-                ours = ours.where(asked.due.condition(on_clock))
+                ours = ours.where(asked.due.condition(until))
             notes.append(
                 f"Windows that end after {ranges.text(until)} (UTC) aren't compared: they have not closed."
             )

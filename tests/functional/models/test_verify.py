@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,27 +11,42 @@ from click.testing import CliRunner
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.spark_streaming.cli.commands import main
+from dbt.adapters.spark_streaming.stream.comparison import Difference, compare
 
-EVENTS = """{{ config(materialized='incremental', incremental_strategy='append') }}
+from .conftest import sources, write_events
+
+EVENTS = """{{ config(materialized='incremental', incremental_strategy='append', event_time='ts') }}
 select timestamp(ts) as ts, page, device, price from values
 {% if is_incremental() %} {{ var('rows') }} {% else %}
 ('2024-03-04 00:10:00', 'p1', 'd1', 0.1D), ('2024-03-04 01:10:00', 'p1', 'd2', 0.2D),
-('2024-03-04 01:20:00', 'p2', 'd1', 0.3D), ('2024-03-04 05:10:00', 'p2', 'd1', -0.0D)
+('2024-03-04 01:20:00', 'p2', 'd1', 0.3D), ('2024-03-04 05:10:00', 'p2', 'd3', -0.0D)
 {% endif %} as t(ts, page, device, price)"""
 CURVE = """
-select window_start, window_end, page, count(*) as views, count(distinct device) as devices, sum(price) as paid
+select window_start, window_end, page, count(*) as views, count(distinct device) as devices, sum(price) as paid,
+    map(page, count(*)) as by_page
 from {{ cumulate(ref('events'), 'ts', '1 hour', '4 hours') }}
 group by window_start, window_end, page"""
 
 
 class TestVerify:
     @pytest.fixture(scope="class")
-    def models(self) -> dict[str, str]:
+    def models(self, events: Path) -> dict[str, str]:
         return {
+            "sources.yml": sources(events),
+            "files.sql": "{{ config(materialized='window_aggregate') }}"
+            "select window_start, window_end, page, count(*) as views, sum(amount) as paid "
+            "from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }} group by window_start, window_end, page",
+            "firsts.sql": "{{ config(materialized='topn', constant_domains=['page', 'device']) }}"
+            "select ts, page, device from (select *, row_number() over (partition by page, device order by ts) as rn "
+            "from {{ stream(ref('events')) }}) where rn = 1",
+            "days.sql": "{{ config(materialized='streaming_table', first_result_offset='-20 hours') }}"
+            "select window_start, window_end, page, sum(price) as paid "
+            "from {{ tumble(ref('events'), 'ts', '30 minutes', time_zone='Asia/Kolkata') }} "
+            "group by window_start, window_end, page",
             "events.sql": EVENTS,
             "curve.sql": "{{ config(materialized='cumulate') }}" + CURVE,
             "totals.sql": "{{ config(materialized='streaming_table', constant_domains=['page']) }}"
-            "select page, count(*) as views, sum(price) as paid, map(page, max(device)) as last "
+            "select page, count(*) as views, sum(price) as paid "
             "from {{ stream(ref('events')) }} group by page",
             "no_ends.sql": "{{ config(materialized='streaming_table') }}"
             f"select page, max(views) as most from ({CURVE}) group by window_start, window_end, page",
@@ -62,6 +78,35 @@ class TestVerify:
         result = self.verify(project, "curve")
         assert result.exit_code == 0
         assert "curve: its table has the 7 rows that a batch run gives." in result.stdout
+
+    def test_first_rows_that_may_come_yet(self, project: Any) -> None:
+        found = self.found(project, "firsts")
+        assert found["equal"] and found["may_come_yet"]
+        assert found["rows"] == {
+            "table": 3,
+            "batch": 4,
+            "in_both": 3,
+            "only_in_table": 0,
+            "only_in_batch": 1,
+        }
+        assert "may come yet" in self.verify(project, "firsts").stdout
+
+    def test_early_results_on_a_zones_clock(self, project: Any) -> None:
+        everything = project.run_sql(f"select count(*) from {project.test_schema}.days", fetch="all")[0][0]
+        found = self.found(project, "days")
+        assert found["equal"]
+        assert (everything, found["rows"]["table"], found["rows"]["batch"]) == (4, 3, 3)
+
+    def test_a_folder(self, project: Any, spark: Any, events: Path) -> None:
+        found = self.found(project, "files")
+        assert found["equal"] and found["rows"]["table"] == 2
+        write_events(spark, events, "d", "('2024-03-04 03:05:00', 'p1', 'd1', 4)")
+        unread = self.verify(project, "files")
+        assert unread.exit_code == 2
+        assert "has not read 1 files of" in unread.output
+        assert "dbt run --select files" in unread.output
+        run_dbt(["run", "--select", "files"])
+        assert self.found(project, "files")["rows"]["table"] == 3
 
     def test_rows_that_are_replaced(self, project: Any) -> None:
         found = self.found(project, "totals")
@@ -134,3 +179,34 @@ class TestVerify:
         assert found["rows"]["only_in_table"] == 0
         assert {row["page"] for row in found["only_in_batch"]} == {"p4"}
         assert any("1 rows came after all their windows had closed" in hint for hint in found["hints"])
+
+
+def test_values_that_are_the_same(spark: Any) -> None:
+    def rows(*values: str) -> Any:
+        return spark.sql(f"select * from values {', '.join(values)} as t(d, f, m, s)").withColumnRenamed(
+            "s", "a.b"
+        )
+
+    ours = rows(
+        "(0.1D + 0.2D + 0.3D, float(0.1) * 3, map('a', 1, 'b', 2), 'x')",
+        "(-0.0D, float('nan'), null, null)",
+        "(double('nan'), float(-0.0), map(), 'x')",
+        "(double('infinity'), null, map(), 'x')",
+        "(1D, null, map(), 'x')",
+        "(1D, null, map(), 'x')",
+    )
+    theirs = rows(
+        "(0.3D + 0.2D + 0.1D, float(0.3), map('b', 2, 'a', 1), 'x')",
+        "(0.0D, float('nan'), null, null)",
+        "(double('nan'), float(0.0), map(), 'x')",
+        "(double('-infinity'), null, map(), 'x')",
+        "(1D, null, map(), 'x')",
+        "(1.00001D, null, map(), 'x')",
+    )
+    assert compare(ours, ours, 5) == Difference(6, 6, 6)
+    found = compare(ours, theirs, 5)
+    assert (found.ours, found.theirs, found.equal) == (6, 6, 4)
+    assert sorted(row["d"] for row in found.only_ours) == ["1.0", "Infinity"]
+    assert sorted(row["d"] for row in found.only_theirs) == ["-Infinity", "1.00001"]
+    assert found.only_ours[0]["a.b"] == "x"
+    assert len(compare(ours, ours.limit(0), 5).only_ours) == 5
