@@ -35,7 +35,7 @@ def test_the_column_that_tells_a_window() -> None:
         ("select events.a from `lake`.`db`.`events`", "SELECT events.a FROM `seen` AS `events`"),
         (
             "with t as (select /*+ BROADCAST(x) */ * from `Lake`.`db`.`events`) select * from t, `lake`.`db`.`x`",
-            "WITH t AS (SELECT /*+ BROADCAST(x) */ * FROM `seen` AS `events`) SELECT * FROM t, `lake`.`db`.`x`",
+            "WITH t AS (SELECT /*+ BROADCAST(x) */ * FROM `seen` AS `events`) SELECT * FROM t CROSS JOIN `lake`.`db`.`x`",
         ),
     ],
 )
