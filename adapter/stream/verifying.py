@@ -101,6 +101,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ask
     """
     with sentences(model), locked(spark, model):
         check_whole(model)
+        checkpoint = read_checkpoint(model.storage, model.checkpoint)
         session = working_session(spark)
         # Many rows may come, unlike in a micro-batch.
         session.conf.set("spark.sql.adaptive.enabled", "true")
@@ -123,6 +124,11 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ask
                 f"Windows that end after {ranges.text(until)} (UTC) aren't compared: they have not closed."
             )
         difference = compare(ours, theirs, SAMPLE)
+        if read_checkpoint(model.storage, model.checkpoint) != checkpoint or _has_gone_on(session, table):
+            # The lock of another machine isn't always seen.
+            raise StreamError(
+                f"Model {model.name}: another run of it, or somebody else, wrote it while it was compared. Do it once more."
+            )
         if not_due:
             notes.append(
                 f"Rows that only batch has may come yet; `dbt-stream flush {model.name}` puts out those that come without "
@@ -132,6 +138,11 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ask
         if verified.is_equal:
             return verified
         return replace(verified, hints=list(_hints(table, position, asked)))
+
+
+def _has_gone_on(session: SparkSession, table: IcebergTable) -> bool:
+    now = load(session, table.name)
+    return now is None or now.known != table.known
 
 
 def _at_rest(

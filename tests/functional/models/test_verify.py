@@ -210,3 +210,9 @@ def test_values_that_are_the_same(spark: Any) -> None:
     assert sorted(row["d"] for row in found.only_theirs) == ["-Infinity", "1.00001"]
     assert found.only_ours[0]["a.b"] == "x"
     assert len(compare(ours, ours.limit(0), 5).only_ours) == 5
+    nested = [
+        spark.sql(f"select parse_json('{text}') as v, array(map(1, n)) as a from values (1), (1) as t(n)")
+        for text in ('{"b": [1, null], "a": 1}', '{"a":1,"b":[1,null]}', '{"a":2}')
+    ]
+    assert compare(nested[0], nested[1], 5) == Difference(2, 2, 2)
+    assert compare(nested[0], nested[2], 5).only_theirs == [{"v": '{"a":2}', "a": "[{1 -> 1}]"}] * 2
