@@ -44,7 +44,9 @@ class OperationMethods(metaclass=AdapterMeta):
             text=True,
         )
         if done.returncode != 0:
-            problem = done.stderr.strip().removeprefix("Error: ").removeprefix("Runtime Error").strip()
+            # What `verify` has found is no error of the command's, and is what it prints.
+            said = done.stderr.strip() or done.stdout.strip()
+            problem = said.removeprefix("Error: ").removeprefix("Runtime Error").strip()
             raise DbtRuntimeError(problem or f"dbt-stream {command} failed.")
         return done.stdout.rstrip()
 

@@ -191,6 +191,25 @@ def backfill(project: Project, model: str, start: datetime, end: datetime) -> No
         click.echo(backfill_model(project, model, start, end))
 
 
+@main.command()
+@click.argument("model")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def verify(project: Project, model: str, as_json: bool) -> None:
+    """Compare the table of MODEL with a batch run of its text over the same input. Neither is touched."""
+    from .verify import print_verified
+    from .verify import verify as verify_model
+
+    with _sentences():
+        found = verify_model(project, model)
+        if as_json:
+            _print_json(found)
+        else:
+            print_verified(found)
+    if not found["equal"]:
+        sys.exit(1)
+
+
 @main.group()
 def state() -> None:
     """Look into the state of a model, see what an edited query would make of it, keep it, and go back."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import streaming
+from ..query.functions import Ask
+from ..query.plan import Plan
 from ..query.program import Program
+from ..query.streams import Known
 from ..stream.model import StreamModel
 from .project import Project, project_errors
 
@@ -22,20 +26,47 @@ class Planned(NamedTuple):
     program: Program
 
 
+@dataclass(frozen=True)
+class Query:
+    """A model's query."""
+
+    node: Mapping[str, Any]
+    """dbt's, compiled."""
+    known: Mapping[str, Known]
+    """What the project says of the relations it reads."""
+    plan: Plan
+    ask: Ask
+
+    @property
+    def sql(self) -> str:
+        """Its compiled text."""
+        return str(self.node["compiled_code"])
+
+
 def planned(project: Project, name: str) -> Planned:
     """Plans a model. Spark is started, and its sources are made readable.
 
     Raises:
         ProjectError: the model can't be planned, or what it reads isn't there.
     """
+    return planned_with_query(project, name)[0]
+
+
+def planned_with_query(project: Project, name: str) -> tuple[Planned, Query]:
+    """The same, with the query.
+
+    Raises:
+        ProjectError: as in `planned`.
+    """
     node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
     sql = str(node["compiled_code"])
     with project_errors():
         ask = streaming.asks(environment, str(project.folder))
-        program = streaming.program(node, streaming.plan(node, sql, known, ask))
+        plan = streaming.plan(node, sql, known, ask)
+        program = streaming.program(node, plan)
         model = streaming.model(node, environment, program, str(project.folder))
         environment.declared.make_mentioned(sql, str(project.folder))
         session = environment.session()
         gives = streaming.columns_of(session, sql, ask)
-    return Planned(session, replace(model, columns=gives), program)
+    return Planned(session, replace(model, columns=gives), program), Query(node, known, plan, ask)

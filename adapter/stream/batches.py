@@ -147,13 +147,7 @@ class Batches:
                 f"in was ended. Go on with `dbt run --select {self._work.model.name}` first."
             )
         # The rows of one level's windows open windows of the next, so there may be several rounds.
-        parts = [part for level in self._work.program.levels for part in level.parts]
-        zones = {part.name: (part.closes, part.time_zone) for part in parts if part.closes is not None}
-        kept_for = self._work.program.kept_for
-        while (last := self._work.state.last_expiry(spark, zones)) is not None:
-            closing = last + kept_for
-            if self.position.after is not None and closing <= self.position.after:
-                break
+        while (closing := open_until(spark, self._work, self.position)) is not None:
             with self._step(spark, self.position.next(self.position.batch)) as step:
                 step.close_at(closing)
                 step.put_out()
@@ -193,3 +187,20 @@ class Batches:
         self.taken.lookup_requests += figures.lookup_requests
         self.taken.lookup_keys += figures.lookup_keys
         write_progress(self._work.model, report(self.position, figures, self._size()))
+
+
+def open_until(spark: SparkSession, work: Work, position: Position) -> int | None:
+    """The watermark at which the last result of a state comes out that is to come; None: all are out.
+
+    Args:
+        spark: a session.
+        work: the model's.
+        position: how far it has come.
+    """
+    parts = [part for level in work.program.levels for part in level.parts]
+    zones = {part.name: (part.closes, part.time_zone) for part in parts if part.closes is not None}
+    last = work.state.last_expiry(spark, zones)
+    if last is None:
+        return None
+    closing = last + work.program.kept_for
+    return None if position.after is not None and closing <= position.after else closing

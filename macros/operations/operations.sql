@@ -25,6 +25,10 @@
   {%- do print(adapter.dbt_stream('flush', [model])) -%}
 {% endmacro %}
 
+{% macro verify(model) %}
+  {%- do print(adapter.dbt_stream('verify', [model])) -%}
+{% endmacro %}
+
 {% macro stop(model, timeout=60) %}
   {%- do print(adapter.dbt_stream('stop', [model, '--timeout', timeout])) -%}
 {% endmacro %}

@@ -20,6 +20,7 @@ CALLS = {
     "clean()": "clean --older-than '3 days'",
     "clean('1 day', true, true, select='a')": "clean --older-than '1 day' --dropped --dry-run --select a",
     "flush('m')": "flush m",
+    "verify('m')": "verify m",
     "stop('m')": "stop m --timeout 60",
     "reset('m')": "reset m --yes",
     "state_show('m')": "state show m --sample 0",
@@ -82,3 +83,11 @@ def of(given: list[str]) -> list[str]:
         group = group.commands[rest.pop(0)]
     group.make_context("command", rest)
     return words
+
+    def test_what_verify_found_is_told(self, project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        differs = subprocess.CompletedProcess([], 1, "m: its table is not what a batch run gives.\n", "")
+        run = SimpleNamespace(run=lambda *_, **__: differs, DEVNULL=subprocess.DEVNULL)
+        monkeypatch.setattr(operations, "subprocess", run)
+        arguments = ["run-operation", "verify", "--args", "{model: m}"]
+        _, output = run_dbt_and_capture(arguments, expect_pass=False)
+        assert "m: its table is not what a batch run gives." in output

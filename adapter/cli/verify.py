@@ -1,0 +1,126 @@
+"""``dbt-stream verify``: compares a model's table with a batch run of its text over the same input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .. import streaming
+from ..query import comparing
+from ..query.errors import QueryError
+from ..stream import verifying
+from ..stream.errors import StreamError
+from ..stream.verifying import SAMPLE, Asked, Verified
+from ..stream.watermark import to_text
+from .planned import Query, planned_with_query
+from .project import Project, project_errors
+
+
+def verify(project: Project, name: str) -> dict[str, Any]:
+    """What the table of a model and a batch run have in common.
+
+    Raises:
+        ProjectError: they can't be compared, and why.
+    """
+    (session, model, program), query = planned_with_query(project, name)
+    with project_errors():
+        with streaming.named(query.node):
+            comparing.check(query.sql, query.plan, query.known)
+        found = verifying.verify(session, model, program, _asked(query, program.upsert is None))
+    told = _told(name, found)
+    outside = [*query.plan.static, *(table.relation for table in query.plan.lookups)]
+    if outside:
+        told["notes"].append(
+            f"Read as they are now, and not as they were in each micro-batch: {', '.join(outside)}."
+        )
+    return told
+
+
+def _asked(query: Query, is_append: bool) -> Asked:
+    settings = streaming.config(query.node)
+
+    def text(views: Mapping[str, str]) -> str:
+        try:
+            return comparing.reading(streaming.batch_text(query.sql, query.ask), views)
+        except QueryError as problem:
+            raise StreamError(f"Model {query.node['name']}: {problem}") from problem
+
+    return Asked(
+        text,
+        comparing.due(query.plan),
+        settings.emission,
+        has_windows=comparing.has_windows(query.plan),
+        is_append=is_append,
+        state_ttl=settings.state_ttl is not None,
+    )
+
+
+def _told(name: str, found: Verified) -> dict[str, Any]:
+    difference = found.difference
+    return {
+        "model": name,
+        "equal": found.is_equal,
+        "rows": {
+            "table": difference.ours,
+            "batch": difference.theirs,
+            "in_both": difference.equal,
+            "only_in_table": found.only_in_table,
+            "only_in_batch": found.only_in_batch,
+        },
+        "only_in_table": list(difference.only_ours),
+        "only_in_batch": list(difference.only_theirs),
+        "windows_until": to_text(found.until),
+        "may_come_yet": found.not_due,
+        "notes": list(found.notes),
+        "hints": list(found.hints),
+    }
+
+
+def print_verified(found: Mapping[str, Any]) -> None:
+    """Shows what was compared, and what differs, on the terminal."""
+    console = Console()
+    if not console.is_terminal:  # a file or a pipe has no width to fit in
+        console = Console(width=200)
+    for line in lines(found):
+        console.print(line, markup=False, highlight=False)
+    for key, title in (("only_in_table", "Only in the table"), ("only_in_batch", "Only in batch")):
+        if found[key]:
+            console.print(_table_of(f"{title} ({_of(found['rows'][key])})", found[key]))
+    for hint in found["hints"]:
+        console.print(f"- {hint}", markup=False, highlight=False)
+
+
+def lines(found: Mapping[str, Any]) -> list[str]:
+    """What was compared, in sentences."""
+    rows = found["rows"]
+    if found["equal"] and not rows["only_in_batch"]:
+        verdict = f"{found['model']}: its table has the {rows['table']:,} rows that a batch run gives."
+    elif found["equal"]:
+        verdict = (
+            f"{found['model']}: a batch run gives the {rows['table']:,} rows of its table too, and "
+            f"{rows['only_in_batch']:,} that may come yet."
+        )
+    else:
+        verdict = (
+            f"{found['model']}: its table is not what a batch run gives. {rows['in_both']:,} rows are in both, "
+            f"{rows['only_in_table']:,} only in the table, {rows['only_in_batch']:,} only in batch."
+        )
+    return [verdict, *found["notes"]]
+
+
+def _of(count: int) -> str:
+    return f"{count:,} rows" if count <= SAMPLE else f"{SAMPLE} of {count:,} rows"
+
+
+def _table_of(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left")
+    for name in rows[0]:
+        table.add_column(escape(name))
+    for row in rows:
+        table.add_row(*("NULL" if value is None else escape(str(value)) for value in row.values()))
+    return table
