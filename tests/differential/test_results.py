@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import emission, generate, planner
+from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
@@ -73,6 +73,8 @@ IN_STAGES = {
     "zone": BY_ITEM.format("count(*)", window("tumble", "10 minutes", time_zone="Asia/Kolkata")),
 }
 SESSIONS = BY_BIDDER.format("count(*)", SESSION)
+_BIDS, _ASKS = expansion.expand_stream("bids"), expansion.expand_stream("asks")
+MATCHES = f"(select b.ts, b.item, a.price from {_BIDS} as b join {_ASKS} as a on b.item = a.item and b.price = a.price)"
 IN_OPERATORS = {
     "sessions joined": f"""select l.window_start, l.window_end, l.bidder, l.n, r.n as m from ({SESSIONS}) as l
         left join ({BY_BIDDER.format("max(price)", SESSION)}) as r on l.window_start = r.window_start
@@ -97,6 +99,7 @@ IN_OPERATORS = {
     "tumble of windows": above("tumble", "30 minutes"),
     "hop of windows": above("hop", "10 minutes", "20 minutes"),
     "cumulate of windows": above("cumulate", "10 minutes", "1 hour"),
+    "windows of a join": BY_ITEM.format("count(distinct price)", window("tumble", "10 minutes", of=MATCHES)),
     "exists": f"""select window_end, item, n from ({BY_ITEM.format("count(*)", TUMBLE)}) as l where exists (
         select 1 from ({BY_ITEM.format("count(*)", TUMBLE)}) as r
         where r.window_end = l.window_end and r.n > l.n)""",
@@ -113,6 +116,7 @@ _ENDS = [
     ("except", "early, complete later, late"),
     ("cumulate of windows", "early, complete later, late"),
     ("exists", "complete later"),
+    ("windows of a join", "early, updated"),
 ]
 
 
@@ -134,7 +138,7 @@ def test_operators_give_at_each_step_what_stages_give(
 def test_in_the_end_they_have_the_rows_of_batch(laboratory: duck.Laboratory, case: tuple[str, str]) -> None:
     name, results = case
     when = emission.read(RESULTS[results])
-    ttl = 90 * DAY if name == "exists" else None
+    ttl = 90 * DAY if name in ("exists", "windows of a join") else None
     found = planner.plan_any(IN_OPERATORS[name], KNOWN, ttl, emission=when)
     outcome = laboratory.stream(
         generate.batch(found), generate.program(found, when, ttl=ttl), 4, timedelta(hours=1)
