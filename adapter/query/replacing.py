@@ -10,7 +10,7 @@ from .emission import Emission
 from .errors import QueryError
 from .kept import KeptRows
 from .plan import Plan
-from .program import Upsert, now
+from .program import Upsert
 from .sessions import SessionStage
 from .sliced import SlicedStage
 from .windows import quote
@@ -80,14 +80,7 @@ def _sessions(plan: Plan, pieces: Sequence[SlicedStage | KeptRows]) -> Upsert:
     same.append(f"old.{quote(start)} >= fired.{WINDOW_START}")
     # A step of dynamic_cumulate stays where it is; a session that goes on ends elsewhere.
     same.append(f"old.{quote(end)} {'=' if piece.window.grows else '<='} fired.{WINDOW_END}")
-    # What had closed stays, though rows that come late may begin a session around it.
-    same.append(f"coalesce(old.{quote(end)} > fired.cleared, true)")
-    columns = [
-        *map(quote, stage.session_keys),
-        WINDOW_START,
-        WINDOW_END,
-        f"{now('watermark_before')} as cleared",
-    ]
+    columns = [*map(quote, stage.session_keys), WINDOW_START, WINDOW_END]
     return Upsert(
         key=key,
         fired=f"select distinct {', '.join(columns)} from {piece.windows_step}",

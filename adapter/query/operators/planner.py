@@ -296,6 +296,7 @@ class _Planner:
         in_time = frozenset(
             column.lower() for column, kind in found.carried.items() if kind in ("window_end", "window_time")
         )
+        goes_on = window.merges and not window.grows
         self.window_stages += 1
         self.ranks |= dict.fromkeys(found.ranks)
         at_once = self.under_windows > 0
@@ -313,7 +314,10 @@ class _Planner:
                 end,
                 start if window.merges else None,
                 seen,
-                Relation(True, keys=keys, ends=end, in_time=in_time),
+                # A session that goes on takes its result away when the new one comes, which may be long after its end.
+                Relation(True, keys=keys)
+                if goes_on
+                else Relation(True, keys=keys, ends=end, in_time=in_time),
                 str(window),
             )
         )

@@ -7,9 +7,12 @@ result. A session may have other bounds when more rows come: what lies within th
 
 from __future__ import annotations
 
+from ..aggregate_stage import MERGE_FROM, SESSION_END, SESSION_START
 from ..continuous.lives import lasts
+from ..kept import KeptSessions
 from ..pieces import pieces_of
 from ..program import EXPIRES_AT, StatePart
+from ..sessions import Sessions, SessionStage
 from ..windows import quote
 from .base import WindowChanges, WindowResults
 from .kept import ROW, TIMES, packed
@@ -27,12 +30,18 @@ class ChangedWindows:
         self.part = operator.name
         self.row, self.times = (quote(f"{self.part}_{what}") for what in ("row", "times"))
         self.end = f"{ROW}.{quote(operator.end)}"
+        pieces = pieces_of(self.stage)
+        self.windows_step = pieces.windows_step
+        self.sessions: Sessions | None = None
+        if isinstance(pieces, SessionStage | KeptSessions) and not self.stage.window.grows:
+            self.sessions = pieces.sessions
+        """Of windows that go on: what they gave may be older than the end that it had."""
 
     def change(self) -> tuple[str, str]:
         """What changes in a micro-batch, and the same with an empty state."""
         came = packed(self.below)
         gone = (
-            f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{self._stored('watermark_before')}\n) as own\n"
+            f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{self._before()}\n) as own\n"
             f"left semi join (\n{self._fired()}\n) as fired on {self._same_window()}"
         )
         return self._net(f"{came}\nunion all\n{gone}"), self._net(came)
@@ -41,7 +50,7 @@ class ChangedWindows:
         """The part of the state."""
         append = f"select {self._columns()} from (\n{packed(self.operator)}\n)"
         rows = (
-            f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{self._stored('watermark_after')}\n)\n"
+            f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{self._lasting()}\n)\n"
             f"group by {ROW} having sum({TIMES}) <> 0"
         )
         return StatePart(self.part, append, f"select {self._columns()} from (\n{rows}\n)")
@@ -49,17 +58,45 @@ class ChangedWindows:
     def _columns(self) -> str:
         return f"{ROW} as {self.row}, {TIMES} as {self.times}, {self.end} as {EXPIRES_AT}"
 
-    def _stored(self, watermark: str) -> str:
-        return (
-            f"select {self.row} as {ROW}, {self.times} as {TIMES} from state\n"
-            f"where part = '{self.part}' and {lasts(EXPIRES_AT, watermark)}"
+    def _stored(self) -> str:
+        return f"select {self.row} as {ROW}, {self.times} as {TIMES} from state where part = '{self.part}'"
+
+    def _before(self) -> str:
+        """What windows gave before that may give something else."""
+        if self.sessions is not None:
+            return self._stored()
+        return f"{self._stored()} and {lasts(EXPIRES_AT, 'watermark_before')}"
+
+    def _lasting(self) -> str:
+        """The same after the micro-batch."""
+        ends = f"{self._stored()} and {lasts(EXPIRES_AT)}"
+        if self.sessions is None:
+            return ends
+        gone_on = (
+            f"select own.* from (\n{self._stored()} and not {lasts(EXPIRES_AT)}\n) as own\n"
+            f"left semi join (\n{self._bounds(self.sessions, self.sessions.alive())}\n) as fired "
+            f"on {self._same_window()}"
         )
+        return f"{ends}\nunion all\n{gone_on}"
+
+    def _bounds(self, sessions: Sessions, relation: str) -> str:
+        """The bounds of sessions as results have them, and from when on an end is of one, and not of one before it."""
+        window = self.stage.window
+        names = [quote(name) for _, name in self.operator.by]
+        items = [f"{key} as {name}" for key, name in zip(sessions.keys, names, strict=True)]
+        start, merge_from = f"unix_micros({SESSION_START})", f"unix_micros({MERGE_FROM})"
+        items.append(f"{window.instant(start)} as window_start")
+        items.append(f"{window.latest_instant(f'unix_micros({SESSION_END})')} as window_end")
+        items.append(f"{window.instant(merge_from)} as merge_from")
+        return f"select {', '.join(items)} from {relation} as sessions"
 
     def _fired(self) -> str:
         """The windows that have a result."""
+        if self.sessions is not None:
+            return self._bounds(self.sessions, self.sessions.name)
         columns = [quote(name) for _, name in self.operator.by]
         bounds = ["window_end"] if self.operator.start is None else ["window_start", "window_end"]
-        return f"select distinct {', '.join([*columns, *bounds])} from {pieces_of(self.stage).windows_step}"
+        return f"select distinct {', '.join([*columns, *bounds])} from {self.windows_step}"
 
     def _same_window(self) -> str:
         """Whether a row of ``own`` was of a window in ``fired``."""
@@ -70,6 +107,9 @@ class ChangedWindows:
         by.append(f"own.{ROW}.{quote(self.operator.start)} >= fired.window_start")
         # A step of dynamic_cumulate stays where it is; a session that goes on ends elsewhere.
         by.append(f"{end} {'=' if self.stage.window.grows else '<='} fired.window_end")
+        if self.sessions is not None:
+            # A session that had closed stays, though rows that come late may begin one around it.
+            by.append(f"{end} >= fired.merge_from")
         return " and ".join(by)
 
     @staticmethod

@@ -91,8 +91,14 @@ class OpenWindows:
             f"select {ROW}, {TIMES}, {lives.CAME_IN} from (\n{self._held()}\n)\n"
             f"where {self._leaves()} and not {before}"
         )
-        nothing = f"select {ROW}, {TIMES} from (\n{packed(self.below)}\n) where false"
-        return self._let_go(f"{held}\nunion all\n{came}", nothing), self._let_go(came, nothing)
+        return self._net(f"{held}\nunion all\n{came}"), self._net(came)
+
+    def _net(self, rows: str) -> str:
+        """What is left of changes. A retraction may be of what was put out before, so each counts as it is."""
+        if not self.changes:
+            return f"select {ROW}.* from (\n{rows}\n)"
+        summed = f"select {ROW}, sum({TIMES}) as {WEIGHT} from (\n{rows}\n) group by {ROW} having sum({TIMES}) <> 0"
+        return f"select {ROW}.*, {WEIGHT} from (\n{summed}\n)"
 
     def _state_of_results(self) -> StatePart:
         came_at = f"{_micros(now('now_after'))} as {self.came_at}"

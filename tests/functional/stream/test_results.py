@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import (
+    emission,
+    expansion,
+    generate,
+    intervals,
+    planner,
+    window_arguments,
+)
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
@@ -134,9 +141,10 @@ OF_SESSIONS = "select window_start, window_end, k, {} from {} group by window_st
 def in_operators(spark: Any, root: Path, text: str, columns: str, **configs: Any) -> Stream:
     """A stream of what stages can't keep up to date."""
     when = emission.read(configs)
-    plan = planner.plan_any(text, {"events": Known(event_time="ts")}, emission=when)
+    ttl = 30 * intervals.DAY
+    plan = planner.plan_any(text, {"events": Known(event_time="ts")}, ttl, emission=when)
     assert plan.dataflow is not None
-    return Stream(spark, root, generate.program(plan, when), columns, changelog=True)
+    return Stream(spark, root, generate.program(plan, when, ttl=ttl), columns, changelog=True)
 
 
 def test_early_results_of_sessions_that_are_joined_and_go_on(spark: Any, storage_root: Path) -> None:
