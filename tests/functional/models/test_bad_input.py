@@ -123,8 +123,7 @@ BAD = {
     "changes_without_a_key": (
         streaming(
             GOOD.replace("group by 1, 2", "group by 1, 2, page"),
-            late_updates=True,
-            last_result_offset="1 hour",
+            output_mode="upsert",
         ),
         [
             "Model changes_without_a_key: Results that change need to find the rows they replace: put page into"
