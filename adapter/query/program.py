@@ -217,6 +217,10 @@ EVERYTHING = "select true as anything from clock"
 """What is fired where the output is all that there is."""
 
 
+_SPARES = "fired.merge_from"
+"""Of a session that goes on: what had closed before isn't of it."""
+
+
 @dataclass(frozen=True)
 class Upsert:
     """How rows of a table find those they replace."""
@@ -247,8 +251,8 @@ class Upsert:
         names = None if self.key is None else sorted(name.lower() for name in self.key)
         return {
             "columns": None if names is None else {name: self.carried.get(name, name) for name in names},
-            # The order of the group keys is no matter.
-            "scope": sorted(self.scope.split(" and ")),
+            # The order of the group keys is no matter, nor what spares rows that are found.
+            "scope": sorted(each for each in self.scope.split(" and ") if not each.endswith(_SPARES)),
             "bound": self.bound[0] if self.bound else None,
         }
 

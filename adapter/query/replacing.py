@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import identity
-from .aggregate_stage import WINDOW_END, WINDOW_START
+from .aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START
 from .emission import Emission
 from .errors import QueryError
 from .kept import KeptRows
@@ -78,12 +78,18 @@ def _sessions(plan: Plan, pieces: Sequence[SlicedStage | KeptRows]) -> Upsert:
         for name in stage.session_keys
     ]
     same.append(f"old.{quote(start)} >= fired.{WINDOW_START}")
-    # A step of dynamic_cumulate stays where it is; a session that goes on ends elsewhere.
-    same.append(f"old.{quote(end)} {'=' if piece.window.grows else '<='} fired.{WINDOW_END}")
-    columns = [*map(quote, stage.session_keys), WINDOW_START, WINDOW_END]
+    if piece.window.grows:
+        # A step stays where it is.
+        same.append(f"old.{quote(end)} = fired.{WINDOW_END}")
+        columns = [*map(quote, stage.session_keys), WINDOW_START, WINDOW_END]
+        fired = f"select distinct {', '.join(columns)} from {piece.windows_step}"
+    else:
+        # A session that goes on ends elsewhere. One that had closed stays, though late rows may begin one around it.
+        same += [f"old.{quote(end)} <= fired.{WINDOW_END}", f"old.{quote(end)} >= fired.{MERGE_FROM}"]
+        fired = piece.sessions.bounds(stage.session_keys)
     return Upsert(
         key=key,
-        fired=f"select distinct {', '.join(columns)} from {piece.windows_step}",
+        fired=fired,
         scope=" and ".join(same),
         bound=(start, WINDOW_START),
         certain=plan.certain,

@@ -21,6 +21,7 @@ from .aggregate_stage import (
     SESSION_END,
     SESSION_START,
     SLICE_END,
+    WINDOW_END,
     WINDOW_START,
     session_keys,
 )
@@ -92,6 +93,20 @@ class Sessions:
         )
 
     # -- out of the state --------------------------------------------------------------------------
+
+    def bounds(self, names: Sequence[str], relation: str | None = None) -> str:
+        """The bounds of sessions as results have them, and from when on an end is of one, and not of one before it.
+
+        Args:
+            names: what to call the columns that they are partitioned by.
+            relation: the sessions; None: those that have a result.
+        """
+        items = [f"{key} as {quote(name)}" for key, name in zip(self.keys, names, strict=True)]
+        start, merge_from = f"unix_micros({SESSION_START})", f"unix_micros({MERGE_FROM})"
+        items.append(f"{self.window.instant(start)} as {WINDOW_START}")
+        items.append(f"{self.window.latest_instant(f'unix_micros({SESSION_END})')} as {WINDOW_END}")
+        items.append(f"{self.window.instant(merge_from)} as {MERGE_FROM}")
+        return f"select {', '.join(items)} from {relation or self.name} as sessions"
 
     def firing(self) -> Step:
         """The sessions that put something out: all that close, or have a step that does."""

@@ -132,7 +132,7 @@ def test_operators_give_at_each_step_what_stages_give(
     in_stages = planner.plan(text, KNOWN)
     in_operators = planner.plan_operators(text, KNOWN, emission=when)
     # Stages take the result of a session that had closed away when a late one begins around it.
-    batch, delay = generate.batch(in_stages), timedelta(minutes=30 if name == "session" else 5)
+    batch, delay = generate.batch(in_stages), timedelta(minutes=5)
     expected = laboratory.steps(batch, generate.program(in_stages, when), 6, delay)
     assert laboratory.steps(batch, generate.program(in_operators, when), 6, delay) == expected
     assert expected[2] and expected[-1] != expected[-2]

@@ -7,7 +7,6 @@ result. A session may have other bounds when more rows come: what lies within th
 
 from __future__ import annotations
 
-from ..aggregate_stage import MERGE_FROM, SESSION_END, SESSION_START
 from ..continuous.lives import lasts
 from ..kept import KeptSessions
 from ..pieces import pieces_of
@@ -74,26 +73,19 @@ class ChangedWindows:
             return ends
         gone_on = (
             f"select own.* from (\n{self._stored()} and not {lasts(EXPIRES_AT)}\n) as own\n"
-            f"left semi join (\n{self._bounds(self.sessions, self.sessions.alive())}\n) as fired "
+            f"left semi join (\n{self.sessions.bounds(self._names, self.sessions.alive())}\n) as fired "
             f"on {self._same_window()}"
         )
         return f"{ends}\nunion all\n{gone_on}"
 
-    def _bounds(self, sessions: Sessions, relation: str) -> str:
-        """The bounds of sessions as results have them, and from when on an end is of one, and not of one before it."""
-        window = self.stage.window
-        names = [quote(name) for _, name in self.operator.by]
-        items = [f"{key} as {name}" for key, name in zip(sessions.keys, names, strict=True)]
-        start, merge_from = f"unix_micros({SESSION_START})", f"unix_micros({MERGE_FROM})"
-        items.append(f"{window.instant(start)} as window_start")
-        items.append(f"{window.latest_instant(f'unix_micros({SESSION_END})')} as window_end")
-        items.append(f"{window.instant(merge_from)} as merge_from")
-        return f"select {', '.join(items)} from {relation} as sessions"
+    @property
+    def _names(self) -> list[str]:
+        return [name for _, name in self.operator.by]
 
     def _fired(self) -> str:
         """The windows that have a result."""
         if self.sessions is not None:
-            return self._bounds(self.sessions, self.sessions.name)
+            return self.sessions.bounds(self._names)
         columns = [quote(name) for _, name in self.operator.by]
         bounds = ["window_end"] if self.operator.start is None else ["window_start", "window_end"]
         return f"select distinct {', '.join([*columns, *bounds])} from {self.windows_step}"
