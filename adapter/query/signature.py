@@ -103,7 +103,7 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
     if plan.dataflow is not None:
         windows = replace(plan, stages=plan.dataflow.windowed, dataflow=None)
         found |= {"stages": signature(windows)["stages"], **_operators(plan.dataflow, ttl, emission)}
-        if emission != FINAL:
+        if plan.dataflow.has_windows:
             # What has been put out of open windows is in the state, too.
             found["results"] = asdict(emission)
         found["state_ttl"] = ttl is not None

@@ -41,6 +41,8 @@ TEXT = "text"
 """The entry with a digest of the model's text."""
 REPLAYED = "replayed"
 """The entry with the groups that what stands on them was made anew from the last time; it may still have to be."""
+_ONE_RESULT = {"first": None, "update": None, "complete": 0, "last": 0}
+"""What is noted of windows with one result each, when they end."""
 _OF_OPERATORS = ("operators", "inputs", "root", "remade", "groups", "parts", "output")
 _OF_AGGREGATES = ("metrics", "sets", "left")
 _PLACE = re.compile(r"\b__\d+_\d+\.")
@@ -137,8 +139,10 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
         return found
     _of_operators(found, old, new, same_rows)
     passed = dict.fromkeys(("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT))
-    if RESULTS not in old:
-        passed[RESULTS] = None  # an earlier version didn't note it
+    if RESULTS not in old and RESULTS in new:
+        # An earlier version didn't note it; a tree of operators had no other results then than the one.
+        is_tree = new.get("operators") is not None
+        old = {**old, RESULTS: _ONE_RESULT if is_tree else new[RESULTS]}
     others = _others({**old, **passed}, {**new, **passed})
     found.refused += [_SAID.get(name, name) for name in others]
     before, after = ({stage["name"]: stage for stage in each["stages"]} for each in (old, new))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
+from dbt.adapters.spark_streaming.query import expansion, planner, window_arguments
 from dbt.adapters.spark_streaming.query.aggregates import Types
+from dbt.adapters.spark_streaming.query.emission import FINAL
 from dbt.adapters.spark_streaming.query.operators.groups import is_inexact
 from dbt.adapters.spark_streaming.query.plan import Metric
+from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.stream.differences import differences, evolution
 
 WHOLE = Types("bigint", "bigint", "double", "int")
@@ -28,6 +33,7 @@ DOUBLE = Types("double", "double", "double", "double")
         ("avg", MEAN_OF_WHOLE, True),
         ("avg", DOUBLE, True),
         ("stddev", None, True),
+        ("approx_count_distinct", None, True),
     ],
 )
 def test_only_floating_point_depends_on_the_order(function: str, types: Types | None, inexact: bool) -> None:
@@ -54,3 +60,19 @@ def test_a_state_with_rows_given_last_goes_on_where_they_are_needed_no_more() ->
     assert differences(_tree(given="g_given"), _tree()) == []
     # The other way they would be missing for the groups that are there.
     assert evolution(_tree(), _tree(given="g_given")).refused
+
+
+def test_a_tree_without_a_note_of_its_results_had_one_for_each_window() -> None:
+    late = {"first": None, "update": None, "complete": 300_000_000, "last": 300_000_000}
+    once = {**late, "complete": 0, "last": 0}
+    assert differences(_tree(), {**_tree(), "results": once}) == []
+    assert evolution(_tree(), {**_tree(), "results": late}).refused
+    assert evolution({**_tree(), "results": late}, {**_tree(), "results": once}).refused
+
+
+def test_a_tree_over_windows_notes_when_its_results_come() -> None:
+    window = expansion.expand("events", window_arguments.make("tumble", "ts", "1 hour"))
+    counted = f"select window_end, k, count(*) as c from {window} group by window_start, window_end, k"
+    plan = planner.plan_any(f"select c, count(*) as n from ({counted}) group by c", domains=("c",))
+    assert plan.dataflow is not None
+    assert signature(plan)["results"] == asdict(FINAL)

@@ -14,6 +14,8 @@ from ..windows import quote
 from .conditions import INEXACT
 from .relation import WEIGHT
 
+_SKETCHED = frozenset({"approx_count_distinct"})
+"""Kept as sketches, whose estimate depends on the order in which they are merged."""
 _NEW, _HAD, _ROWS_BEFORE = "__new", "__had", "__rows_before"
 
 
@@ -32,8 +34,7 @@ class GroupChanges(Groups):
         super().__init__(stage, ttl, fused=True)
         self.name, self.replayed = name, replayed
         self._of_batch_too = False
-        # A row is quicker to read than all values that it was made of.
-        self.keeps_given = any(map(is_inexact, stage.metrics)) or (stage.signed and bool(stage.distinct_sets))
+        self.keeps_given = any(map(is_inexact, stage.metrics))
         """Whether the state has the row that each key gave last, to be retracted as it was."""
         self.given, self.given_part = quote(f"{stage.name}_given"), f"{stage.name}_given"
         self.after = f"{stage.name}_after"
@@ -54,7 +55,7 @@ class GroupChanges(Groups):
                 everything,
                 Step(self.name, f"select *, 1L as {WEIGHT} from {self.after}", persist=True),
             ]
-        if not self.keeps_given:
+        if not self.keeps_given and not (self.signed and self.stage.distinct_sets):
             found[-1] = Step(
                 self.name,
                 self._of_both(),
@@ -65,6 +66,11 @@ class GroupChanges(Groups):
         columns = ", ".join(self._columns())
         known = f"select {columns} from (\n{matching(self.part, self.keys, self.changed)}\n)"
         both = f"{known}\nunion all\nselect {columns} from {self.changed}"
+        before = (
+            self._last_given()
+            if self.keeps_given
+            else self._finished(self.lives.going_on(known), self.changed)
+        )
         self._of_batch_too = True
         after = self._finished(self.lives.latest(both), self.changed)
         self._of_batch_too = False
@@ -72,7 +78,7 @@ class GroupChanges(Groups):
         change = (
             f"select __row.*, sum(__times) as {WEIGHT} from (\n"
             f"select struct(*) as __row, 1L as __times from {self.after}\n"
-            f"union all\nselect struct(*) as __row, -1L as __times from (\n{self._last_given()}\n)\n"
+            f"union all\nselect struct(*) as __row, -1L as __times from (\n{before}\n)\n"
             f") group by __row having sum(__times) <> 0"
         )
         found.append(
@@ -207,4 +213,4 @@ def is_inexact(metric: Metric) -> bool:
     """Whether an aggregate depends, in its last digit, on the order in which its values are added up."""
     if metric.function in TYPED and metric.types is not None:
         return (metric.types.sum if metric.function == "sum" else metric.types.result) in ("double", "float")
-    return metric.function in INEXACT
+    return metric.function in INEXACT or metric.function in _SKETCHED
