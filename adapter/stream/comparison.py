@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from .identifiers import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
@@ -36,11 +38,11 @@ def compare(ours: DataFrame, theirs: DataFrame, sample: int) -> Difference:
     """
     from pyspark.sql import functions as F
 
-    columns = [ours[name] for name in map(_quoted, ours.columns)]
+    columns = [ours[name] for name in map(quoted, ours.columns)]
     keys = [f"k{number}" for number in range(len(columns))]
 
     def side(rows: DataFrame, is_ours: bool) -> DataFrame:
-        of = [rows[name] for name in map(_quoted, rows.columns)]
+        of = [rows[name] for name in map(quoted, rows.columns)]
         made = [
             compared(column, item.dataType).alias(key)
             for column, item, key in zip(of, ours.schema.fields, keys, strict=True)
@@ -101,7 +103,3 @@ def _has_text(kind: DataType) -> bool:
     if isinstance(kind, ArrayType):
         return _has_text(kind.elementType)
     return isinstance(kind, StructType) and any(_has_text(each.dataType) for each in kind.fields)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -283,6 +283,14 @@ def added_up(rows: str, changes: bool) -> str:
     return f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{rows}\n) group by {ROW} having sum({TIMES}) > 0"
 
 
+def netted(rows: str) -> str:
+    """Changes of rows with how many times more each is there in all, as an operator gives them."""
+    summed = (
+        f"select {ROW}, sum({TIMES}) as {WEIGHT} from (\n{rows}\n) group by {ROW} having sum({TIMES}) <> 0"
+    )
+    return f"select {ROW}.*, {WEIGHT} from (\n{summed}\n)"
+
+
 def spread(rows: str, changes: bool) -> str:
     """Rows as a query reads them: each as often as it is there."""
     if not changes:

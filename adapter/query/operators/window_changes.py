@@ -14,8 +14,7 @@ from ..program import EXPIRES_AT, StatePart
 from ..sessions import Sessions, SessionStage
 from ..windows import quote
 from .base import WindowChanges, WindowResults
-from .kept import ROW, TIMES, packed
-from .relation import WEIGHT
+from .kept import ROW, TIMES, netted, packed
 
 
 class ChangedWindows:
@@ -43,7 +42,7 @@ class ChangedWindows:
             f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{self._before()}\n) as own\n"
             f"left semi join (\n{self._fired()}\n) as fired on {self._same_window()}"
         )
-        return self._net(f"{came}\nunion all\n{gone}"), self._net(came)
+        return netted(f"{came}\nunion all\n{gone}"), netted(came)
 
     def state(self) -> StatePart:
         """The part of the state."""
@@ -103,10 +102,3 @@ class ChangedWindows:
             # A session that had closed stays, though rows that come late may begin one around it.
             by.append(f"{end} >= fired.merge_from")
         return " and ".join(by)
-
-    @staticmethod
-    def _net(rows: str) -> str:
-        return (
-            f"select {ROW}.*, {WEIGHT} from (\n"
-            f"select {ROW}, sum({TIMES}) as {WEIGHT} from (\n{rows}\n) group by {ROW} having sum({TIMES}) <> 0\n)"
-        )

@@ -13,7 +13,7 @@ from ..program import EXPIRES_AT, STEP, StatePart, now
 from ..windows import quote
 from . import lives
 from .base import WindowClose
-from .kept import ROW, TIMES, packed
+from .kept import ROW, TIMES, netted, packed
 from .relation import WEIGHT
 
 _CAME_AT = "__came_at"
@@ -97,8 +97,7 @@ class OpenWindows:
         """What is left of changes. A retraction may be of what was put out before, so each counts as it is."""
         if not self.changes:
             return f"select {ROW}.* from (\n{rows}\n)"
-        summed = f"select {ROW}, sum({TIMES}) as {WEIGHT} from (\n{rows}\n) group by {ROW} having sum({TIMES}) <> 0"
-        return f"select {ROW}.*, {WEIGHT} from (\n{summed}\n)"
+        return netted(rows)
 
     def _state_of_results(self) -> StatePart:
         came_at = f"{_micros(now('now_after'))} as {self.came_at}"
