@@ -33,6 +33,14 @@ def _counts(window: str, *more: str) -> str:
     return f"select window_start, window_end, k, {metrics} from {window} group by window_start, window_end, k"
 
 
+_EARLY = {
+    "first_result_offset": "-20 minutes",
+    "update_rate": "5 minutes",
+    "late_updates": True,
+    "last_result_offset": "10 minutes",
+}
+"""Results of windows before and after their end."""
+
 _BY_KEY = f"select k, x % 7 as g, count(*) as n, sum(v) as s, {{}} from {_E} group by k, x % 7"
 
 
@@ -62,8 +70,11 @@ class Kind:
     @cached_property
     def program(self) -> Program:
         """What a micro-batch of it does."""
-        plan = planner.plan_any(self.text, {"customers": Known(lookup=True), **self._known()}, self.ttl)
-        return generate.program(plan, emission.read(self.configs), self.upsert, self.ttl)
+        known = {"customers": Known(lookup=True), **self._known()}
+        when = emission.read(self.configs)
+        return generate.program(
+            planner.plan_any(self.text, known, self.ttl, emission=when), when, self.upsert, self.ttl
+        )
 
     @property
     def upstream(self) -> tuple[str, ...]:
@@ -117,13 +128,36 @@ _KINDS = (
         "early",
         _counts(_window("tumble", "30 minutes"), "count(distinct x) as d"),
         changelog=True,
-        configs={
-            "first_result_offset": "-20 minutes",
-            "update_rate": "5 minutes",
-            "late_updates": True,
-            "last_result_offset": "10 minutes",
-        },
+        configs=_EARLY,
         upsert=True,
+    ),
+    # The same of windows whose results others are made of.
+    Kind(
+        "early_best",
+        "select window_start, window_end, k, n, place from (select *, row_number() over (partition by window_start, "
+        "window_end order by n desc, k) as place from ("
+        + _counts(_window("tumble", "30 minutes")).replace(", sum(v) as s", "")
+        + ")) where place <= 2",
+        changelog=True,
+        configs=_EARLY,
+        ttl=_LONG,
+    ),
+    Kind(
+        "early_sessions",
+        _counts(_window("session", "50 seconds", partition_by=["k"]), "percentile(v, 0.5) as middle"),
+        changelog=True,
+        configs=_EARLY,
+        ttl=_LONG,
+    ),
+    Kind(
+        "early_totals",
+        "select a.k, a.n, b.n as m, a.window_end from ("
+        + _counts(_window("tumble", "10 minutes"))
+        + ") as a left join (select k, sum(n) as n, max(d) as d from ("
+        + _counts(_window("cumulate", "10 minutes", "60 minutes"), "count(distinct x) as d")
+        + ") group by k) as b on a.k = b.k where a.n % 3 = 0",
+        configs=_EARLY,
+        ttl=_LONG,
     ),
     # Without windows.
     Kind(
