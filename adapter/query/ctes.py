@@ -74,7 +74,7 @@ def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = 
     """
     read: set[str] = set()
     for query in tree.find_all(exp.Subquery):
-        if (found := query.meta.get(_RANDOM)) is None or not concerned(query):
+        if (found := query.meta_get(_RANDOM)) is None or not concerned(query):
             continue
         if found in read:
             raise QueryError(

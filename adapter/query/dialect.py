@@ -62,7 +62,7 @@ _WHOLE = {
 }
 
 
-class DIALECT(Spark):
+class _Dialect(Spark):
     """sqlglot's Spark SQL, with what it lacks."""
 
     class Tokenizer(Spark.Tokenizer):
@@ -138,6 +138,10 @@ class DIALECT(Spark):
             return self.func(expression.name, *expression.expressions, normalize=not qualified)
 
 
+DIALECT = _Dialect()
+"""One for all texts: sqlglot would make another for each of the hundreds that a plan takes."""
+
+
 @cache
 def _check_build() -> None:
     """Passes a sqlglot that can be extended.
@@ -184,6 +188,10 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
         _take_into_brackets(query)
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
+    for node in tree.walk():
+        node._meta = (
+            None  # where names stand in the text, of which every copy of the tree would have one of its own
+        )
     return tree
 
 

@@ -84,7 +84,7 @@ def interval(node: exp.Expr) -> int | None:
 
 def is_read(tree: exp.Query) -> bool:
     """Whether a marked tree reads the watermark."""
-    return any(node.meta.get(_IS_EVENT_TIME) for node in tree.walk())
+    return any(node.meta_get(_IS_EVENT_TIME) for node in tree.walk())
 
 
 def mark(tree: exp.Query, known: Mapping[str, Known]) -> None:
@@ -282,7 +282,7 @@ class _Marker:
 
 def show_watermark(tree: exp.Expr) -> None:
     """Puts the watermark before the micro-batch in the place of the marked clocks. Changes the tree."""
-    for node in [each for each in tree.walk() if each.meta.get(_IS_EVENT_TIME)]:
+    for node in [each for each in tree.walk() if each.meta_get(_IS_EVENT_TIME)]:
         made: exp.Expr = exp.maybe_parse(WATERMARK, dialect=DIALECT)
         marks.stand_in(made, node)
         node.replace(made)

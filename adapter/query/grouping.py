@@ -100,7 +100,7 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
         for item in select.expressions:
             if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
                 made: exp.Expr = item.this
-                if node.meta.get(_IS_COLUMN):
+                if node.meta_get(_IS_COLUMN):
                     return node
                 names = {column.name.lower() for column in made.find_all(exp.Column)}
                 if not names and not _aggregates(made):

@@ -109,7 +109,7 @@ def with_tables(plan: Plan, tables: tuple[LookupTable, ...]) -> Plan:
 
 def are_under(node: exp.Expr) -> bool:
     """Whether lookup tables are read under a node."""
-    return any(table.meta.get(_VIEW) for table in node.find_all(exp.Table))
+    return any(table.meta_get(_VIEW) for table in node.find_all(exp.Table))
 
 
 def _place(table: exp.Table) -> int:

@@ -173,7 +173,7 @@ def mark(table: exp.Expr) -> None:
 
 def is_stream(table: exp.Expr) -> bool:
     """Whether a table is read as a stream."""
-    return bool(table.meta.get(_STREAM))
+    return bool(table.meta_get(_STREAM))
 
 
 def relation_name(table: exp.Table) -> str:
@@ -208,7 +208,7 @@ def stage_result(result: StageResult) -> exp.Select:
 
 def result_of(node: exp.Expr) -> StageResult | None:
     """The mark that `stage_result` left."""
-    return node.meta.get(_STAGE)
+    return node.meta_get(_STAGE)
 
 
 def stand_in(node: exp.Expr, wrote: exp.Expr) -> None:
@@ -218,7 +218,7 @@ def stand_in(node: exp.Expr, wrote: exp.Expr) -> None:
 
 def stand_ins(tree: exp.Expr) -> Iterator[exp.Expr]:
     """The expressions that stand in for others."""
-    return (node for node in tree.walk() if _WROTE in node.meta)
+    return (node for node in tree.walk() if node.meta_get(_WROTE) is not None)
 
 
 def as_written(tree: exp.Expr) -> exp.Expr:

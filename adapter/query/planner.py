@@ -433,6 +433,7 @@ class _Planner:
         self.stages: dict[str, AggregateStage | RowsStage] = {}
         self.ranks: dict[str, None] = {}
         self.grouped: list[Window | None] = []
+        self._visited: dict[int, tuple[exp.Expr, Info]] = {}
 
     def plan(self) -> Plan:
         root = exp.Subquery(this=self.tree)
@@ -480,6 +481,17 @@ class _Planner:
     # -- the visit ---------------------------------------------------------------------------------
 
     def _visit(self, node: exp.Expr) -> Info:
+        """What a relation is. Rows with windows may be kept later on, which makes something else of them; all others stay
+        what they are, and are looked at once."""
+        seen, info = self._visited.get(id(node), (None, None))
+        if seen is node and info is not None:
+            return info
+        info = self._look(node)
+        if info.kind != WINDOWED:
+            self._visited[id(node)] = node, info
+        return info
+
+    def _look(self, node: exp.Expr) -> Info:
         if isinstance(node, exp.Subquery):
             info = self._visit(node.this)
             for join in node.args.get("joins") or ():

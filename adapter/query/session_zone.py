@@ -44,7 +44,7 @@ def _joins(interval: exp.Interval) -> bool:
 
 def slack(node: exp.Expr) -> int:
     """How much farther away a time may be than its intervals say, in microseconds."""
-    return max((each.meta.get(_SLACK, 0) for each in node.find_all(exp.Interval)), default=0)
+    return max((each.meta_get(_SLACK, 0) for each in node.find_all(exp.Interval)), default=0)
 
 
 @cache

@@ -87,7 +87,7 @@ class Streams:
     def passes_no_time(self, window: exp.Select) -> None:
         """Notes that the time of a window function says nothing of how far its streams have come."""
         for times in self._times.values():
-            times.pop(window.meta.get(_NUMBER, -1), None)
+            times.pop(window.meta_get(_NUMBER, -1), None)
 
     def read(self, whole_rows: bool) -> tuple[Stream, ...]:
         """The streams with the columns that are read of them; `whole_rows`: a plain star means all."""

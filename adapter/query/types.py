@@ -18,7 +18,7 @@ _TYPES = "types"
 
 def types_of(call: exp.Expr) -> Types | None:
     """What Spark said of a call; None: it wasn't asked."""
-    found: Types | None = call.meta.get(_TYPES)
+    found: Types | None = call.meta_get(_TYPES)
     return found
 
 

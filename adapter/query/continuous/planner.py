@@ -351,7 +351,7 @@ class _Planner:
             ranks.check(select)
             if len(infos) == 1 and (made := self._fused(select, sources, infos[0], windows)):
                 return made
-        outputs = {**output_columns(select, sources), **select.meta.get(_CARRIED, {})}
+        outputs = {**output_columns(select, sources), **select.meta_get(_CARRIED, {})}
         over = select.find_ancestor(exp.Select)
         if over is not None:
             ranks.check(over)

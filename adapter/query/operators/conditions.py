@@ -128,7 +128,7 @@ def why_not_over_again(select: exp.Select, keys: Sequence[frozenset[str]], to_th
     for window in windows_of(select):
         order = window.args.get("order")
         node = _function_of(window)
-        if not isinstance(node, exp.AggFunc) or (order is not None and order.meta.get("by_row")):
+        if not isinstance(node, exp.AggFunc) or (order is not None and order.meta_get("by_row")):
             continue
         by = [
             *(window.args.get("partition_by") or ()),
@@ -209,7 +209,7 @@ def order_all(select: exp.Select, alias: str) -> None:
         order = window.args.get("order")
         spec = window.args.get("spec")
         by_row = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"
-        if order is None or order.meta.get("by_row") or not (by_row or _is_by_row(window.this)):
+        if order is None or order.meta_get("by_row") or not (by_row or _is_by_row(window.this)):
             continue
         if not by_row and _asks_frame(window.this, spec):
             raise NotMeant(
@@ -273,7 +273,7 @@ def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list
 
 
 def _is_streaming(table: exp.Table) -> bool:
-    return marks.is_stream(table) or OPERATOR in table.meta or table.name.startswith(INPUT)
+    return marks.is_stream(table) or table.meta_get(OPERATOR) is not None or table.name.startswith(INPUT)
 
 
 def reads_tables(template: exp.Expr) -> bool:

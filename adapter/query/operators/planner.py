@@ -111,6 +111,9 @@ def dataflow(
     return planner.plan(), planner.streams, tuple(planner.ranks)
 
 
+_SEVERAL_STAGES = "Results of several stages."
+
+
 class _Planner:
     def __init__(
         self,
@@ -157,7 +160,7 @@ class _Planner:
 
     def _visit(self, node: exp.Expr) -> Operator | None:
         """The operator of a query or relation; None: it reads no stream."""
-        if (placed := node.meta.get(conditions.OPERATOR)) is not None:
+        if (placed := node.meta_get(conditions.OPERATOR)) is not None:
             return self.operators[placed]
         if isinstance(node, exp.Subquery):
             if any(_reads_stream(join) for join in node.args.get("joins") or ()):
@@ -169,20 +172,20 @@ class _Planner:
             return self._source(node) if marks.is_stream(node) else None
         if not isinstance(node, exp.Query) or not _reads_stream(node):
             return None
-        text = canonical(node)
+        text = written = canonical(node)
         if isinstance(node, exp.Select) and (ended := ranks.ended(node)):
             # Of a ranking only the rows are kept that the filter around it lets through; read twice, it may end elsewhere.
             text += f" {ended}"
         if self.emission.changes and self.under_windows:
             text += " as it comes"
         if text not in self.by_text:
-            self.by_text[text] = self._query(node)
+            self.by_text[text] = self._query(node, written)
         return self.by_text[text]
 
-    def _query(self, node: exp.Query) -> Operator:
+    def _query(self, node: exp.Query, text: str) -> Operator:
         if next(marks.windows_under(node), None) is not None:
             try:
-                return self._windows(node)
+                return self._windows(node, text)
             except NotMeant:
                 raise
             except QueryError:
@@ -223,8 +226,8 @@ class _Planner:
             )
         )
 
-    def _windows(self, node: exp.Query) -> Operator:
-        """Windows, and all that stays within one, by the planner of windows.
+    def _windows(self, node: exp.Query, text: str) -> Operator:
+        """Windows, and all that stays within one, by the planner of windows; `text`: the query's, in its canonical form.
 
         Raises:
             QueryError: it doesn't.
@@ -233,9 +236,11 @@ class _Planner:
             if marks.is_stream(table) and self.streams.known(table.name).replaces:
                 raise QueryError("A window function over a stream whose rows change.")
         changes = self.emission.changes
+        if changes and len(set(map(canonical, marks.windows_under(node)))) > 1:
+            raise QueryError(_SEVERAL_STAGES)
         found = self.plan_windows(node.copy(), self.streams, self.window_stages, changes)
         if changes:
-            return self._changing(node, found)
+            return self._changing(node, found, text)
         self.window_stages += len(found.stages)
         self.ranks |= dict.fromkeys(found.ranks)
         label = ", ".join(dict.fromkeys(str(stage.window) for stage in found.windowed)) or "windows"
@@ -248,7 +253,7 @@ class _Planner:
             )
             ends = [column for column, kind in found.carried.items() if kind == "window_end"]
             relation = Relation(open_until=ends[0] if ends else None)
-            return self._add(WindowResults(f"rows_{digest(canonical(node))}", found, relation, label, inputs))
+            return self._add(WindowResults(f"rows_{digest(text)}", found, relation, label, inputs))
         zones = {stage.window.time_zone for stage in found.windowed}
         # Windows cut on another zone's clock may close at another time.
         zone = next(iter(zones)) or ""
@@ -262,12 +267,10 @@ class _Planner:
         if found.certain and found.unique is not None and found.unique <= carried.keys():
             keys = (frozenset(carried[kind].lower() for kind in found.unique),)
         return self._add(
-            WindowResults(
-                f"windows_{digest(canonical(node))}", found, Relation(together=together, keys=keys), label
-            )
+            WindowResults(f"windows_{digest(text)}", found, Relation(together=together, keys=keys), label)
         )
 
-    def _changing(self, node: exp.Query, found: Plan) -> Operator:
+    def _changing(self, node: exp.Query, found: Plan, text: str) -> Operator:
         """The results of one stage, which may have several for each window.
 
         Raises:
@@ -276,7 +279,7 @@ class _Planner:
         carried = {what: column.lower() for column, what in reversed(list(found.carried.items()))}
         end, start = carried.get("window_end"), carried.get("window_start")
         if len(found.windowed) != 1 or len(found.stages) != 1 or not found.closed or end is None:
-            raise QueryError("Results of several stages.")
+            raise QueryError(_SEVERAL_STAGES)
         (stage,) = found.windowed
         window, by = stage.window, []
         if isinstance(stage, AggregateStage):
@@ -300,7 +303,7 @@ class _Planner:
         self.window_stages += 1
         self.ranks |= dict.fromkeys(found.ranks)
         at_once = self.under_windows > 0
-        identity = digest(canonical(node), *(["as it comes"] if at_once else []))
+        identity = digest(text, *(["as it comes"] if at_once else []))
         keys: tuple[frozenset[str], ...] = ()
         if found.certain and found.unique is not None and found.unique <= carried.keys():
             keys = (frozenset(carried[kind] for kind in found.unique),)
@@ -1134,7 +1137,8 @@ def _table(name: str, alias: str) -> exp.Table:
 
 def _reads_stream(node: exp.Expr) -> bool:
     return any(
-        marks.is_stream(table) or conditions.OPERATOR in table.meta for table in node.find_all(exp.Table)
+        marks.is_stream(table) or table.meta_get(conditions.OPERATOR) is not None
+        for table in node.find_all(exp.Table)
     )
 
 
