@@ -60,8 +60,9 @@ def prepare(session: SparkSession, asked: Asked) -> None:
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         # What is kept is computed once: a row that went to the state must not be made anew for the table.
         "spark.sql.defaultCacheStorageLevel": "MEMORY_AND_DISK",
-        # Where it is on, Spark copies the session for whatever is kept.
+        # Where one of these is on, Spark copies the session for whatever is kept.
         "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+        "spark.sql.adaptive.applyFinalStageShuffleOptimizations": "false",
         # Some 500,000 rows: the hash table of a task stays small, and fits beside what is kept.
         "spark.sql.files.maxPartitionBytes": "8m",
     }
