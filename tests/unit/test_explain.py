@@ -677,6 +677,23 @@ def test_when_windows_fire(explained: Any) -> None:
     assert "firing" not in explained(f"select count(*) as n from {BIDS}")
 
 
+def test_how_long_windows_below_other_operators_are_kept(explained: Any) -> None:
+    """As long as they are without anything above them."""
+    twice = f"select channel, window_end from {WINDOWS} union select channel, window_end from {WINDOWS}"
+    late = explained(twice, late_updates=True, last_result_offset="1 hour")
+    assert "SetOperation UNION" in late and "WindowChanges" in late
+    assert "event time window_end, final when the watermark is there + 1 hour" in late
+    assert "clears: window end + 1 hour (allowed lateness)" in late
+    small = f"select window_time as ts, count(*) as n from {TUMBLE} group by window_start, window_end, window_time, channel"
+    above = (
+        f"with small as ({small}) select window_start, window_end, max(n) as n "
+        f"from {window('tumble', '1 hour', relation='small')} group by window_start, window_end"
+    )
+    found = explained(above, first_result_offset="-5 minutes", complete_result_offset="2 minutes")
+    assert "WindowClose when the watermark is at window_end" in found
+    assert "+ 2 minutes (complete_result_offset), and at early firing" in found
+
+
 def test_two_streams(explained: Any) -> None:
     text = f"select b.x, a.y from {BIDS} as b join {ASKS} as a on {IN_TIME}"
     assert "newest − 0 seconds, the smallest of all streams" in explained(text)
