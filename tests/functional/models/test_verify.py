@@ -216,3 +216,22 @@ def test_values_that_are_the_same(spark: Any) -> None:
     ]
     assert compare(nested[0], nested[1], 5) == Difference(2, 2, 2)
     assert compare(nested[0], nested[2], 5).only_theirs == [{"v": '{"a":2}', "a": "[{1 -> 1}]"}] * 2
+
+
+def test_numbers_within_other_values(spark: Any) -> None:
+    """Sums differ in their last digits wherever they stand."""
+
+    def rows(tenth: str) -> Any:
+        sums = f"{tenth} + 0.2D", f"{tenth} + 0.3D"
+        return spark.sql(
+            f"select array({sums[0]}, null) as a, named_struct('n', {sums[0]}, 's', 'x') as s, map('k', {sums[1]}) as m, "
+            f"array(named_struct('m', {sums[0]}, 'at', array({sums[1]}))) as n, "
+            "cast(null as struct<n: double>) as none, array(1, 2) as plain "
+            "union all select null, null, null, null, named_struct('n', cast(null as double)), null"
+        )
+
+    assert spark.sql("select 0.1D + 0.2D <> 0.1000000000000001D + 0.2D").first()[0]
+    assert compare(rows("0.1D"), rows("0.1000000000000001D"), 5) == Difference(2, 2, 2)
+    found = compare(rows("0.1D"), rows("0.1001D"), 5)
+    assert found.equal == 1 and len(found.only_ours) == 1
+    assert compare(rows("0.1D").select("none"), rows("0.1D").select("none").limit(1), 5).equal == 1
