@@ -694,6 +694,20 @@ def test_how_long_windows_below_other_operators_are_kept(explained: Any) -> None
     assert "+ 2 minutes (complete_result_offset), and at early firing" in found
 
 
+def test_when_windows_over_a_join_fire(explained: Any) -> None:
+    matches = f"select b.ts, b.channel, a.price from {BIDS} as b join {ASKS} as a on b.channel = a.channel"
+    text = f"with m as ({matches}) {counted(window('tumble', '10 minutes', relation='m')).replace('url', 'price')}"
+    found = explained(
+        text, state_ttl="1 day", first_result_offset="-5 minutes", complete_result_offset="2 minutes"
+    )
+    assert (
+        "Early firing: when the watermark is at window_end − 5 minutes, for windows that have rows. "
+        "On-time firing: when the watermark is at window_end + 2 minutes. "
+        "After that a window's result changes in the micro-batch in which what it is made of does."
+    ) in found
+    assert "No windows" not in found
+
+
 def test_two_streams(explained: Any) -> None:
     text = f"select b.x, a.y from {BIDS} as b join {ASKS} as a on {IN_TIME}"
     assert "newest − 0 seconds, the smallest of all streams" in explained(text)
