@@ -131,6 +131,16 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {},
         ["Sink append", "WindowTopN append", "WindowBuffer append: window end", "Source append"],
     ),
+    "windows' rows ranked, early": (
+        ranked("price desc", TUMBLE, "window_start, window_end, channel"),
+        {"first_result_offset": "-5 minutes"},
+        [
+            "Sink upsert(channel, rn, window_end, window_start)",
+            "WindowTopN retract",
+            "WindowBuffer retract: window end",
+            "Source append",
+        ],
+    ),
     "windows' last rows": (
         ranked("ts desc", TUMBLE, "window_start, window_end, channel", "rn = 1"),
         {},
