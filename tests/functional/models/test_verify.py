@@ -180,6 +180,20 @@ class TestVerify:
         assert {row["page"] for row in found["only_in_batch"]} == {"p4"}
         assert any("1 rows came after all their windows had closed" in hint for hint in found["hints"])
 
+    def test_a_row_that_somebody_changed_in_a_model_that_is_read(self, project: Any) -> None:
+        """Its changelog follows when it is run, though nothing new came to it."""
+        run_dbt(["run", "--select", "totals", "totals_read"])
+        assert self.found(project, "totals_read")["equal"]
+        project.run_sql(f"delete from {project.test_schema}.totals where page = 'p2'")
+        ahead = self.verify(project, "totals_read")
+        assert ahead.exit_code == 2
+        assert (
+            "somebody changed the table since. Run both models first: `dbt run --select 1+totals_read`"
+            in (" ".join(ahead.output.split()))
+        )
+        run_dbt(["run", "--select", "1+totals_read"])
+        assert self.found(project, "totals_read")["equal"]
+
 
 def test_values_that_are_the_same(spark: Any) -> None:
     def rows(*values: str) -> Any:
