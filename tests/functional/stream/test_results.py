@@ -232,7 +232,8 @@ def test_a_crash_between_change_feed_and_table(
 def test_a_flush_that_changes_nothing_is_over(spark: Any, storage_root: Path) -> None:
     """The early results were complete, so no commit to the table says that the flush was; `verify` asks."""
     window = window_arguments.make("tumble", "ts", "10 minutes")
-    text, when = select(window), {"first_result_offset": "-8 minutes"}
+    text = select(window)
+    when: dict[str, Any] = {"first_result_offset": "-8 minutes"}
     stream = made(spark, storage_root, text, **when)
     fed(stream, [at(1), at(5, "b")])
     early = stream.rows()
