@@ -21,6 +21,7 @@ from ..query.errors import QueryError
 from ..query.operator_tree import build
 from ..query.operator_tree.node import FROM_CHANGES, Metric, Node, State, as_dict, in_order
 from ..query.operator_tree.text import relation
+from ..query.operators.base import WindowClose
 from ..query.plan import Plan
 from ..query.program import Lookup, Program
 from ..query.streams import Known
@@ -231,6 +232,11 @@ def _results(found: _Explained) -> Iterator[str]:
     elif found.plan.dataflow is not None and found.plan.dataflow.windowed:
         yield from _firing(found.settings.emission)
         yield "What stands on windows changes in the micro-batch in which these fire."
+    elif found.plan.dataflow is not None and any(
+        isinstance(each, WindowClose) for each in found.plan.dataflow.operators
+    ):
+        yield from _on_time(found.settings.emission)
+        yield "After that a window's result changes in the micro-batch in which what it is made of does."
     elif not any(node.state for node in in_order(found.tree)):
         yield "No state: each row goes to the table in the micro-batch that it comes in."
     else:
@@ -242,20 +248,25 @@ def _results(found: _Explained) -> Iterator[str]:
         yield "Nothing is recomputed, as allow_recompute: false asks."
 
 
-def _firing(emission: Emission) -> Iterator[str]:
-    """When a window fires, in sentences."""
-
-    def at(offset: int) -> str:
-        length = intervals.format(abs(offset))
-        return "window_end" if not offset else f"window_end {'−' if offset < 0 else '+'} {length}"
-
+def _on_time(emission: Emission) -> Iterator[str]:
+    """When a window fires until its result is complete, in sentences."""
     if emission.first is not None:
         again = f", then every {intervals.format(emission.update)}" if emission.update else ""
-        yield f"Early firing: when the watermark is at {at(emission.first)}{again}, for windows that have rows."
-    yield f"On-time firing: when the watermark is at {at(emission.complete)}."
+        yield f"Early firing: when the watermark is at {_at(emission.first)}{again}, for windows that have rows."
+    yield f"On-time firing: when the watermark is at {_at(emission.complete)}."
+
+
+def _at(offset: int) -> str:
+    length = intervals.format(abs(offset))
+    return "window_end" if not offset else f"window_end {'−' if offset < 0 else '+'} {length}"
+
+
+def _firing(emission: Emission) -> Iterator[str]:
+    """When a window over a stream fires, in sentences."""
+    yield from _on_time(emission)
     if emission.late_updates:
         yield (
-            f"Late firing: each late row updates its result until {at(emission.last)}, the end of allowed lateness; then "
+            f"Late firing: each late row updates its result until {_at(emission.last)}, the end of allowed lateness; then "
             "the state is cleared and later rows are dropped and counted."
         )
     else:

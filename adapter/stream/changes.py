@@ -39,7 +39,7 @@ ADDS = f"{CHANGE_TYPE} in ('{INSERT}', '{AFTER}')"
 """Whether a change is of a row that is in the table from then on."""
 _NUMBER = f"{PREFIX}changes-id"
 """The property of a commit with its `BATCH_ID`."""
-_FOLLOWS = f"{PREFIX}table-snapshot"
+FOLLOWS = f"{PREFIX}table-snapshot"
 """The property of a commit that makes the changelog follow a table which others changed: the table's snapshot."""
 
 
@@ -130,7 +130,7 @@ class Changes:
         is_even = done is not None and position is not None and done.is_of(position)
         if others is None and is_even:
             return
-        noted = self._table.last_summary().get(_FOLLOWS) if self._table is not None else None
+        noted = self._table.last_summary().get(FOLLOWS) if self._table is not None else None
         if others is not None and noted == str(others):
             return
         listed = ", ".join(quoted(field.name) for field in spark.table(self._model.target).schema.fields)
@@ -142,7 +142,7 @@ class Changes:
             listed,
         )
         step = position or Position(self._model.name, query_id=done.query_id if done else "", batch=-1)
-        self.append(spark, query, step, {_FOLLOWS: str(others)} if others is not None else None)
+        self.append(spark, query, step, {FOLLOWS: str(others)} if others is not None else None)
 
     def follow_columns(self, spark: SparkSession) -> None:
         """Have the columns of the model's table."""

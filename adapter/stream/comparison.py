@@ -83,15 +83,37 @@ def compared(column: Column, kind: DataType) -> Column:
     doesn't compare the text.
     """
     from pyspark.sql import functions as F
-    from pyspark.sql.types import DoubleType, FloatType, MapType
+    from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
     if isinstance(kind, DoubleType | FloatType):
         digits = 6 if isinstance(kind, DoubleType) else 4
         # -0.0 + 0.0 is 0.0.
         return F.format_string(f"%.{digits}e", column.cast("double") * _SCALE + F.lit(0.0))
     if isinstance(kind, MapType) and not _has_text(kind.valueType):
-        return F.array_sort(F.map_entries(column)).cast("string")
-    return column.cast("string") if _has_text(kind) else column
+        entries = StructType().add("key", kind.keyType).add("value", kind.valueType)
+        return compared(F.array_sort(F.map_entries(column)), ArrayType(entries))
+    if _has_text(kind):
+        return column.cast("string")
+    if isinstance(kind, ArrayType) and _has_floats(kind):
+        return F.transform(column, lambda each: compared(each, kind.elementType))
+    if isinstance(kind, StructType) and _has_floats(kind):
+        fields = (
+            compared(column.getField(field.name), field.dataType).alias(f"f{number}")
+            for number, field in enumerate(kind.fields)
+        )
+        return F.when(column.isNotNull(), F.struct(*fields))
+    return column
+
+
+def _has_floats(kind: DataType) -> bool:
+    """Whether there are floating-point numbers in values of a type."""
+    from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
+
+    if isinstance(kind, ArrayType):
+        return _has_floats(kind.elementType)
+    if isinstance(kind, StructType):
+        return any(_has_floats(each.dataType) for each in kind.fields)
+    return isinstance(kind, DoubleType | FloatType)
 
 
 def _has_text(kind: DataType) -> bool:

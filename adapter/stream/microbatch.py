@@ -213,8 +213,20 @@ class MicroBatch:
         """
         if self._work.program.levels:
             self._fold()
+            self._note_end()
             self._maintain(self._work.state)
         self._maintain(self._work.sink)
+
+    def _note_end(self) -> None:
+        """Has the state say that the step is all in the table, where nothing else would: the table has no commit of it, as
+        nothing changed, and Spark's checkpoint knows only of the first step of a micro-batch."""
+        position = self.position
+        if position.flush == 0 or position.cut is not None or position.folded:
+            return
+        told = self._work.sink.position()
+        if told is None or told.step < position.step:
+            self.position = replace(position, folded=True)
+            self._commit({}, few=True)
 
     def _fold(self) -> None:
         state = self._work.state

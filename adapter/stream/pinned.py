@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..query.program import Program
+from .changes import FOLLOWS
 from .checkpoint import files_read, read_offsets
 from .errors import StreamError
 from .iceberg import APPEND, REPLACE, IcebergTable, load
@@ -199,7 +200,13 @@ def _upstream(session: SparkSession, model: StreamModel, source: StreamSource, o
     changes, rows = (read_position(each.last_summary()) for each in (feed, upstream))
     # A step is in the feed before it is in the table.
     ahead = changes is not None and (rows is None or changes.step > rows.step)
-    if _unread(feed, at) or ahead or upstream.changed_by_others() is not None:
+    others = upstream.changed_by_others()
+    if ahead or (others is not None and feed.last_summary().get(FOLLOWS) != str(others)):
+        raise StreamError(
+            f"Model {model.name}: the table and the changelog of {source.relation} don't say the same: its last run was cut "
+            f"short, or somebody changed the table since. Run both models first: `dbt run --select 1+{model.name}`."
+        )
+    if _unread(feed, at):
         raise StreamError(
             f"Model {model.name} has not read all changes of {source.relation} yet, whose rows are only known as they are "
             f"now. {_first(model)}"

@@ -65,7 +65,7 @@ class Position:
     level: int = 0
     """Which of the program's levels: a step is complete with the last."""
     folded: bool = False
-    """The state was folded since, so the rows of this step are out and can't be made again."""
+    """All rows of this step are out, and the state was folded since, or could be, so they can't be made again."""
     cut: Cut | None = None
     """Where the micro-batch goes on, of which only pieces are in; None: all of it is in."""
     before: int | None = None

@@ -119,7 +119,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ask
             theirs = _until_then(model, theirs, asked.due, until)
             if asked.emission.first is not None:
                 # Early results are in the table, too, and were of the rows that were there.
-                ours = ours.where(asked.due.condition(until))
+                ours = _until_then(model, ours, asked.due, until)
             notes.append(
                 f"Windows that end after {ranges.text(until)} (UTC) aren't compared: they have not closed."
             )
@@ -212,7 +212,8 @@ def _until(
         return position.after - asked.emission.complete, False
     if asked.has_windows or not asked.is_append:
         why = (
-            "no column of its result tells which window a row is of (window_end or window_time)"
+            "nothing tells of a row of its result whether its window has closed (as window_end or window_time does where "
+            "they are among the columns of a query that stays within windows)"
             if asked.has_windows
             else "its rows change when those results come"
         )

@@ -131,6 +131,16 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {},
         ["Sink append", "WindowTopN append", "WindowBuffer append: window end", "Source append"],
     ),
+    "windows' rows ranked, early": (
+        ranked("price desc", TUMBLE, "window_start, window_end, channel"),
+        {"first_result_offset": "-5 minutes"},
+        [
+            "Sink upsert(channel, rn, window_end, window_start)",
+            "WindowTopN retract",
+            "WindowBuffer retract: window end",
+            "Source append",
+        ],
+    ),
     "windows' last rows": (
         ranked("ts desc", TUMBLE, "window_start, window_end, channel", "rn = 1"),
         {},
@@ -675,6 +685,37 @@ def test_when_windows_fire(explained: Any) -> None:
     assert "Every change is also appended to shop.bids__changes." in found
     assert "Allowed lateness: none." in explained(counted(TUMBLE))
     assert "firing" not in explained(f"select count(*) as n from {BIDS}")
+
+
+def test_how_long_windows_below_other_operators_are_kept(explained: Any) -> None:
+    """As long as they are without anything above them."""
+    twice = f"select channel, window_end from {WINDOWS} union select channel, window_end from {WINDOWS}"
+    late = explained(twice, late_updates=True, last_result_offset="1 hour")
+    assert "SetOperation UNION" in late and "WindowChanges" in late
+    assert "event time window_end, final when the watermark is there + 1 hour" in late
+    assert "clears: window end + 1 hour (allowed lateness)" in late
+    small = f"select window_time as ts, count(*) as n from {TUMBLE} group by window_start, window_end, window_time, channel"
+    above = (
+        f"with small as ({small}) select window_start, window_end, max(n) as n "
+        f"from {window('tumble', '1 hour', relation='small')} group by window_start, window_end"
+    )
+    found = explained(above, first_result_offset="-5 minutes", complete_result_offset="2 minutes")
+    assert "WindowClose when the watermark is at window_end" in found
+    assert "+ 2 minutes (complete_result_offset), and at early firing" in found
+
+
+def test_when_windows_over_a_join_fire(explained: Any) -> None:
+    matches = f"select b.ts, b.channel, a.price from {BIDS} as b join {ASKS} as a on b.channel = a.channel"
+    text = f"with m as ({matches}) {counted(window('tumble', '10 minutes', relation='m')).replace('url', 'price')}"
+    found = explained(
+        text, state_ttl="1 day", first_result_offset="-5 minutes", complete_result_offset="2 minutes"
+    )
+    assert (
+        "Early firing: when the watermark is at window_end − 5 minutes, for windows that have rows. "
+        "On-time firing: when the watermark is at window_end + 2 minutes. "
+        "After that a window's result changes in the micro-batch in which what it is made of does."
+    ) in found
+    assert "No windows" not in found
 
 
 def test_two_streams(explained: Any) -> None:

@@ -50,9 +50,8 @@ def tree(plan: Plan, program: Program, settings: Settings) -> Node:
     found = _Builder(plan, program, settings)
     flow = plan.dataflow
     if flow is not None:
-        node = Operators(
-            flow, found.bounds, found.columns, found.source, partial(found.within, emission=FINAL)
-        ).root()
+        within = partial(found.within, emission=settings.emission)
+        node = Operators(flow, found.bounds, found.columns, found.source, within, settings.emission).root()
     else:
         node = found.within(plan, settings.emission)
         whole = program.upsert is not None and program.upsert.is_whole

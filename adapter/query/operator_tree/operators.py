@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from .. import ranks
+from .. import intervals, ranks
 from ..clauses import joined
 from ..continuous.groups import Groups
 from ..dialect import parse
+from ..emission import Emission
 from ..operators import base
 from ..operators.generate import parts_of
 from ..operators.relation import Relation
@@ -34,6 +35,7 @@ class Operators:
         columns: of the parts of the state.
         source: the node of a stream, by its view.
         within: the node of a query that stays within windows.
+        emission: when results of windows come.
     """
 
     def __init__(
@@ -43,8 +45,10 @@ class Operators:
         columns: Columns,
         source: Callable[[str], Node],
         within: Callable[[Plan], Node],
+        emission: Emission,
     ) -> None:
         self.flow, self.bounds, self.columns, self.source, self.within = flow, bounds, columns, source, within
+        self.emission = emission
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.read: dict[str, Read] = {}
         self.own: dict[str, list[str]] = {}
@@ -193,10 +197,13 @@ class Operators:
         return {base.input_name(n): self.read[each.name] for n, each in enumerate(operator.inputs)}
 
     def _close(self, operator: base.WindowClose, inputs: tuple[Node, ...]) -> Read:
-        state = self._state(operator, "a change of an open window", "window end")
-        node = self._node(
-            operator, "WindowClose", f"when the watermark is at {operator.window_end}", inputs, state=state
+        complete, early = self.emission.complete, self.emission.first is not None
+        later = f" + {intervals.format(complete)} (complete_result_offset)" if complete else ""
+        state = self._state(operator, "a change of an open window", f"window end{later}")
+        when = (
+            f"when the watermark is at {operator.window_end}{later}{', and at early firing' if early else ''}"
         )
+        node = self._node(operator, "WindowClose", when, inputs, state=state)
         return replace(self.read[operator.inputs[0].name], node=node)
 
     def _local(self, operator: base.Local) -> Node:

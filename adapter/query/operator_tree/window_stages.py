@@ -13,7 +13,7 @@ from ..plan import Metric as PlanMetric
 from ..sliced import SlicedStage
 from ..windows import Window
 from . import text
-from .node import APPEND, UPSERT, Changelog, Metric, Node, State, make
+from .node import APPEND, RETRACT, UPSERT, Changelog, Metric, Node, State, make
 from .selects import Read
 from .state import Columns
 
@@ -87,7 +87,8 @@ def rows(stage: RowsStage, emission: Emission, columns: Columns, below: Node, ti
     node = make(
         "WindowBuffer",
         str(stage.window),
-        _mode(emission, (WINDOW_END,)),
+        # A window has many rows, and nothing tells them apart.
+        Changelog(RETRACT if emission.changes else APPEND),
         (below,),
         identity=stage.name,
         event_time=_time(emission),

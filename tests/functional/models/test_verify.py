@@ -180,6 +180,20 @@ class TestVerify:
         assert {row["page"] for row in found["only_in_batch"]} == {"p4"}
         assert any("1 rows came after all their windows had closed" in hint for hint in found["hints"])
 
+    def test_a_row_that_somebody_changed_in_a_model_that_is_read(self, project: Any) -> None:
+        """Its changelog follows when it is run, though nothing new came to it."""
+        run_dbt(["run", "--select", "totals", "totals_read"])
+        assert self.found(project, "totals_read")["equal"]
+        project.run_sql(f"delete from {project.test_schema}.totals where page = 'p2'")
+        ahead = self.verify(project, "totals_read")
+        assert ahead.exit_code == 2
+        assert (
+            "somebody changed the table since. Run both models first: `dbt run --select 1+totals_read`"
+            in (" ".join(ahead.output.split()))
+        )
+        run_dbt(["run", "--select", "1+totals_read"])
+        assert self.found(project, "totals_read")["equal"]
+
 
 def test_values_that_are_the_same(spark: Any) -> None:
     def rows(*values: str) -> Any:
@@ -216,3 +230,22 @@ def test_values_that_are_the_same(spark: Any) -> None:
     ]
     assert compare(nested[0], nested[1], 5) == Difference(2, 2, 2)
     assert compare(nested[0], nested[2], 5).only_theirs == [{"v": '{"a":2}', "a": "[{1 -> 1}]"}] * 2
+
+
+def test_numbers_within_other_values(spark: Any) -> None:
+    """Sums differ in their last digits wherever they stand."""
+
+    def rows(tenth: str) -> Any:
+        sums = f"{tenth} + 0.2D", f"{tenth} + 0.3D"
+        return spark.sql(
+            f"select array({sums[0]}, null) as a, named_struct('n', {sums[0]}, 's', 'x') as s, map('k', {sums[1]}) as m, "
+            f"array(named_struct('m', {sums[0]}, 'at', array({sums[1]}))) as n, "
+            "cast(null as struct<n: double>) as none, array(1, 2) as plain "
+            "union all select null, null, null, null, named_struct('n', cast(null as double)), null"
+        )
+
+    assert spark.sql("select 0.1D + 0.2D <> 0.1000000000000001D + 0.2D").first()[0]
+    assert compare(rows("0.1D"), rows("0.1000000000000001D"), 5) == Difference(2, 2, 2)
+    found = compare(rows("0.1D"), rows("0.1001D"), 5)
+    assert found.equal == 1 and len(found.only_ours) == 1
+    assert compare(rows("0.1D").select("none"), rows("0.1D").select("none").limit(1), 5).equal == 1

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import (
+    comparing,
     emission,
     expansion,
     generate,
@@ -17,6 +18,7 @@ from dbt.adapters.spark_streaming.query import (
     window_arguments,
 )
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream import verifying
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
 
@@ -225,3 +227,32 @@ def test_a_crash_between_change_feed_and_table(
         ("update_before", 10.0, 1): 1,
         ("update_after", 10.0, 2): 1,
     }
+
+
+def test_a_flush_that_changes_nothing_is_over(spark: Any, storage_root: Path) -> None:
+    """The early results were complete, so no commit to the table says that the flush was; `verify` asks."""
+    window = window_arguments.make("tumble", "ts", "10 minutes")
+    text = select(window)
+    when: dict[str, Any] = {"first_result_offset": "-8 minutes"}
+    stream = made(spark, storage_root, text, **when)
+    fed(stream, [at(1), at(5, "b")])
+    early = stream.rows()
+    assert len(early) == 2
+    assert stream.flush().rows_out == 0
+    plan = planner.plan(text)
+    asked = verifying.Asked(
+        lambda views: comparing.reading(generate.batch(plan), views),
+        comparing.due(plan),
+        emission.read(when),
+        has_windows=True,
+        is_append=False,
+        state_ttl=False,
+    )
+    found = verifying.verify(spark, stream.model, stream.program, asked)
+    assert found.is_equal and found.difference.equal == 2 and found.until is None
+    commits = len(stream.snapshots(stream.model.state))
+    assert (stream.run().batches, stream.flush().batches) == (0, 0)
+    assert len(stream.snapshots(stream.model.state)) == commits
+    fed(stream, [at(21)])
+    assert stream.flush().rows_out == 1
+    assert [row for row in stream.rows() if row in early] == early
