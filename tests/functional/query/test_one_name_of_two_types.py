@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query.test_continuous import KNOWN, B
 from tests.functional.query.test_queries import TUMBLE, folder, model_of, rows
