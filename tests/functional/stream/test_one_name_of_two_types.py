@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dbt.adapters.spark_streaming.query import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.iceberg import load
 from dbt.adapters.spark_streaming.stream.inspection import inspect
 from dbt.adapters.spark_streaming.stream.restoring import restore, undo
@@ -17,6 +18,7 @@ from tests.functional.stream.test_evolution import (
     STREAM,
     THEN,
     Edited,
+    _by_key,
     cut_short_at,
     failing,
     folded,
@@ -182,6 +184,39 @@ def test_sides_in_another_order(spark: Any, storage_root: Path) -> None:
     s.run(joined("r", "l"))
     s.is_right(joined("r", "l"))
     assert s.apart() == apart
+
+
+def test_windows(spark: Any, storage_root: Path) -> None:
+    """A part that comes to a stage has its keys in the columns that the stage has them in."""
+    by = "window_start, window_end, k"
+    tumble = expansion.expand("events", window_arguments.make("tumble", "ts", "5 minutes"))
+
+    def text(items: str) -> str:
+        numbers = f"select window_start, window_end, x as k, v, late from {tumble}"
+        return f"""select l.window_start, l.window_end, l.k, r.* except (window_start, window_end, k), r.k as x
+            from (select {by}, count(*) as n from {tumble} group by {by}) as l
+            join (select {by}, count(*) as m{items} from ({numbers}) group by {by}) as r
+                on l.window_start = r.window_start and l.window_end = r.window_end and length(l.k) = r.k"""
+
+    s = Model(spark, storage_root)
+    s.add(BEFORE[:-3])
+    s.run(text(""))
+    apart = s.apart()
+    assert apart == {"stage_1_slices": {"k": "k__string"}, "stage_2_slices": {"k": "k__bigint"}}
+    more = ", count(distinct v) as d, count(distinct v) filter (where late) as dl"
+    s.run(text(more))
+    # The values that they count are kept beside the keys, by both their names.
+    assert s.apart() == {**apart, "stage_2_distinct_v": {"k": "k__bigint"}}
+    s.add([*BEFORE[-3:], *AFTER])
+    s.run(text(more), closing=True)
+    expected = s.batch(f"select * from ({text(more)})")
+    keys = ("window_start", "k", "x")
+    found, wanted = s.rows(*keys), _by_key(expected, keys)
+    assert found.keys() == wanted.keys() and len(found) > 4
+    for key, row in found.items():
+        assert row["m"] == wanted[key]["m"]
+        if key[0].minute >= 15:
+            assert row == wanted[key]
 
 
 def test_what_is_shown(spark: Any, storage_root: Path) -> None:
