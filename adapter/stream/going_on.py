@@ -227,7 +227,7 @@ def _planned(
     rows = spark.createDataFrame([], read_streams(spark, model, work.program.inputs).schema)
     step = MicroBatch(work, spark, position, asked(spark))
     has = state.types(spark)
-    layout = step.layout(rows, Known(has, state.apart, partial(_goes_on, found)))
+    layout = step.layout(rows, Known(has, state.apart, partial(begins, found)))
     if state.apart or layout.apart:
         # The same, told of the table's columns: one name is several of them.
         was, now = as_in_table(had, state.apart), as_in_table(signature, layout.apart)
@@ -244,7 +244,7 @@ def _planned(
     return change, layout.apart
 
 
-def _goes_on(found: Evolution, part: str) -> Collection[str] | None:
+def begins(found: Evolution, part: str) -> Collection[str] | None:
     """The columns of a part that begin, or are called otherwise from now on; None: all of its rows begin."""
     if part in found.gone_parts or part in found.begun_parts:
         return None

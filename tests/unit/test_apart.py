@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 
 from dbt.adapters.spark_streaming.stream.apart import apart, as_in_table, called, seen_by
+from dbt.adapters.spark_streaming.stream.differences import evolution
+from dbt.adapters.spark_streaming.stream.going_on import begins
+from dbt.adapters.spark_streaming.stream.schema import Known
 
 _WANTS: dict[str, dict[str, str | None]] = {
     "a": {"step": "bigint", "k": "timestamp", "n": "bigint"},
@@ -120,3 +124,20 @@ def test_signatures() -> None:
     members = as_in_table(signature, {"stage_10_members": {"k": "k__int"}})["stages"][1]["members"]
     assert (members["row"], members["keys"]) == ("k__int", ["k__int", "n"])
     assert as_in_table(signature, {}) == signature
+
+
+def test_a_part_that_comes_has_no_column_yet() -> None:
+    """Its keys go where the stage has them, not into a column that is called so."""
+    stage = {"name": "stage_1", "keys": {"k": "k"}, "metrics": {}, "sets": {}}
+    of_set = {"part": "stage_1_distinct_v", "columns": ["v"]}
+    found = evolution({"stages": [stage]}, {"stages": [{**stage, "sets": {"v": of_set}}]})
+    known = Known({"k": "date", "k__int": "int"}, {"stage_1_groups": {"k": "k__int"}}, partial(begins, found))
+    wants: dict[str, dict[str, str | None]] = {
+        "stage_1_groups": {"k": "int"},
+        "stage_1_distinct_v": {"k": "int", "v": "int"},
+        "stage_2_groups": {"k": "date"},
+    }
+    goes_on = known.goes_on(wants)
+    assert goes_on == {"stage_1_groups": {"k": "k__int"}, "stage_2_groups": {"k": "k"}}
+    together = [("stage_1_groups", "stage_1_distinct_v")]
+    assert called(wants, together, goes_on, known.types)["stage_1_distinct_v"] == {"k": "k__int", "v": "v"}

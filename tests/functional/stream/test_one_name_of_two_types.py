@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dbt.adapters.spark_streaming.query import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.iceberg import load
 from dbt.adapters.spark_streaming.stream.inspection import inspect
@@ -43,8 +45,9 @@ APART = above("ts", "count(*) as c, sum(s) as s, count(distinct x) as x")
 class Model(Edited):
     """A model over groups, with what it says of its state."""
 
-    def __init__(self, spark: Any, root: Path) -> None:
-        super().__init__(spark, root, constant_domains=["ts", "day", "d", "k", "v", "n", "x"], changelog=True)
+    def __init__(self, spark: Any, root: Path, **config: Any) -> None:
+        domains = {"constant_domains": ["ts", "day", "d", "k", "v", "n", "x"], "changelog": True}
+        super().__init__(spark, root, **(config or domains))
 
     def is_right(self, text: str) -> None:
         """Its table has the rows that the query has in batch, and so has its changelog."""
@@ -120,6 +123,7 @@ def test_an_edit_makes_a_conflict_and_another_one_ends_it(
     s.is_right(APART)
 
 
+@pytest.mark.thorough
 def test_what_began_with_two_types_goes_on_with_one(spark: Any, storage_root: Path) -> None:
     s = Model(spark, storage_root)
     s.add(BEFORE)
@@ -141,6 +145,7 @@ def test_what_began_with_two_types_goes_on_with_one(spark: Any, storage_root: Pa
     s.is_right(plain)
 
 
+@pytest.mark.thorough
 def test_aggregates_come_and_go(spark: Any, storage_root: Path) -> None:
     """The groups above stay the same ones."""
     s = Model(spark, storage_root)
@@ -167,6 +172,7 @@ def joined(*order: str) -> str:
     return f"select n, count(*) as c, sum(m) as m from {first} join {second} on string(l.x) = r.x group by n"
 
 
+@pytest.mark.thorough
 def test_sides_in_another_order(spark: Any, storage_root: Path) -> None:
     """Columns are what is in them, whichever side is read first."""
     s, other = Model(spark, storage_root), Model(spark, storage_root)
@@ -198,7 +204,7 @@ def test_windows(spark: Any, storage_root: Path) -> None:
             join (select {by}, count(*) as m{items} from ({numbers}) group by {by}) as r
                 on l.window_start = r.window_start and l.window_end = r.window_end and length(l.k) = r.k"""
 
-    s = Model(spark, storage_root)
+    s = Model(spark, storage_root, changelog=True)
     s.add(BEFORE[:-3])
     s.run(text(""))
     apart = s.apart()
