@@ -18,6 +18,11 @@ from ..query.program import EXPIRES_AT, STEP
 Called: TypeAlias = Mapping[str, Mapping[str, str]]
 """By part its columns, in lower case, and what they are called in the table."""
 
+
+class TwoTypesError(ValueError):
+    """A name is of two types where only one can be."""
+
+
 _PROTOCOL = {STEP: "bigint", "since": "bigint", EXPIRES_AT: "timestamp"}
 """Columns that have their names in every state."""
 _WORD = re.compile(r"[a-z][a-z0-9_(),]{0,30}\Z")
@@ -38,7 +43,7 @@ def called(
         has: the state's columns, with their types.
 
     Raises:
-        ValueError: a name is of two types in one text.
+        TwoTypesError: a name is of two types in one text, or what goes on would be of another type than its column.
 
     >>> called({"a": {"k": "date", "n": "int"}, "b": {"k": "timestamp", "n": "int"}})
     {'a': {'k': 'k__date', 'n': 'n'}, 'b': {'k': 'k__timestamp', 'n': 'n'}}
@@ -92,6 +97,7 @@ def called(
             far = {column for (of, _), column in of_kind.items() if of == name}
             found[part][name] = min(near or far, default=name)
     _check(wants, found, beside)
+    _check_types(wants, found, goes_on or {}, types)
     return {part: {name: found[part][name] for name in columns} for part, columns in wants.items()}
 
 
@@ -118,11 +124,23 @@ def _check(
                 other = seen.setdefault(name, part)
                 if found[other][name] != column:
                     was, now = (str(wants[each][name]).upper() for each in (other, part))
-                    raise ValueError(
+                    raise TwoTypesError(
                         f"Two parts of the query keep something called {name}, one as {was} and the other as {now} (in its "
                         f"state: {other}, {part}), and they are read together. Give it another name in one of them, as in "
                         f"SELECT {name} AS {name}_2 in a query below the GROUP BY."
                     )
+
+
+def _check_types(
+    wants: Mapping[str, Mapping[str, str | None]], found: Called, goes_on: Called, has: Mapping[str, str]
+) -> None:
+    for part, columns in goes_on.items():
+        for name, column in columns.items():
+            wanted, there = wants.get(part, {}).get(name), has.get(column.lower())
+            if wanted is not None and there is not None and wanted.lower() != there:
+                raise TwoTypesError(
+                    f"{name} of its state ({column} of {part}) is a {there.upper()} and would be a {wanted.upper()}."
+                )
 
 
 def apart(columns: Called) -> dict[str, dict[str, str]]:

@@ -12,7 +12,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ..query.program import Program
 from . import settings
-from .apart import Called, as_in_table, is_of
+from .apart import Called, TwoTypesError, as_in_table, is_of
 from .columns import alterations, check_columns
 from .differences import COLUMNS, ROW_KEY, Evolution, carried_on, changed_in
 from .errors import StreamError
@@ -227,7 +227,10 @@ def _planned(
     rows = spark.createDataFrame([], read_streams(spark, model, work.program.inputs).schema)
     step = MicroBatch(work, spark, position, asked(spark))
     has = state.types(spark)
-    layout = step.layout(rows, Known(has, state.apart, partial(begins, found)))
+    try:
+        layout = step.layout(rows, Known(has, state.apart, partial(begins, found)))
+    except TwoTypesError as problem:
+        raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.") from problem
     if state.apart or layout.apart:
         # The same, told of the table's columns: one name is several of them.
         was, now = as_in_table(had, state.apart), as_in_table(signature, layout.apart)

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream.apart import apart, as_in_table, called, seen_by
+from dbt.adapters.spark_streaming.stream.apart import TwoTypesError, apart, as_in_table, called, seen_by
 from dbt.adapters.spark_streaming.stream.differences import evolution
 from dbt.adapters.spark_streaming.stream.going_on import begins
 from dbt.adapters.spark_streaming.stream.schema import Known
@@ -43,10 +43,16 @@ def test_what_goes_on_keeps_its_column() -> None:
     assert found == {"b": {"k": "k__date"}, "d": {"k": "k__date"}, "e": {"k": "k__int"}}
 
 
-def test_a_part_that_wants_another_type_stays_at_its_column() -> None:
-    """So a migration finds that it would be read as another type, and refuses."""
-    found = called({"a": {"k": "bigint"}}, goes_on={"a": {"k": "k"}}, has={"k": "int"})
-    assert found == {"a": {"k": "k"}}
+def test_a_part_that_wants_another_type_is_refused() -> None:
+    """Its rows would be read as another type, though another part is of that of the column."""
+    wants: dict[str, dict[str, str | None]] = {"b": {"k": "date"}, "a": {"k": "bigint"}}
+    for parts in (["a"], ["a", "b"], ["b", "a"]):
+        with pytest.raises(TwoTypesError, match=r"k of its state \(k of a\) is a DATE and would be a BIGINT"):
+            called(
+                {part: wants[part] for part in parts},
+                goes_on={part: {"k": "k"} for part in parts},
+                has={"k": "date"},
+            )
 
 
 def test_null_is_of_the_type_that_is_read_with_it() -> None:
