@@ -24,7 +24,7 @@ from .plan import (
     Plan,
     RowsStage,
 )
-from .program import Boundaries, Level, Program, Rows, Step, StreamInput
+from .program import Boundaries, Level, Program, Rows, Step, StreamInput, reading
 from .replacing import replacing
 from .signature import signature
 from .sliced import SlicedStage
@@ -75,10 +75,11 @@ def _levels(
     for number in sorted({stage.level for stage in plan.stages}):
         pieces = [made(stage) for stage in plan.windowed if stage.level == number]
         everything += pieces
+        parts = [(piece, piece.parts()) for piece in pieces]
         levels.append(
             Level(
                 lookups=lookup_keys.of_level(plan, number),
-                known=tuple(step for piece in pieces for step in piece.known()),
+                known=tuple(step for piece, own in parts for step in reading(piece.known(), own)),
                 rows=tuple(
                     Rows(
                         f"{piece.stage.name}_rows",
@@ -88,12 +89,12 @@ def _levels(
                     )
                     for piece in pieces
                 ),
-                ingest=tuple(step for piece in pieces for step in piece.ingest()),
-                parts=tuple(part for piece in pieces for part in piece.parts()),
+                ingest=tuple(step for piece, own in parts for step in reading(piece.ingest(), own)),
+                parts=tuple(part for _, own in parts for part in reading(own, own)),
                 emit=tuple(
                     replace(step, persist=True) if replaces and step.name == piece.windows_step else step
-                    for piece in pieces
-                    for step in piece.emit()
+                    for piece, own in parts
+                    for step in reading(piece.emit(), own)
                 ),
             )
         )

@@ -24,8 +24,9 @@ The texts read these views, which the running code provides before each step:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 EXPIRES_AT, STEP = "expires_at", "step"
 """The columns of the state that say until when a row counts, and with which step it came."""
@@ -95,6 +96,8 @@ class Step:
     fresh: str | None = None
     """Of a step of `Level.emit`, the text to use instead where the steps of `Level.ingest` were made before it: it reads
     those, with the same result. After a crash the state is all there is."""
+    reads: tuple[str, ...] = ()
+    """All parts of the state that its texts may read: these alone say which column a name is."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,17 @@ class StatePart:
     closes: str | None = EXPIRES_AT
     """The column whose greatest value is the watermark at which all of its results are out; None: they
     always are."""
+    reads: tuple[str, ...] = ()
+    """As in `Step`."""
+
+
+_Made = TypeVar("_Made", Step, StatePart)
+
+
+def reading(made: Iterable[_Made], parts: Iterable[StatePart]) -> tuple[_Made, ...]:
+    """Steps or parts whose texts read no other parts of the state than these."""
+    names = tuple(sorted({part.name for part in parts}))
+    return tuple(replace(each, reads=names) for each in made)
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class DataflowBatch(MicroBatch):
         self._spread(rows)
         if not state.exists:
             with self.figures.timed("state"):
-                state.create(self._spark, self._schema_of_state(), program.signature, self._input_schema)
+                state.create(self._spark, self._layout(), program.signature, self._input_schema)
         is_empty = state.rows == 0
         texts: dict[str, str] = {}
         for number, level in enumerate(program.levels):
@@ -120,13 +120,14 @@ class DataflowBatch(MicroBatch):
         """A part's new rows; where they are read before they are written they are computed once."""
         text = text_of(part, is_empty)
         if not is_read:
-            return text
+            return self._seen(part, text)
         name = f"{part.name}__new"
-        self._show(Step(name, text, persist=True))
+        self._show(Step(name, text, persist=True, reads=part.reads))
         return f"select * from {name}"
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         """See `MicroBatch._show`. What is computed on the way to the result needs no job of its own."""
+        self._work.state.show_to(self._spark, step.reads)
         rows = sql(self._spark, text_of(step, state_is_empty))
         again = self._work.program.again
         if again is not None and step.name == again.name:

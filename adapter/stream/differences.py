@@ -77,7 +77,7 @@ class Evolution:
     sweeps: bool = False
     """Whether all is forgotten but what other parts than `gone_parts` have."""
     begun_parts: set[str] = field(default_factory=set)
-    """Parts of the state that come, where `sweeps`."""
+    """Parts of the state that come: of what is new, or where `sweeps`."""
     begun_in: dict[str, set[str]] = field(default_factory=dict)
     """By part that goes on its columns of what is new, where `sweeps`."""
     replayed: list[str] | None = None
@@ -322,7 +322,7 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     ]
     had, has = ({part for listed in each["parts"].values() for part in listed} for each in (old, new))
     found.gone_parts += sorted((had | {old["output"]}) - kept - {*found.gone_parts})
-    found.begun_parts = has - had
+    found.begun_parts |= has - had
     found.sweeps = True
 
 
@@ -480,6 +480,7 @@ def _of_aggregates(found: Evolution, old: Mapping[str, Any], new: Mapping[str, A
         ]
     sets = [each.get("sets") or {} for each in (old, new)]
     found.gone_parts += [sets[0][key]["part"] for key in sets[0] if key not in sets[1]]
+    found.begun_parts |= {sets[1][key]["part"] for key in sets[1] if key not in sets[0]}
     for key in sets[0].keys() & sets[1].keys():
         had, has = sets[0][key], sets[1][key]
         if had["part"] != has["part"]:

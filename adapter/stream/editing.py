@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..query.program import EXPIRES_AT, STEP, Program
+from .apart import as_in_table
 from .columns import fits
 from .errors import StreamError, sentences
 from .identifiers import type_text
@@ -188,9 +189,10 @@ class _Edit:
         self._last = position.number
         empty = spark.createDataFrame([], read_streams(spark, work.model, work.program.inputs).schema)
         step = MicroBatch(work, spark, position, asked(spark))
+        self._apart = work.state.apart
         self._own = {
-            name: {column.lower() for column in columns}
-            for name, columns in step.columns_of_parts(empty).items()
+            name: {self._called(name, column).lower() for column in columns}
+            for name, columns in step.layout(empty).called.items()
         }
         work.state.show(spark)
 
@@ -273,6 +275,10 @@ class _Edit:
             columns.append(f"cast({quoted(given[name].name)} as {kind}) as {quoted(field.name)}")
         return f"select {', '.join(columns)} from (\n{query}\n)"
 
+    def _called(self, part: str, column: str) -> str:
+        """What a column of a part is called in the table."""
+        return self._apart.get(part, {}).get(column.lower(), column)
+
     def _refused(self, why: str) -> StreamError:
         return StreamError(
             f"Model {self._model.name}: its state can't be edited so: {why} Nothing was changed."
@@ -306,7 +312,7 @@ class _Edit:
             if name != "part" and name.lower() not in own:
                 if self._first(f"select 1 from {added} where {quoted(name)} is not null limit 1") is not None:
                     yield f"a row of {part} would have {name}, which is a column of other parts."
-        for name in (*_WINDOW, _LIFE):
+        for name in (self._called(part, each) for each in (*_WINDOW, _LIFE)):
             if name in own and not self._has_nulls(part, name):
                 if self._first(f"select 1 from {added} where {quoted(name)} is null limit 1") is not None:
                     yield f"a row of {part} would have no {name}."
@@ -317,7 +323,8 @@ class _Edit:
 
     def _of_windows(self, part: str, own: set[str], added: str) -> Iterator[str]:
         """A window is one that the query has: those of rows that were there are."""
-        bounds = [name for name in _WINDOW if name in own and name in self._names]
+        called = [self._called(part, name) for name in _WINDOW]
+        bounds = [name for name in called if name in own and name in self._names]
         if not bounds:
             return
         same = " and ".join(f"old.{quoted(name)} <=> new.{quoted(name)}" for name in bounds)
@@ -353,7 +360,7 @@ class _Edit:
 
     def _of_count(self, part: str, own: set[str], column: str, values: set[str]) -> Iterator[str]:
         by = [name for name in self._names if name.lower() in own - values - {STEP, _LIFE}]
-        by = [name for name in by if name != "slice_end"]
+        by = [name for name in by if name != self._called(part, "slice_end")]
         keys = ", ".join(map(quoted, (*by, _ONE)))
         row = self._first(
             f"select 1 from ({self._after(part)}) group by {keys} having sum({quoted(column)} * {_TIMES}) < 0 limit 1"
@@ -416,7 +423,7 @@ class _Edit:
         return f"{self._before(part)}\nunion all\nselect {listed}, {_TIMES}, 0 as {_ONE} from {_CHANGES} where {where}"
 
     def _stages(self) -> Sequence[Mapping[str, Any]]:
-        signature: Mapping[str, Any] = self._work.program.signature
+        signature = as_in_table(self._work.program.signature, self._apart)
         return [*signature.get("stages", ())]
 
     @staticmethod

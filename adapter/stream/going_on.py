@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dbt.adapters.events.logging import AdapterLogger
 
 from ..query.program import Program
 from . import settings
+from .apart import Called, TwoTypesError, as_in_table, is_of
 from .columns import alterations, check_columns
 from .differences import COLUMNS, ROW_KEY, Evolution, carried_on, changed_in
 from .errors import StreamError
@@ -23,6 +25,7 @@ from .model import StreamModel
 from .position import Position
 from .recovery import query_problem, settings_problem, what_becomes
 from .savepoints import STATE, cut_short, listed
+from .schema import Known
 from .session import asked, working_session
 from .sink import AppendSink
 from .source_order import in_first_order
@@ -66,6 +69,8 @@ class Change:
     """None: the state stays as it is, and notes the query."""
     signature: Mapping[str, object]
     """What the state depends on from then on."""
+    apart: Called = field(default_factory=dict)
+    """By part the columns of the state that aren't called by their own names from then on."""
 
 
 def signed(spark: SparkSession, model: StreamModel, program: Program) -> Program:
@@ -164,7 +169,7 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
         if signature == had:
             return None
         # Which columns are kept of rows is known by their types alone.
-        _planned(spark, work, found, position)
+        _planned(spark, work, found, position, had, signature)
         return Change(found, None, signature)
     if model.columns is None:
         raise StreamError(
@@ -180,9 +185,9 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
         )
     # What keeps the run from going on is told before anything is changed.
     check_sources(spark, in_first_order(model, work.program.inputs).model)
-    migration = _planned(spark, work, found, position)
+    migration, apart = _planned(spark, work, found, position, had, signature)
     on = carried_on(had, signature, migration.left, migration.drop, found.replayed)
-    return Change(found, migration, on)
+    return Change(found, migration, on, apart)
 
 
 def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -> Position:
@@ -200,7 +205,7 @@ def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -
         return position
     position = replace(position, to_remake=position.to_remake or bool(change.found.remade))
     inputs = read_streams(spark, work.model, work.program.inputs).schema
-    work.state.migrate(spark, change.migration, change.signature, position, inputs)
+    work.state.migrate(spark, change.migration, change.signature, position, inputs, change.apart)
     told = change.found.sentence
     logger.info(
         f"Model {work.model.name}: its state goes on with the changed query ({told}). To take it back: "
@@ -209,20 +214,50 @@ def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -
     return position
 
 
-def _planned(spark: SparkSession, work: Work, found: Evolution, position: Position) -> Migration:
-    model, program = work.model, work.program
-    rows = spark.createDataFrame([], read_streams(spark, model, program.inputs).schema)
+def _planned(
+    spark: SparkSession,
+    work: Work,
+    found: Evolution,
+    position: Position,
+    had: Mapping[str, object],
+    signature: Mapping[str, object],
+) -> tuple[Migration, Called]:
+    """What becomes of the state table, and of its columns those that aren't called by their own names from then on."""
+    model, state = work.model, work.state
+    rows = spark.createDataFrame([], read_streams(spark, model, work.program.inputs).schema)
     step = MicroBatch(work, spark, position, asked(spark))
-    schema = step.schema_of_state(rows)
-    wants = stored_types(spark, {field.name: type_text(field.dataType) for field in schema.fields})
-    own = _goes_on(found, step.columns_of_parts(rows)) if found.sweeps else set()
-    change, problems = migration(found, work.state.types(spark), wants, own)
+    has = state.types(spark)
+    try:
+        layout = step.layout(rows, Known(has, state.apart, partial(begins, found)))
+    except TwoTypesError as problem:
+        raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.") from problem
+    if state.apart or layout.apart:
+        # The same, told of the table's columns: one name is several of them.
+        was, now = as_in_table(had, state.apart), as_in_table(signature, layout.apart)
+        found = what_becomes(was, now, model.keep_state)
+        if found.refused:
+            raise StreamError(
+                f"Model {model.name}: {changed_in(found.refused)}. To build it anew: {model.rebuild}."
+            )
+    wants = stored_types(spark, {field.name: type_text(field.dataType) for field in layout.schema.fields})
+    own = _kept(found, layout.called) if found.sweeps else set()
+    change, problems = migration(found, has, wants, own)
     if problems:
         raise StreamError(f"Model {model.name}: {changed_in(problems)}. To build it anew: {model.rebuild}.")
-    return change
+    return change, layout.apart
 
 
-def _goes_on(found: Evolution, columns: Mapping[str, Sequence[str]]) -> set[str]:
+def begins(found: Evolution, part: str) -> Collection[str] | None:
+    """The columns of a part that begin, or are called otherwise from now on; None: all of its rows begin."""
+    if part in found.gone_parts or part in found.begun_parts:
+        return None
+    begun = {*found.begun_in.get(part, ())}.union(
+        *(columns for stage, columns in found.begun.items() if is_of(part, stage))
+    )
+    return begun | {now for was, now in found.renamed.items() if was != now}
+
+
+def _kept(found: Evolution, called: Called) -> set[str]:
     """The columns of the parts that are kept, without what begins in these."""
-    parts = columns.keys() - {*found.gone_parts} - found.begun_parts
-    return {"part"}.union(*({*columns[part]} - found.begun_in.get(part, set()) for part in parts))
+    parts = called.keys() - {*found.gone_parts} - found.begun_parts
+    return {"part"}.union(*({*called[part].values()} - found.begun_in.get(part, set()) for part in parts))

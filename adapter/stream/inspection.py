@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .apart import as_in_table
 from .errors import StreamError
 from .model import StreamModel
 from .position import Position
@@ -94,7 +95,7 @@ def inspect(
         f"from {model.state}.partitions order by 1"
     ).collect()
     types = state.types(session)
-    what = _KNOWN | dict(_told(signature))
+    what = _KNOWN | dict(_told(as_in_table(signature, state.apart, keys=True)))
     columns = [ColumnOfState(name, kind, what.get(name, "")) for name, kind in types.items()]
     asked = keys or {}
     for name in asked:

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from ..query.program import Boundaries, Level, Lookup, Program, StatePart, Step, clock_column
 from .clock import shown
+from .iceberg import stored_types
 from .lookups import Lookups
 from .model import StreamModel
 from .position import Position
 from .progress import Figures
 from .rows import Counted, Judged, Kept, Meter, counted, counting, judge, judgement, leaf, recounted
-from .schema import schema_of_parts
+from .schema import Known, Layout, is_plain, layout_of, schema_of
 from .session import Asked, are_few, show, spread, sql
 from .sink import Sink
 from .sources import split
@@ -32,7 +33,6 @@ from .watermark import Watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class MicroBatch:
                 self._show_clock()
                 state.show(self._spark)
                 self.position = replace(self.position, folded=True)
-                folds = {part.name: part.fold for part in parts if part.name in grown}
+                folds = {part.name: self._seen(part, part.fold) for part in parts if part.name in grown}
                 state.fold(self._spark, folds, self.position)
                 spread(self._spark, self._asked)
             else:
@@ -327,7 +327,7 @@ class MicroBatch:
         """The state as it is before the step."""
         state = self._work.state
         if not state.exists:
-            state.create(self._spark, self._schema_of_state(), self._work.program.signature)
+            state.create(self._spark, self._layout(), self._work.program.signature)
         state.show(self._spark)
 
     def _newest(self, counts: Sequence[Counted], judged: Sequence[Judged]) -> dict[str, int | None]:
@@ -342,6 +342,7 @@ class MicroBatch:
         return newest
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
+        self._work.state.show_to(self._spark, step.reads)
         nothing = step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
         rows = sql(self._spark, text_of(step, state_is_empty or nothing))
         if step.persist and step.lazy:
@@ -350,6 +351,15 @@ class MicroBatch:
             self._rows_of[step.name] = self._kept.keep(rows)
             rows = leaf(rows)
         show(rows, step.name)
+
+    def _seen(self, part: StatePart, text: str) -> str:
+        """The rows of a part, made of the state as its text sees it: together with others' it would see theirs."""
+        if not self._work.state.apart:
+            return text
+        self._work.state.show_to(self._spark, part.reads)
+        name = f"{part.name}__written"
+        show(sql(self._spark, text), name)
+        return f"select * from {name}"
 
     def _freshest(self, step: Step, level: int) -> Step:
         """A step of a level's emission as it costs least: of what is there in memory, if that was made in here."""
@@ -384,7 +394,7 @@ class MicroBatch:
             for step in level.ingest:
                 if step.name not in self._early:
                     self._show(step, is_empty)
-            parts = {part.name: text_of(part, is_empty) for part in level.parts}
+            parts = {part.name: self._seen(part, text_of(part, is_empty)) for part in level.parts}
         self._commit(parts, few=are_few(rows))
 
     def _move_to(self, watermark: Watermark) -> None:
@@ -421,23 +431,15 @@ class MicroBatch:
         self.figures.commits += 1
         self.position = replace(self.position, rows_out=self.position.rows_out + self.figures.rows_out)
 
-    def schema_of_state(self, batch: DataFrame) -> StructType:
+    def layout(self, batch: DataFrame, known: Known | None = None) -> Layout:
         """The columns of the state that the program keeps. Nothing is read.
 
         Args:
             batch: a micro-batch without rows.
+            known: of a state that is there.
         """
         self._show_nothing(batch)
-        return self._schema_of_state()
-
-    def columns_of_parts(self, batch: DataFrame) -> dict[str, list[str]]:
-        """Which of these columns each part has; the others are NULL there. Nothing is read.
-
-        Args:
-            batch: a micro-batch without rows.
-        """
-        self._show_nothing(batch)
-        return {name: rows.columns for name, rows in self._parts().items()}
+        return self._layout(known)
 
     def _show_nothing(self, batch: DataFrame) -> None:
         self._show_clock()
@@ -455,18 +457,30 @@ class MicroBatch:
         for rows in level.rows:
             show(self._spark.sql(rows.sql), rows.name)
 
-    def _schema_of_state(self) -> StructType:
+    def _layout(self, known: Known | None = None) -> Layout:
         """The state's columns, from its texts: each is analysed, none is run."""
-        return schema_of_parts(self._parts())
+
+        def stored(kinds: Sequence[str]) -> list[str]:
+            return [*stored_types(self._spark, {f"c{n}": kind for n, kind in enumerate(kinds)}).values()]
+
+        schemas = {name: rows.schema for name, rows in self._parts().items()}
+        together: dict[tuple[str, ...], None] = {}
+        for level in self._work.program.levels:
+            together |= dict.fromkeys(step.reads for step in (*level.known, *level.ingest, *level.emit))
+            together |= dict.fromkeys(part.reads for part in level.parts)
+        return layout_of(schemas, together, stored, known)
 
     def _parts(self) -> dict[str, DataFrame]:
         parts: dict[str, DataFrame] = {}
         for number, level in enumerate(self._work.program.levels):
             if number > 0:
                 # What comes out of a level is made from the state of that level.
-                empty = self._spark.createDataFrame([], schema_of_parts(parts))
-                show(empty, "state")
-                for step in self._work.program.levels[number - 1].emit:
+                schemas = {name: rows.schema for name, rows in parts.items()}
+                same = is_plain(schemas.values())
+                for place, step in enumerate(self._work.program.levels[number - 1].emit):
+                    if not same or not place:
+                        seen = schemas if same else {name: schemas[name] for name in step.reads}
+                        show(self._spark.createDataFrame([], schema_of(seen.values())), "state")
                     show(self._spark.sql(step.sql), step.name)
                 self._show_level(level)
             for step in level.ingest:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
 from ..query.program import STEP
 from . import commit
+from .apart import Called, seen_by
 from .clock import instant
 from .errors import StreamError
 from .failpoints import around
@@ -35,6 +36,7 @@ from .position import (
     growth_to_text,
     read_position,
 )
+from .schema import Layout
 from .session import show, sql
 from .writing import Columns, literal, one_file, quoted
 
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
     from ..query.program import StatePart
 
 VERSION = 2
-"""Of the table's layout: what this code writes, and all it can read."""
+"""Of the table's layout: what this code writes, and reads."""
+APART_VERSION = 3
+"""Of a table in which a name has several columns: code that knows nothing of that would take one for another."""
 
 # When to fold a part: it has doubled since, and not only through one large micro-batch.
 _COMMITS = 4
@@ -63,6 +67,7 @@ _PARTITION = "partitions.part="
 _SIGNATURE = f"{PREFIX}signature"
 _VERSION = f"{PREFIX}version"
 _INPUTS = f"{PREFIX}inputs"
+_APART = f"{PREFIX}columns"
 
 _PROPERTIES = {
     "format-version": "2",
@@ -91,8 +96,10 @@ class StateTable:
         self._model = model
         self._table = load(spark, model.state)
         self._columns: Columns | None = None
+        self._known_apart: Called | None = None
+        self._relation = ""
         self._growth: dict[str, Growth] = {}
-        self._shown: tuple[str, int | None] | None = None
+        self._shown: tuple[object, ...] | None = None
         self._maintenance: Maintenance | None = None
         self._folded = False
 
@@ -146,7 +153,7 @@ class StateTable:
     def create(
         self,
         spark: SparkSession,
-        schema: StructType,
+        layout: Layout,
         signature: Mapping[str, object],
         inputs: StructType | None = None,
     ) -> None:
@@ -154,13 +161,14 @@ class StateTable:
 
         Args:
             spark: the session of the micro-batch.
-            schema: the columns, ``part`` first.
+            layout: its columns.
             signature: what the state depends on.
             inputs: the columns of a micro-batch, where a step without rows needs them.
 
         Raises:
             StreamError: a column is of a type that an Iceberg table can't hold.
         """
+        schema = layout.schema
         for field in schema.fields:
             kind = field.dataType.simpleString()
             if _INTERVAL.search(kind):
@@ -178,13 +186,22 @@ class StateTable:
                 if field.dataType.typeName() == "timestamp" or field.name == STEP
             },
             _SIGNATURE: json.dumps(signature, sort_keys=True),
-            _VERSION: str(VERSION),
+            **(_noted(layout.apart) if layout.apart else {_VERSION: str(VERSION)}),
             **({} if inputs is None else {_INPUTS: inputs.json()}),
         }
         columns = ", ".join(f"{quoted(field.name)} {type_text(field.dataType)}" for field in schema.fields)
         settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
         description = f"({columns}) using iceberg partitioned by (part) tblproperties ({settings})"
         self._table = commit.create(spark, "state.create", self._model, self._model.state, description)
+        self._columns = self._shown = self._known_apart = None
+
+    @property
+    def apart(self) -> Called:
+        """By part the columns that aren't called by their own names, as these are of several types."""
+        if self._known_apart is None:
+            noted = None if self._table is None else self._table.property(_APART)
+            self._known_apart = json.loads(noted or "{}")
+        return self._known_apart
 
     def types(self, spark: SparkSession) -> dict[str, str]:
         """Its columns and their types, as in CREATE TABLE."""
@@ -198,6 +215,7 @@ class StateTable:
         signature: Mapping[str, object],
         position: Position,
         inputs: StructType,
+        apart: Called,
     ) -> None:
         """Make it the state of another query, in one commit.
 
@@ -207,6 +225,7 @@ class StateTable:
             signature: what it depends on from then on.
             position: its last step, which stays what it is.
             inputs: the columns of a micro-batch from then on.
+            apart: by part the columns that aren't called by their own names from then on.
 
         Raises:
             StreamError: another run of the model has written it.
@@ -216,6 +235,7 @@ class StateTable:
         settings = {
             _SIGNATURE: json.dumps(signature, sort_keys=True),
             **({_INPUTS: inputs.json()} if self._table.property(_INPUTS) is not None else {}),
+            **(_noted(apart) if apart or self.apart else {}),
             **{
                 f"write.metadata.metrics.column.{name}": "full"
                 for name, kind in change.add.items()
@@ -224,7 +244,7 @@ class StateTable:
         }
         properties = replace(position, growth=self._growth).properties()
         commit.migrate(spark, "state.migrate", self._model, self._table, change, settings, properties)
-        self._columns = self._shown = None
+        self._columns = self._shown = self._known_apart = None
 
     def input_schema(self) -> StructType:
         """The columns of a micro-batch, as they were when the table was made."""
@@ -241,8 +261,19 @@ class StateTable:
         if self._shown != now:
             # By its snapshot: a commit would have Spark compute anew what is kept of rows made from it.
             version = "" if snapshot is None else f" version as of {snapshot}"
-            show(sql(spark, f"select * from {self._model.state}{version}"), "state")
+            self._relation = f"select * from {self._model.state}{version}"
+            show(sql(spark, self._relation), "state")
             self._shown = now
+
+    def show_to(self, spark: SparkSession, parts: Collection[str]) -> None:
+        """Make the view ``state``, as it was shown last, what a text sees that reads some parts: where a name is of several
+        types, it is the column of these parts."""
+        if not self.apart or not self._relation:
+            return
+        names = seen_by(self._columns_of(spark).names, self.apart, parts)
+        columns = ", ".join(f"{quoted(column)} as {quoted(name)}" for column, name in names)
+        show(sql(spark, f"select {columns} from (\n{self._relation}\n)"), "state")
+        self._shown = None
 
     def show_with(self, spark: SparkSession, parts: Mapping[str, str]) -> None:
         """Make the view ``state``: the table together with rows that are about to be added.
@@ -256,14 +287,15 @@ class StateTable:
         columns = self._columns_of(spark)
         made = [columns.select(spark, query, part=name) for name, query in parts.items()]
         version = "" if self._table.known is None else f" version as of {self._table.known}"
-        show(
-            sql(spark, "\nunion all\n".join([f"select * from {self._model.state}{version}", *made])), "state"
-        )
+        self._relation = "\nunion all\n".join([f"select * from {self._model.state}{version}", *made])
+        show(sql(spark, self._relation), "state")
         self._shown = None
 
     def _columns_of(self, spark: SparkSession) -> Columns:
         if self._columns is None:
-            self._columns = Columns(spark.table(self._model.state).schema, rebuild=self._model.rebuild)
+            self._columns = Columns(
+                spark.table(self._model.state).schema, rebuild=self._model.rebuild, apart=self.apart
+            )
         return self._columns
 
     def append(self, spark: SparkSession, parts: Mapping[str, str], position: Position, few: bool) -> None:
@@ -318,10 +350,13 @@ class StateTable:
         if not closing:
             return None
         # A query per part: Iceberg answers it from its metadata, without reading a row.
+        of_parts = {
+            part: self.apart.get(part, {}).get(column, column) for part, (column, _) in closing.items()
+        }
         united = "\nunion all\n".join(
             f"select {literal(part)} as part, unix_micros(max({column})) as last from {self._model.state} "
             f"where part = {literal(part)}"
-            for part, (column, _) in closing.items()
+            for part, column in of_parts.items()
         )
         times = [
             instant(row["last"], closing[row["part"]][1])
@@ -334,7 +369,7 @@ class StateTable:
         """Forget it all."""
         with around("state.drop", self._model.name):
             spark.sql(f"drop table if exists {self._model.state} purge")
-        self._table = self._columns = None
+        self._table = self._columns = self._known_apart = None
 
     @property
     def rows(self) -> int:
@@ -424,13 +459,21 @@ def read_signature(
             f"Model {model.name}: {what} was made by an earlier dbt-spark-streaming, before its first release (layout "
             f"{version}, this one knows {VERSION}). To build it anew: {model.rebuild}."
         )
-    if version > VERSION:
+    if version > APART_VERSION:
         raise StreamError(
             f"Model {model.name}: {what} was made by a newer dbt-spark-streaming (layout {version}, this one knows "
-            f"{VERSION}). Update the package."
+            f"{APART_VERSION}). Update the package."
         )
     found: Mapping[str, object] = json.loads(properties.get(_SIGNATURE) or "{}")
     return found
+
+
+def _noted(apart: Called) -> dict[str, str]:
+    """Properties of a table whose columns aren't all called by their own names, or weren't."""
+    return {
+        _VERSION: str(APART_VERSION if apart else VERSION),
+        _APART: json.dumps(apart, sort_keys=True),
+    }
 
 
 def digest(signature: Mapping[str, object]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .identifiers import quoted as quoted
@@ -19,9 +20,16 @@ class Columns:
     operations on a DataFrame are analysed one by one.
     """
 
-    def __init__(self, schema: StructType, passes_over: bool = False, rebuild: str = "") -> None:
-        """`passes_over`: columns of a query that the table lacks are left out. `rebuild`: how the table is built anew."""
-        self._passes_over, self._rebuild = passes_over, rebuild
+    def __init__(
+        self,
+        schema: StructType,
+        passes_over: bool = False,
+        rebuild: str = "",
+        apart: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        """`passes_over`: columns of a query that the table lacks are left out. `rebuild`: how the table is built anew.
+        `apart`: by part columns of a query that the table calls otherwise."""
+        self._passes_over, self._rebuild, self._apart = passes_over, rebuild, apart or {}
         self.names = list(schema.names)
         self._types = {field.name.lower(): type_text(field.dataType) for field in schema.fields}
         self._fields = {field.name.lower(): _fields(field.dataType) for field in schema.fields}
@@ -49,7 +57,8 @@ class Columns:
         return f"(select {', '.join(columns)} from range(0))"
 
     def _make(self, rows: DataFrame, query: str, part: str | None) -> str:
-        have = {field.name.lower(): field for field in rows.schema.fields}
+        names = self._apart.get(part or "", {})
+        have = {names.get(field.name.lower(), field.name.lower()): field for field in rows.schema.fields}
         unknown = have.keys() - self._types.keys()
         if unknown and not self._passes_over:
             raise ValueError(f"no column for {', '.join(sorted(unknown))}")

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from .. import identity, lookup_keys
 from ..plan import GroupStage, JoinStage, KeptStage, KeyedStage, Plan, TopStage
-from ..program import EVERYTHING, Level, Program, Rows, StreamInput, Upsert
+from ..program import EVERYTHING, Level, Program, Rows, StatePart, StreamInput, Upsert, reading
 from ..windows import quote
 from .groups import Groups, identity_columns
 from .kept import KeptRows
@@ -44,15 +44,20 @@ def _program(plan: Plan, ttl: int | None, signature: dict[str, object], anew: bo
     upsert, whole = _upsert(plan, pieces, anew)
     levels = []
     for number in sorted({stage.level for stage in plan.stages}):
-        here = [piece for piece in pieces if piece.stage.level == number]
+        here = [(piece, _read_by(piece)) for piece in pieces if piece.stage.level == number]
         levels.append(
             Level(
                 lookups=lookup_keys.of_level(plan, number),
-                known=tuple(step for piece in here if isinstance(piece, Keyed) for step in piece.known()),
-                rows=tuple(rows for piece in here for rows in _rows(piece)),
-                ingest=tuple(step for piece in here for step in piece.ingest()),
-                parts=tuple(part for piece in here for part in piece.parts()),
-                emit=tuple(step for piece in here for step in piece.emit(whole)),
+                known=tuple(
+                    step
+                    for piece, read in here
+                    if isinstance(piece, Keyed)
+                    for step in reading(piece.known(), read)
+                ),
+                rows=tuple(rows for piece, _ in here for rows in _rows(piece)),
+                ingest=tuple(step for piece, read in here for step in reading(piece.ingest(), read)),
+                parts=tuple(part for piece, read in here for part in reading(piece.parts(), read)),
+                emit=tuple(step for piece, read in here for step in reading(piece.emit(whole), read)),
             )
         )
     return Program(
@@ -66,6 +71,11 @@ def _program(plan: Plan, ttl: int | None, signature: dict[str, object], anew: bo
         mini_batch=plan.mini_batch,
         signature=signature,
     )
+
+
+def _read_by(piece: Pieces) -> list[StatePart]:
+    """The parts of the state that the texts of a piece read."""
+    return [*piece.parts(), *(piece.groups.parts() if isinstance(piece, GroupTops) else ())]
 
 
 def _pieces(plan: Plan, ttl: int | None, anew: bool) -> list[Pieces]:

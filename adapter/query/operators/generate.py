@@ -9,7 +9,18 @@ from functools import partial
 
 from ..emission import FINAL, Emission
 from ..plan import Plan
-from ..program import STEP, TABLE_BEFORE, Level, Program, StatePart, Step, StreamInput, Upsert, now
+from ..program import (
+    STEP,
+    TABLE_BEFORE,
+    Level,
+    Program,
+    StatePart,
+    Step,
+    StreamInput,
+    Upsert,
+    now,
+    reading,
+)
 from ..windows import quote
 from . import lives
 from .base import (
@@ -91,6 +102,7 @@ def program(
         # Only the last step's rows may have to be put out again, and not once it is over.
         f"select * except (part) from state where part = '{OUTPUT}' and false",
         closes=None,
+        reads=(OUTPUT,),
     )
     # A row that one operator takes away and another puts there is no change.
     net = f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n{packed(flow.root)}\n) group by {ROW} having sum({TIMES}) <> 0"
@@ -116,6 +128,7 @@ def program(
         again=Step(
             RESULT,
             f"select {listed} from state where part = '{OUTPUT}' and {STEP} = {now(STEP)}",
+            reads=(OUTPUT,),
         ),
         # What was put out of windows whose state is gone can't be put out anew.
         remake=anew if can_be_remade(flow) and not emission.changes else None,
@@ -164,13 +177,16 @@ class _Generator:
         known = {name for name in self.state_names if self.state_names[name] in replayed}
         known |= {below.name for each in flow.operators if each.name in known for below in in_order(each)}
         for operator in flow.operators:
-            self.made, begun = operator.name, len(self.steps)
+            self.made, begun, had = operator.name, len(self.steps), {*self.parts}
             self._make(operator)
             if replayed and operator.name not in known:
                 # Nothing is known of what stands on the groups, though the state has rows.
                 self.steps[begun:] = [
                     replace(step, sql=step.initial or step.sql) for step in self.steps[begun:]
                 ]
+            own = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
+            self.steps[begun:] = reading(self.steps[begun:], own)
+            self.parts |= {part.name: part for part in reading(own, own) if part.name not in had}
 
     def _has(self, part: StatePart) -> None:
         self.parts.setdefault(part.name, part)

@@ -164,6 +164,33 @@ def test_windows_that_are_open(spark: Any, tmp_path: Path) -> None:
     assert [row for row in stream.rows() if row[1] > 1000] == wanted
 
 
+def test_a_name_of_two_types(spark: Any, tmp_path: Path) -> None:
+    """Each type has a column of its own, which is changed and checked by the name that it has in the table."""
+    by = "window_start, window_end, k"
+    tumble = expansion.expand("events", window_arguments.make("tumble", "ts", "1 second"))
+    numbers = f"select window_start, window_end, x as k from {tumble}"
+    text = f"""select l.window_start, l.window_end, l.k, l.n, r.n as m, r.d
+        from (select {by}, count(*) as n from {tumble} group by {by}) as l
+        join (select {by}, count(*) as n, count(distinct k) as d from ({numbers}) group by {by}) as r
+            on l.window_start = r.window_start and l.window_end = r.window_end and length(l.k) = r.k"""
+    program = generate.program(planner.plan(text, {"events": Known("ts")}))
+    columns = "window_start timestamp, window_end timestamp, k string, n bigint, m bigint, d bigint"
+    stream = Stream(spark, tmp_path, program, columns)
+    stream.add((100, "a", 1), (200, "a", 1), (300, "wrong", 2), (400, "right", 5))
+    stream.run()
+    assert "a row of stage_1_slices would have k__bigint, which is a column of other parts" in refused(
+        stream, "update state set k__bigint = 1L where part = 'stage_1_slices'"
+    )
+    assert "with name `k` cannot be resolved" in refused(stream, "update state set k = 'x'")
+    done = changed(stream, "delete from state where k__string = 'wrong'")
+    assert done.removed == {"stage_1_slices": 1}
+    assert changed(stream, "delete from state where k__bigint = 2").removed.keys() >= {"stage_2_slices"}
+    stream.add((2100, "a", 1))
+    stream.run()
+    stream.flush()
+    assert stream.rows() == batch(stream, text, "k <> 'wrong'") and len(stream.rows()) == 3
+
+
 def test_states_of_other_kinds_are_left_alone(spark: Any, tmp_path: Path) -> None:
     for text, what in (
         (RANKED, "its state"),

@@ -1,0 +1,149 @@
+"""What columns of the state are called where one name is of several types."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+
+import pytest
+
+from dbt.adapters.spark_streaming.stream.apart import TwoTypesError, apart, as_in_table, called, seen_by
+from dbt.adapters.spark_streaming.stream.differences import evolution
+from dbt.adapters.spark_streaming.stream.going_on import begins
+from dbt.adapters.spark_streaming.stream.schema import Known
+
+_WANTS: dict[str, dict[str, str | None]] = {
+    "a": {"step": "bigint", "k": "timestamp", "n": "bigint"},
+    "b": {"step": "bigint", "k": "date", "n": "bigint"},
+    "c": {"step": "bigint", "k": "date", "n": None},
+}
+
+
+def test_the_order_of_parts_is_no_matter() -> None:
+    expected = {
+        "a": {"step": "step", "k": "k__timestamp", "n": "n"},
+        "b": {"step": "step", "k": "k__date", "n": "n"},
+        "c": {"step": "step", "k": "k__date", "n": "n"},
+    }
+    for parts in itertools.permutations(_WANTS):
+        assert called({part: _WANTS[part] for part in parts}) == expected
+    assert apart(expected) == {"a": {"k": "k__timestamp"}, "b": {"k": "k__date"}, "c": {"k": "k__date"}}
+
+
+def test_what_goes_on_keeps_its_column() -> None:
+    has = {"part": "string", "step": "bigint", "k": "timestamp", "n": "bigint"}
+    goes_on = {"a": {"step": "step", "k": "k", "n": "n"}}
+    found = called(_WANTS, goes_on=goes_on, has=has)
+    assert found["a"] == {"step": "step", "k": "k", "n": "n"}
+    assert found["b"]["k"] == found["c"]["k"] == "k__date"
+    # And so does what is the only one left; what comes has the column of its type, or another one than that.
+    has = {"part": "string", "step": "bigint", "k__date": "date"}
+    wants: dict[str, dict[str, str | None]] = {"b": {"k": "date"}, "d": {"k": "date"}, "e": {"k": "int"}}
+    found = called(wants, goes_on={"b": {"k": "k__date"}}, has=has)
+    assert found == {"b": {"k": "k__date"}, "d": {"k": "k__date"}, "e": {"k": "k__int"}}
+
+
+def test_a_part_that_wants_another_type_is_refused() -> None:
+    """Its rows would be read as another type, though another part is of that of the column."""
+    wants: dict[str, dict[str, str | None]] = {"b": {"k": "date"}, "a": {"k": "bigint"}}
+    for parts in (["a"], ["a", "b"], ["b", "a"]):
+        with pytest.raises(TwoTypesError, match=r"k of its state \(k of a\) is a DATE and would be a BIGINT"):
+            called(
+                {part: wants[part] for part in parts},
+                goes_on={part: {"k": "k"} for part in parts},
+                has={"k": "date"},
+            )
+
+
+def test_null_is_of_the_type_that_is_read_with_it() -> None:
+    wants: dict[str, dict[str, str | None]] = {
+        "a": {"k": "date"},
+        "b": {"k": "timestamp"},
+        "b_2": {"k": None},
+    }
+    found = called(wants, [("b", "b_2"), ("a",)])
+    assert found["b_2"] == {"k": "k__timestamp"}
+    assert called({"a": {"k": None}}) == {"a": {"k": "k"}}
+
+
+def test_two_types_in_one_text() -> None:
+    with pytest.raises(
+        ValueError, match=r"something called k, one as (DATE|INT) and the other as (DATE|INT)"
+    ):
+        called({"a": {"k": "date"}, "b": {"k": "int"}}, [("a", "b")])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("decimal(20,2)", "k__decimal_20_2"),
+        ("array<int>", "k__array_"),
+        ("struct<`a b`:int,c:struct<d:date>>", "k__struct_"),
+        ("string collate UTF8_LCASE", "k__string_"),
+    ],
+)
+def test_names_of_types(kind: str, name: str) -> None:
+    found = called({"a": {"k": kind}, "b": {"k": "int"}})["a"]["k"]
+    assert found.startswith(name) and found.replace("_", "").isalnum() and len(found) < 40
+
+
+def test_types_that_begin_alike() -> None:
+    found = called({"a": {"k": "array<int>"}, "b": {"k": "array<date>"}})
+    assert found["a"] != found["b"]
+
+
+def test_a_name_that_is_taken() -> None:
+    wants: dict[str, dict[str, str | None]] = {
+        "a": {"k": "date", "k__date": "int"},
+        "b": {"k": "int", "k__int": "int"},
+    }
+    found = called(wants)
+    columns = [found["a"]["k"], found["b"]["k"], "k__date", "k__int"]
+    assert len({*columns}) == 4 and found["a"]["k__date"] == "k__date" and found["b"]["k__int"] == "k__int"
+
+
+def test_columns_of_the_protocol_have_their_names() -> None:
+    found = called({"a": {"step": "bigint"}, "b": {"step": "string"}})
+    assert found == {"a": {"step": "step"}, "b": {"step": "step__string"}}
+
+
+def test_what_texts_see() -> None:
+    names = ["part", "K", "k__date", "k__int", "n"]
+    noted = {"b": {"k": "k__date"}, "c": {"k": "k__int"}}
+    assert seen_by(names, noted, ["c"]) == [("part", "part"), ("k__int", "k"), ("n", "n")]
+    assert seen_by(names, noted, ["a"]) == [("part", "part"), ("K", "K"), ("n", "n")]
+    # One that doesn't say what it reads must not see another's.
+    assert seen_by(names, noted, []) == [("part", "part"), ("n", "n")]
+
+
+def test_signatures() -> None:
+    metric = {"sql": "SUM(k)", "columns": ["k", "n"]}
+    stage = {"name": "stage_1", "keys": {"k": "k"}, "metrics": {"SUM(k)": metric}, "sets": {}}
+    ranking = {"name": "stage_10", "members": {"part": "stage_10_members", "row": "k", "keys": ["k", "n"]}}
+    signature = {"stages": [stage, ranking], "groups": {"group_1": {"sets": {"k": {"columns": ["k"]}}}}}
+    noted = {"stage_1_groups": {"k": "k__int"}, "group_1_distinct_k": {"k": "k__date"}}
+    found = as_in_table(signature, noted)
+    assert found["stages"][0]["metrics"] == {"SUM(k)": {"sql": "SUM(k)", "columns": ["k__int", "n"]}}
+    assert found["stages"][0]["keys"] == {"k": "k"} and found["stages"][1] == ranking
+    assert found["groups"] == {"group_1": {"sets": {"k": {"columns": ["k__date"]}}}}
+    assert as_in_table(signature, noted, keys=True)["stages"][0]["keys"] == {"k__int": "k"}
+    members = as_in_table(signature, {"stage_10_members": {"k": "k__int"}})["stages"][1]["members"]
+    assert (members["row"], members["keys"]) == ("k__int", ["k__int", "n"])
+    assert as_in_table(signature, {}) == signature
+
+
+def test_a_part_that_comes_has_no_column_yet() -> None:
+    """Its keys go where the stage has them, not into a column that is called so."""
+    stage = {"name": "stage_1", "keys": {"k": "k"}, "metrics": {}, "sets": {}}
+    of_set = {"part": "stage_1_distinct_v", "columns": ["v"]}
+    found = evolution({"stages": [stage]}, {"stages": [{**stage, "sets": {"v": of_set}}]})
+    known = Known({"k": "date", "k__int": "int"}, {"stage_1_groups": {"k": "k__int"}}, partial(begins, found))
+    wants: dict[str, dict[str, str | None]] = {
+        "stage_1_groups": {"k": "int"},
+        "stage_1_distinct_v": {"k": "int", "v": "int"},
+        "stage_2_groups": {"k": "date"},
+    }
+    goes_on = known.goes_on(wants)
+    assert goes_on == {"stage_1_groups": {"k": "k__int"}, "stage_2_groups": {"k": "k"}}
+    together = [("stage_1_groups", "stage_1_distinct_v")]
+    assert called(wants, together, goes_on, known.types)["stage_1_distinct_v"] == {"k": "k__int", "v": "v"}

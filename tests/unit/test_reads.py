@@ -1,0 +1,77 @@
+"""Each text of a program says which parts of the state it reads: where a name is of two types, that decides its column."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.emission import FINAL, Emission
+from dbt.adapters.spark_streaming.query.program import Program, StatePart, Step
+from tests.functional.query import test_continuous, test_operators, test_queries
+
+_MINUTE, _DAY = 60_000_000, 86_400_000_000
+_EMISSIONS = {
+    "final": FINAL,
+    "early": Emission(first=0, update=_MINUTE, last=_MINUTE),
+    "late": Emission(last=_MINUTE),
+}
+_PART = re.compile(r"\bpart = '([^']*)'")
+_STATE = re.compile(r"\b(?:from|join) state\b")
+
+
+def _texts(made: Step | StatePart) -> list[str]:
+    own = (made.append, made.fold) if isinstance(made, StatePart) else (made.sql, made.fresh)
+    return [text for text in (*own, made.initial) if text]
+
+
+def _check(program: Program) -> int:
+    found = 0
+    made: list[Step | StatePart] = [] if program.again is None else [program.again]
+    for level in program.levels:
+        made += [*level.known, *level.ingest, *level.parts, *level.emit]
+        assert not any(_STATE.search(rows.sql) for rows in level.rows)
+    for each in made:
+        for text in _texts(each):
+            parts = {*_PART.findall(text)}
+            assert parts <= {*each.reads}, each.name
+            # Nobody reads the state without saying of which part.
+            assert len(_STATE.findall(text)) <= len(_PART.findall(text)), each.name
+            found += len(parts)
+    fired = program.upsert.fired if program.upsert is not None else ""
+    assert not any(_STATE.search(text) for text in (program.output, fired))
+    return found
+
+
+@pytest.mark.parametrize("emission", _EMISSIONS)
+def test_windows(emission: str) -> None:
+    found = 0
+    for text in test_queries.QUERIES.values():
+        plan = planner.plan(text)
+        try:
+            program = generate.program(plan, _EMISSIONS[emission], upsert=emission != "final")
+        except planner.QueryError:
+            continue
+        found += _check(program)
+    assert found > 50
+
+
+@pytest.mark.parametrize("name", test_continuous.QUERIES)
+def test_without_windows(name: str) -> None:
+    ttl = _DAY if name in test_continuous.TTL else None
+    program = generate.program(test_continuous.planned(name), ttl=ttl)
+    _check(program)
+    if program.remake is not None:
+        _check(program.remake(()))
+
+
+@pytest.mark.parametrize("name", test_operators.QUERIES)
+def test_trees(name: str) -> None:
+    ttl = 30 * _DAY if name in test_operators.TTL else None
+    plan = test_operators.planned(name)
+    program = generate.program(plan, ttl=ttl)
+    found = _check(program)
+    assert found
+    if program.remake is not None and plan.dataflow is not None and plan.dataflow.groups:
+        _check(program.remake([*plan.dataflow.groups]))
