@@ -32,7 +32,7 @@ sys.path.insert(0, str(REPOSITORY))
 from tests.functional.stream import kills, kinds  # noqa: E402
 
 ROWS = 40
-HANGS = 3000.0
+HANGS = 600.0
 """Seconds after which a life that neither ends nor is killed has hung."""
 _POINT = re.compile(r'(around|reached|append|overwrite|create|migrate)\(\s*(?:spark, )?"(\w+[.:]?\w*)"')
 _MAINTAINED = re.compile(r'\bMaintenance\(\s*"(\w+)"')

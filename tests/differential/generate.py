@@ -714,7 +714,16 @@ class Generator:
         partition = [n for n in WINDOW if node.form in (WINDOWED, RESULT)]
         partition += [c.name for c in self.some(self.columns(node, KEYS), 0, 1)]
         function = self.chance.choice(("lag", "lead", "sum", "count", "max"))
-        return Over(node, function, self.chance.choice(found), tuple(partition), self.order(node, 1))
+        made = Over(node, function, self.chance.choice(found), tuple(partition), self.order(node, 1))
+        times = [c.name for c in node.columns if c.kind == TIME]
+        if times and self.often(0.6):
+            # As rows come.
+            order = (Order(self.chance.choice(times)),)
+            frames = (made.frame, "rows 2 preceding", "rows between 3 preceding and 1 preceding", made.frame)
+            by_time = "range between interval 20 minutes preceding and current row"
+            counts = function not in ("lag", "lead")
+            made = replace(made, order=order, frame=self.chance.choice((*frames, *([by_time] * 2 * counts))))
+        return made
 
     # -- without windows -------------------------------------------------------------------------------
 
@@ -725,6 +734,8 @@ class Generator:
             return Loose(self.result(max(1, steps - 1)) if self.often(0.6) else self.rows(1))
         if steps <= 1 or pick < 0.3:
             rows = self.rows(self.chance.randint(0, 1))
+            if self.often(0.12) and (found := self.over(rows)) is not None:
+                return found
             pick = self.chance.random()
             if pick < 0.6:
                 return self.group(rows)

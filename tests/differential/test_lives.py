@@ -60,3 +60,38 @@ def test_a_ranking_of_groups_forgets_with_them(
         stream.take((number, number + 1))
         of_x = [(row[1], row[2]) for row in stream.rows() if row[0] == "x"]
         assert of_x == ([] if leader is None else [leader]), number
+
+
+LAGS = """select ts, item, bidder, lag(bidder) over (partition by item order by ts) as before,
+    count(*) over (partition by item order by ts) as n from (select /*+ STREAM */ * from bid)"""
+
+
+@pytest.mark.parametrize("delay", [0, DAY // 2])
+@pytest.mark.parametrize("together", [1, 2, 9])
+@pytest.mark.parametrize("folds", [False, True])
+def test_a_partition_begins_anew_after_a_gap_however_rows_come(
+    delay: int, together: int, folds: bool
+) -> None:
+    # Days between rows of one item: 2 are a gap.
+    rows = [
+        (datetime(2024, 1, day, hour), item, bidder)
+        for day, hour, item, bidder in (
+            (10, 0, "x", "A"), (10, 5, "y", "B"), (11, 0, "x", "C"), (12, 23, "x", "D"), (13, 0, "y", "E"),
+            (14, 23, "x", "F"), (15, 1, "x", "G"), (19, 0, "y", "H"),
+        )
+    ]  # fmt: skip
+    before = {"A": None, "B": None, "C": "A", "D": "C", "E": None, "F": None, "G": "F", "H": None}
+    counts = {"A": 1, "B": 1, "C": 2, "D": 3, "E": 1, "F": 1, "G": 2, "H": 1}
+    cuts = [rows[n : n + together] for n in range(0, len(rows), together)]
+    laboratory = Laboratory()
+    laboratory.put("bid", COLUMNS, cuts)
+    program = generate.program(planner.plan_any(LAGS, {"bid": Known("ts")}, 2 * DAY), ttl=2 * DAY)
+    names = ("ts", "item", "bidder", "before", "n")
+    model = Model(Written(LAGS, tuple(Column(name, "bigint") for name in names)))
+    stream = Streamed(model, program, laboratory.base.cursor(), folds, delay=delay)
+    for number in range(len(cuts)):
+        stream.take((number, number + 1))
+    assert len(stream.rows()) < len(rows)  # the last one waits
+    stream.flush()
+    found = {row[2]: (row[3], row[4]) for row in stream.rows()}
+    assert found == {name: (before[name], counts[name]) for name in before}

@@ -845,6 +845,8 @@ class Over(Node):
     of: str
     partition: tuple[str, ...]
     order: tuple[Order, ...]
+    frame: str = "rows between unbounded preceding and current row"
+    """Of an aggregate. One of time ends with all rows of a time."""
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -857,10 +859,9 @@ class Over(Node):
 
     def sql(self, printer: Printer) -> str:
         names = [column.name for column in self.input.columns]
-        order = ", ".join([*map(str, self.order), f"struct({', '.join(names)})"])
-        frame = (
-            "" if self.function in ("lag", "lead") else " rows between unbounded preceding and current row"
-        )
+        by_time = self.frame.startswith("range")
+        order = ", ".join([*map(str, self.order), *([] if by_time else [f"struct({', '.join(names)})"])])
+        frame = "" if self.function in ("lag", "lead") else f" {self.frame}"
         by = f"partition by {', '.join(self.partition)} " if self.partition else ""
         over = f"{self.function}({self.of}) over ({by}order by {order}{frame}) as running"
         return f"select {', '.join(names)}, {over}\nfrom {printer.source(self.input)}"
@@ -870,6 +871,11 @@ class Over(Node):
         _needs(self.input, [self.of, *self.partition, *(each.column for each in self.order)])
         if not all(column.exact for column in self.input.columns) or self.input.form == STATIC:
             raise Invalid("ordered by what isn't exact")
+        if self.frame.startswith("range") and (
+            self.function in ("lag", "lead")
+            or [self.input.column(e.column).kind for e in self.order] != [TIME]
+        ):
+            raise Invalid("a frame of time in another order")
         if self.input.form in (WINDOWED, RESULT) and not set(WINDOW) <= set(self.partition):
             raise Invalid("windows mixed")
 

@@ -351,6 +351,27 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         f"select channel, window_end, n - lag(n) over (partition by channel order by window_end) as more from {WINDOWS}",
         TTL,
         [
+            "Sink append: the next micro-batch",
+            "OverAggregate append: 1 later rows of its partition, or state_ttl, 2 days after its partition's last row",
+            "Project append",
+            "WindowAggregate append: window end; window end",
+            "Source append",
+        ],
+    ),
+    "LAG over a stream": (
+        f"select *, avg(price) over (partition by channel order by ts range between interval 1 hour preceding and current "
+        f"row) as a from {BIDS}",
+        {},
+        [
+            "Sink append: the next micro-batch",
+            "OverAggregate append: 1 hour after its ts",
+            "Source append",
+        ],
+    ),
+    "LEAD over windows": (
+        f"select channel, window_end, n - lead(n) over (partition by channel order by window_end) as less from {WINDOWS}",
+        TTL,
+        [
             "Sink upsert(channel, window_end): the next micro-batch",
             "OverAggregate retract, recomputes touched partitions by channel: state_ttl, 2 days after its partition's last "
             "change",
@@ -732,7 +753,7 @@ def test_what_is_recomputed_says_so(explained: Any) -> None:
         "Recomputed: RegularJoin (recomputes everything in each micro-batch). With allow_recompute: false this"
         in found
     )
-    text, config, _ = OPERATORS["LAG over windows"]
+    text, config, _ = OPERATORS["LEAD over windows"]
     assert (
         "recomputes touched partitions by channel: reads the kept rows of each partition that changed"
         in explained(text, **config)

@@ -17,6 +17,7 @@ from dbt.adapters.spark_streaming.query.operators.base import (
     Dataflow,
     GroupAggregate,
     Operator,
+    OverAggregate,
     Recompute,
     UnionAll,
     WindowClose,
@@ -600,3 +601,64 @@ def test_a_query_that_is_read_twice_is_told_apart_by_all_of_its_keys(
     upsert = generate.program(found, ttl=DAY).upsert
     assert upsert is not None
     assert upsert.key == key
+
+
+@pytest.mark.parametrize(
+    "items, source",
+    [
+        ("lag(v) over (partition by k order by ts)", STREAM),
+        ("lag(v, 2, 0) over (order by ts, v)", STREAM),
+        (
+            "sum(v) over (partition by k order by ts range between interval 1 hour preceding and current row)",
+            STREAM,
+        ),
+        ("max(v) over (partition by k order by ts rows between 3 preceding and 1 preceding)", STREAM),
+        ("avg(v) over (partition by k order by ts)", f"{STREAM} where v > 1"),
+        ("lag(n) over (partition by k order by window_end)", f"({per_window('5 minutes')})"),
+    ],
+)
+def test_frames_that_reach_back_in_order_of_time(items: str, source: str) -> None:
+    found = flow(f"select *, {items} as a from {source}")
+    made = only(found, OverAggregate)
+    assert found.root is made and not made.relation.changes and Recompute.__name__ not in kinds(found)
+
+
+@pytest.mark.parametrize(
+    "items, source",
+    [
+        ("lead(v) over (partition by k order by ts)", STREAM),
+        ("lag(v) over (partition by k order by ts desc)", STREAM),
+        ("lag(v) over (partition by k order by v)", STREAM),
+        ("sum(v) over (partition by k)", STREAM),
+        ("sum(v) over (partition by k order by ts rows between 1 preceding and 1 following)", STREAM),
+        (
+            "sum(v) over (order by ts range between interval 1 hour preceding and interval 1 hour following)",
+            STREAM,
+        ),
+        ("sum(v) over (order by ts range between interval -1 hour preceding and current row)", STREAM),
+        ("sum(v) over (order by ts range between interval 1 month preceding and current row)", STREAM),
+        ("lag(v) over (order by ts) as b, lag(v) over (partition by k order by ts)", STREAM),
+        ("lag(n) over (partition by k order by window_start)", f"({per_window('5 minutes')})"),
+        ("lag(n) over (partition by k order by n)", f"({GROUPS})"),
+    ],
+)
+def test_frames_that_are_computed_again(items: str, source: str) -> None:
+    assert OverAggregate.__name__ not in kinds(flow(f"select *, {items} as a from {source}"))
+
+
+def test_what_bounds_frames() -> None:
+    def over(frame: str, domains: tuple[str, ...] = ()) -> Dataflow:
+        return flow(
+            f"select ts, v, sum(v) over (partition by u order by ts {frame}) as s from {STREAM}",
+            None,
+            domains,
+        )
+
+    assert over("range between interval 1 hour preceding and current row")
+    assert over("rows 2 preceding", ("u",))
+    with pytest.raises(
+        Unbounded, match=r"it keeps the last 2 rows for every value of u .* or constant_domains: \['u'\]"
+    ):
+        over("rows 2 preceding")
+    with pytest.raises(Unbounded, match="it keeps every row that ever comes. Set state_ttl"):
+        over("", ("u",))

@@ -106,6 +106,8 @@ class Operators:
             return Read(project(node, _above(select)))
         if isinstance(operator, base.Recompute):
             return self._recompute(operator, inputs)
+        if isinstance(operator, base.OverAggregate):
+            return Read(self._over(operator, inputs))
         return Read(
             self._node(
                 operator,
@@ -205,6 +207,28 @@ class Operators:
         )
         node = self._node(operator, "WindowClose", when, inputs, state=state)
         return replace(self.read[operator.inputs[0].name], node=node)
+
+    def _over(self, operator: base.OverAggregate, inputs: tuple[Node, ...]) -> Node:
+        select, reach = _select(operator.sql), operator.reach
+        rows = "a row that frames of later rows reach back to"
+        if operator.waits:
+            rows = f"a row that waits for the watermark to pass its {operator.time}, or {rows[6:]}"
+        ends = [f"{reach.rows} later rows of its partition"] if reach.rows else []
+        ends += [f"{intervals.format(reach.micros)} after its {operator.time}"] if reach.micros else []
+        idle = self.bounds.after("its partition's last row")
+        clears = idle if reach.everything else " and ".join(ends) or "when it is put out"
+        if idle and not reach.everything:
+            clears = f"{clears}, or {idle}"
+        return self._node(
+            operator,
+            "OverAggregate",
+            ", ".join(text.over_text(each, select) for each in text.over(select)),
+            inputs,
+            self._state(operator, rows, clears or "nothing: its input is bounded"),
+            notes=(f"A row comes out once, when the watermark has passed its {operator.time}.",)
+            if operator.waits
+            else (),
+        )
 
     def _local(self, operator: base.Local) -> Node:
         node = Selects(self._inputs(operator).get, windows=True).read(operator.sql).node

@@ -7,10 +7,11 @@ it changes. Its SQL reads the relations ``__input_0``, ``__input_1`` …, its in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from .reach import Reach
 from .relation import Relation
 
 if TYPE_CHECKING:
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
 def input_name(number: int) -> str:
     """What an operator's SQL calls its input."""
     return f"__input_{number}"
+
+
+def over(text: str, relations: Sequence[str]) -> str:
+    """An operator's SQL over its inputs, which are queries."""
+    inputs = ",\n".join(f"{input_name(n)} as (\n{each}\n)" for n, each in enumerate(relations))
+    return f"with {inputs}\n{text}"
+
+
+OVER_LIFE = "__life"
+"""What an `OverAggregate` also partitions by under a TTL."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +198,27 @@ class Join:
 
 
 @dataclass(frozen=True)
+class OverAggregate:
+    """OVER in order of event time, of rows that only come: each is put out once, when no row before it can come any more."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    sql: str
+    """With the weight among its columns: 1 of a row that is put out, 0 of one that only frames reach back to."""
+    keys: tuple[str, ...]
+    """What partitions the rows, over `alias`."""
+    alias: str
+    time: str
+    """The column that is ordered by first."""
+    reach: Reach
+    relation: Relation
+    label: str
+    waits: bool = True
+    """Whether rows come in any order, and wait until the watermark has passed their time; else they come in order."""
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True)
 class Recompute:
     """Anything else: the query over all rows of the touched partitions, less what it gave before."""
 
@@ -235,6 +267,7 @@ Operator: TypeAlias = (
     | GroupAggregate
     | SetOperation
     | Join
+    | OverAggregate
     | Recompute
 )
 

@@ -14,6 +14,7 @@ from ..program import (
     TABLE_BEFORE,
     Level,
     Program,
+    Rows,
     StatePart,
     Step,
     StreamInput,
@@ -29,6 +30,7 @@ from .base import (
     Join,
     Local,
     Operator,
+    OverAggregate,
     Project,
     Recompute,
     SetOperation,
@@ -39,11 +41,12 @@ from .base import (
     WindowResults,
     WindowRows,
     in_order,
-    input_name,
+    over,
     ttl_of,
 )
 from .groups import GroupChanges
 from .kept import ROW, TIMES, KeptRows, Partitions, added_up, packed, spread
+from .over_rows import OrderedRows
 from .plan_size import bounded
 from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
@@ -108,7 +111,11 @@ def program(
     net = f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n{packed(flow.root)}\n) group by {ROW} having sum({TIMES}) <> 0"
     last = Step(RESULT, net if changes else f"select * from {flow.root.name}", persist=True)
     own = Level(
-        rows=(), ingest=tuple(bounded([*made.steps, last])), parts=(*made.parts.values(), put_out), emit=()
+        rows=tuple(made.rows),
+        ingest=tuple(bounded([*made.steps, last])),
+        parts=(*made.parts.values(), put_out),
+        emit=(),
+        known=tuple(made.known),
     )
     listed = f"{OUTPUT_ROW}.*{f', {OUTPUT_TIMES} as {WEIGHT}' if weight else ''}"
     result, upsert = _result(flow, anew=replayed is not None)
@@ -169,6 +176,9 @@ class _Generator:
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.parts_of: dict[str, set[str]] = {}
         """By operator the parts of the state that it has, or shares."""
+        self.rows: list[Rows] = []
+        self.known: list[Step] = []
+        """What `rows` are made of."""
         self.steps: list[Step] = []
         self.parts: dict[str, StatePart] = {}
         self.uses = Counter(each.name for operator in flow.operators for each in operator.inputs)
@@ -176,6 +186,10 @@ class _Generator:
         self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
         known = {name for name in self.state_names if self.state_names[name] in replayed}
         known |= {below.name for each in flow.operators if each.name in known for below in in_order(each)}
+        judged = [each for each in flow.operators if isinstance(each, OverAggregate) and each.waits]
+        below_rows = {below.name for each in judged for below in in_order(each)} - {
+            each.name for each in judged
+        }
         for operator in flow.operators:
             self.made, begun, had = operator.name, len(self.steps), {*self.parts}
             self._make(operator)
@@ -187,6 +201,9 @@ class _Generator:
             own = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
             self.steps[begun:] = reading(self.steps[begun:], own)
             self.parts |= {part.name: part for part in reading(own, own) if part.name not in had}
+            if operator.name in below_rows:
+                self.known += self.steps[begun:]
+                del self.steps[begun:]
 
     def _has(self, part: StatePart) -> None:
         self.parts.setdefault(part.name, part)
@@ -208,6 +225,8 @@ class _Generator:
             self._set_operation(operator)
         elif isinstance(operator, Join):
             self._join(operator)
+        elif isinstance(operator, OverAggregate):
+            self._over(operator)
         elif isinstance(operator, WindowClose):
             self._close(operator)
         elif isinstance(operator, WindowChanges):
@@ -319,6 +338,13 @@ class _Generator:
         of_batch = over(operator.sql, [rows(each.change(), number) for number, each in enumerate(kept)])
         self._step(operator, "\nunion all\n".join(terms), of_batch)
 
+    def _over(self, operator: OverAggregate) -> None:
+        ordered = OrderedRows(operator, self.ttl)
+        rows = ordered.rows()
+        self.rows += [rows] if rows is not None else []
+        self.steps += ordered.steps()
+        self._has(ordered.state())
+
     def _recompute(self, operator: Recompute) -> None:
         size = max(map(len, operator.keys))
         ttl, ends = ttl_of(operator, self.ttl), operator.ends or (None,) * len(operator.inputs)
@@ -365,9 +391,3 @@ def _touched(operator: Recompute, partitions: Partitions) -> str:
         for each, keys, alias in zip(operator.inputs, operator.keys, operator.aliases, strict=True)
     ]
     return "\nunion\n".join(sides) if len(sides) > 1 else f"select distinct * from (\n{sides[0]}\n)"
-
-
-def over(text: str, relations: Sequence[str]) -> str:
-    """A query over its inputs."""
-    inputs = ",\n".join(f"{input_name(n)} as (\n{each}\n)" for n, each in enumerate(relations))
-    return f"with {inputs}\n{text}"

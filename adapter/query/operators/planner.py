@@ -36,12 +36,14 @@ from ..ties import break_ties
 from ..windows import Window, quote
 from . import above_groups, conditions, lives
 from .base import (
+    OVER_LIFE,
     Dataflow,
     GroupAggregate,
     Growth,
     Join,
     Local,
     Operator,
+    OverAggregate,
     Project,
     Recompute,
     SetOperation,
@@ -55,6 +57,7 @@ from .base import (
     in_order,
     input_name,
 )
+from .reach import reach
 from .relation import WEIGHT, Relation, weight_of
 
 SIGN, ROW_TIME = "__sign", "__row_time"
@@ -111,6 +114,10 @@ def dataflow(
     return planner.plan(), planner.streams, tuple(planner.ranks)
 
 
+EVENT_TIME = "event_time"
+"""What rows come together by that were put out when the watermark had passed their time."""
+_COME_IN_ORDER = ("window_end", "window_time", EVENT_TIME)
+"""What columns carry whose values come in ascending order: on no zone's clock, which is put back."""
 _SEVERAL_STAGES = "Results of several stages."
 
 
@@ -220,11 +227,15 @@ class _Planner:
             Source(
                 f"source_{digest(relation.lower())}",
                 table.name,
-                Relation(known.changes, keys=keys),
+                Relation(known.changes, keys=keys, event_time=self._event_time(known)),
                 relation,
                 known.changes,
             )
         )
+
+    @staticmethod
+    def _event_time(known: Known) -> str | None:
+        return known.event_time.lower() if known.event_time and not known.replaces else None
 
     def _windows(self, node: exp.Query, text: str) -> Operator:
         """Windows, and all that stays within one, by the planner of windows; `text`: the query's, in its canonical form.
@@ -650,6 +661,7 @@ class _Planner:
             open_until=None if relation.open_until is None else outputs[relation.open_until],
             ends=outputs[relation.ends] if relation.ends and relation.ends in outputs else None,
             in_time=frozenset(outputs[name] for name in relation.in_time if name in outputs),
+            event_time=outputs[time] if (time := relation.event_time) and time in outputs else None,
             keys=keys,
             bounded=relation.bounded and not (select.args.get("laterals") and random),
             # What was read of a table is read once for each row that comes.
@@ -866,6 +878,8 @@ class _Planner:
         ):
             made = Relation(together=outputs.carry(relation.together), keys=self._rank_keys(select, common))
             return self._local("OVER", inputs, sql(template), made)
+        if (in_time := self._over_in_time(select, template, source, inputs)) is not None:
+            return in_time
         bounds = ranks.ended(select)
         ranked = ranks.ranks(select)
         for name, rank in ranked.items():
@@ -905,6 +919,79 @@ class _Planner:
         return self._recompute(
             select, template, inputs, keys, (source.alias,), made, "OVER", top=top, growth=growth
         )
+
+    def _over_in_time(
+        self, select: exp.Select, template: exp.Select, source: _From, inputs: tuple[Operator, ...]
+    ) -> Operator | None:
+        """OVER in order of event time, whose rows never change; None: it is in another order, or looks at later rows."""
+        assert source.operator is not None
+        relation = source.operator.relation
+        over = conditions.windows_of(select)
+        waits = relation.event_time is not None
+        ordered = over[0].args.get("order")
+        first = ordered.expressions[0].this if ordered is not None and ordered.expressions else None
+        time = first.name.lower() if isinstance(first, exp.Column) else ""
+        in_order = relation.event_time == time if waits else relation.together.get(time) in _COME_IN_ORDER
+        reached = reach(over, time) if in_order and time else None
+        if relation.changes or reached is None or _multiplies(select):
+            return None
+        if select.args.get("where"):
+            # Of the rows that are kept each is one that frames have.
+            return self._over(*self._filtered_below(select, source))
+        keys = over[0].args.get("partition_by") or []
+        covered = self._fixed_keys(keys, select)
+        growth = None
+        if reached.everything and not relation.bounded:
+            growth = Growth("every row", None)
+        elif reached.rows and keys and not covered:
+            last = "the last row" if reached.rows == 1 else f"the last {reached.rows} rows"
+            growth = Growth(
+                f"{last} for every value of {', '.join(map(sql, keys))}", frozenset(_names_in(keys))
+            )
+        outputs = conditions.outputs(select, source.alias)
+        made = Relation(
+            together=outputs.carry({**relation.together, **({time: EVENT_TIME} if waits else {})}),
+            keys=tuple(
+                frozenset(outputs[name] for name in key)
+                for key in relation.keys
+                if all(name in outputs for name in key)
+            ),
+        )
+        text = canonical(template)
+        weighed = with_weight(template, [(source.alias, WEIGHT)])
+        if self.ttl is not None:
+            _begin_anew(weighed, source.alias)
+        (below,) = inputs
+        return self._add(
+            OverAggregate(
+                f"over_{digest(below.name, text)}",
+                inputs,
+                sql(weighed),
+                tuple(map(sql, keys)),
+                source.alias,
+                time,
+                reached,
+                made,
+                "OVER",
+                waits,
+                growth,
+            )
+        )
+
+    def _filtered_below(self, select: exp.Select, source: _From) -> tuple[exp.Select, _From]:
+        """The same with its WHERE in a query of its own, in FROM."""
+        made = select.copy()
+        (node,) = relations(made)
+        star = exp.Column(this=exp.Star(), table=exp.to_identifier(source.alias, quoted=True))
+        filtered = exp.Select(expressions=[star]).from_(node.copy()).where(made.args["where"].this.copy())
+        made.set("where", None)
+        node.replace(
+            exp.Subquery(
+                this=filtered, alias=exp.TableAlias(this=exp.to_identifier(source.alias, quoted=True))
+            )
+        )
+        (node,) = relations(made)
+        return made, replace(source, node=node, operator=self._visit(node))
 
     @staticmethod
     def _rank_keys(select: exp.Select, common: Sequence[exp.Expr]) -> tuple[frozenset[str], ...]:
@@ -1116,6 +1203,17 @@ def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Se
     product: exp.Expr = exp.maybe_parse(" * ".join(factors), dialect=DIALECT)
     made.append("expressions", exp.alias_(product, WEIGHT, quoted=True))
     return made
+
+
+def _begin_anew(select: exp.Select, alias: str) -> None:
+    """Has the OVER clauses of a SELECT also partition by the life that a row is of. Changes the tree."""
+    life = exp.column(OVER_LIFE, table=alias, quoted=True)
+    for window in conditions.windows_of(select):
+        window.set("partition_by", [*(window.args.get("partition_by") or ()), life.copy()])
+    for item in select.expressions:
+        star = item.this if isinstance(item, exp.Column) else item
+        if isinstance(star, exp.Star):
+            star.set("except_", [*(star.args.get("except_") or ()), exp.to_identifier(OVER_LIFE)])
 
 
 def _check_relation(node: exp.Expr, join: exp.Join | None) -> None:

@@ -36,6 +36,9 @@ class Relation:
     comes or goes any more. None: there is none."""
     in_time: frozenset[str] = frozenset()
     """The columns (lower case) with the end of that window, or its last moment: windows over these end with it or later."""
+    event_time: str | None = None
+    """Of a stream's rows as they come, the column (lower case) that its watermark is measured on: a row is late whose time
+    the watermark has passed. None: it isn't handed on, or rows come otherwise."""
     keys: tuple[frozenset[str], ...] = ()
     """Columns (lower case) that identify a row, in one way or another."""
     bounded: bool = False

@@ -123,6 +123,15 @@ QUERIES = {
         (select item, max(n) as most from g group by item) as b on a.item = b.item and a.n = b.most""",
     "rollup without its id": f"""select item, bidder, sum(n) as n from ({FIVE.replace("item", "item, bidder")})
         group by rollup (item, bidder)""",
+    "lag in order of time": f"""select item, ts, price, bidder, lag(price) over (partition by item order by ts, price,
+        bidder) as before, lag(price, 3, 0) over (partition by item order by ts, price, bidder) as third from {B}""",
+    "sum of an hour": f"""select *, sum(price) over (partition by item order by ts range between interval 7 minutes
+        preceding and current row) as s, count(*) over (partition by item order by ts) as n from {B} where price > 20""",
+    "over of over": f"""select item, window_end, n, d, sum(d) over (partition by item order by window_end rows 2 preceding)
+        as s from (select item, window_end, n, n - lag(n) over (partition by item order by window_end) as d
+        from ({FIVE}))""",
+    "groups of lags": f"""select item, count(*) as n, max(price - before) as most from (select item, price,
+        lag(price) over (partition by item order by ts, price, bidder) as before from {B}) group by item""",
     "running sum of rows": f"""select item, ts, price, sum(price) over (partition by item order by ts, price, bidder
         rows between unbounded preceding and current row) as s from {B}""",
     "join of three": f"""select x.item as named, x.*, y.m, z.* except (item)

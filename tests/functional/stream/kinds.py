@@ -220,6 +220,14 @@ _KINDS = (
         reads=("events", "orders"),
         ttl=_LONG,
     ),
+    # In order of event time: rows wait for the watermark, and those before them are kept.
+    Kind(
+        "ordered",
+        "select ts, k, v, lag(v) over (partition by k order by ts) as before, sum(v) over (partition by k order by ts "
+        f"range between interval 10 minutes preceding and current row) as s from {_E} where v > 100",
+        changelog=True,
+        ttl=_LONG,
+    ),
     # Windows over rows that change: what is open waits in the state.
     Kind(
         "sightings",
