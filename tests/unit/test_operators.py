@@ -660,5 +660,5 @@ def test_what_bounds_frames() -> None:
         Unbounded, match=r"it keeps the last 2 rows for every value of u .* or constant_domains: \['u'\]"
     ):
         over("rows 2 preceding")
-    with pytest.raises(Unbounded, match="it keeps every row that ever comes. Set state_ttl"):
+    with pytest.raises(Unbounded, match=r"it keeps every row that ever comes\. Set state_ttl"):
         over("", ("u",))

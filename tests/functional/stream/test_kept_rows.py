@@ -51,3 +51,14 @@ def test_a_micro_batch_holds_its_rows_to_the_end(
     stream.run()
     assert held
     assert all(held)
+
+
+def test_no_session_is_copied_for_what_is_kept(spark: Any) -> None:
+    # A copy would have the views of its time, and they what was kept before: all micro-batches since the first.
+    session = working_session(spark)
+    rows = session.range(3)
+    kept = Kept()
+    kept.keep(rows)
+    cached = rows._jdf.queryExecution().withCachedData().cacheBuilder().cachedPlan()
+    assert cached.session().equals(session._jsparkSession)
+    kept.release()
