@@ -629,6 +629,8 @@ def test_frames_that_reach_back_in_order_of_time(items: str, source: str) -> Non
         ("lead(v) over (partition by k order by ts)", STREAM),
         ("lag(v) over (partition by k order by ts desc)", STREAM),
         ("lag(v) over (partition by k order by v)", STREAM),
+        ("lag(v) over (partition by k order by p.ts)", STREAM),
+        ("lag(v) over (partition by k order by ts) as b, max(v) over (partition by k order by p.ts)", STREAM),
         ("sum(v) over (partition by k)", STREAM),
         ("sum(v) over (partition by k order by ts rows between 1 preceding and 1 following)", STREAM),
         (

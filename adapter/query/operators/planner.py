@@ -57,7 +57,7 @@ from .base import (
     in_order,
     input_name,
 )
-from .reach import reach
+from .reach import ordered_by, reach
 from .relation import WEIGHT, Relation, weight_of
 
 SIGN, ROW_TIME = "__sign", "__row_time"
@@ -928,12 +928,12 @@ class _Planner:
         relation = source.operator.relation
         over = conditions.windows_of(select)
         waits = relation.event_time is not None
-        ordered = over[0].args.get("order")
-        first = ordered.expressions[0].this if ordered is not None and ordered.expressions else None
-        time = first.name.lower() if isinstance(first, exp.Column) else ""
+        time = ordered_by(over[0], source.alias)
+        if relation.changes or time is None or _multiplies(select):
+            return None
         in_order = relation.event_time == time if waits else relation.together.get(time) in _COME_IN_ORDER
-        reached = reach(over, time) if in_order and time else None
-        if relation.changes or reached is None or _multiplies(select):
+        reached = reach(over, time, source.alias) if in_order else None
+        if reached is None:
             return None
         if select.args.get("where"):
             # Of the rows that are kept each is one that frames have.
