@@ -648,6 +648,17 @@ def test_frames_that_are_computed_again(items: str, source: str) -> None:
     assert OverAggregate.__name__ not in kinds(flow(f"select *, {items} as a from {source}"))
 
 
+@pytest.mark.parametrize(("time", "waits"), [("ts", True), ("arrived", False)])
+def test_rows_wait_for_the_watermark_that_is_measured_on_their_time(time: str, waits: bool) -> None:
+    # Where the stream's windows are over another column, that is what its watermark is measured on.
+    windows = expansion.expand("db.s", window_arguments.make("tumble", time, "5 minutes"))
+    found = flow(
+        f"select ts, lag(v) over (partition by k order by ts) as n from {STREAM} union all "
+        f"select window_end, count(*) from {windows} group by window_start, window_end"
+    )
+    assert (OverAggregate.__name__ in kinds(found)) == waits
+
+
 def test_what_bounds_frames() -> None:
     def over(frame: str, domains: tuple[str, ...] = ()) -> Dataflow:
         return flow(
@@ -662,5 +673,5 @@ def test_what_bounds_frames() -> None:
         Unbounded, match=r"it keeps the last 2 rows for every value of u .* or constant_domains: \['u'\]"
     ):
         over("rows 2 preceding")
-    with pytest.raises(Unbounded, match="it keeps every row that ever comes. Set state_ttl"):
+    with pytest.raises(Unbounded, match=r"it keeps every row that ever comes\. Set state_ttl"):
         over("", ("u",))

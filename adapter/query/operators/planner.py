@@ -227,15 +227,20 @@ class _Planner:
             Source(
                 f"source_{digest(relation.lower())}",
                 table.name,
-                Relation(known.changes, keys=keys, event_time=self._event_time(known)),
+                Relation(known.changes, keys=keys, event_time=self._event_time(relation, known)),
                 relation,
                 known.changes,
             )
         )
 
-    @staticmethod
-    def _event_time(known: Known) -> str | None:
-        return known.event_time.lower() if known.event_time and not known.replaces else None
+    def _event_time(self, relation: str, known: Known) -> str | None:
+        if (
+            not known.event_time
+            or known.replaces
+            or not self.streams.is_measured_on(relation, known.event_time)
+        ):
+            return None
+        return known.event_time.lower()
 
     def _windows(self, node: exp.Query, text: str) -> Operator:
         """Windows, and all that stays within one, by the planner of windows; `text`: the query's, in its canonical form.

@@ -79,11 +79,11 @@ def ordered_by(window: exp.Window, alias: str) -> str | None:
     order = window.args.get("order")
     first = order.expressions[0] if order is not None and order.expressions else None
     column = None if first is None or first.args.get("desc") else first.this
-    # A field of a struct looks like a column of a relation.
-    own = ([alias.lower()], [])
-    if not isinstance(column, exp.Column) or [part.name.lower() for part in column.parts[:-1]] not in own:
+    if not isinstance(column, exp.Column):
         return None
-    return column.name.lower()
+    # A field of a struct looks like a column of a relation.
+    of = ".".join(part.name.lower() for part in column.parts[:-1])
+    return column.name.lower() if of in ("", alias.lower()) else None
 
 
 def _reach_of(window: exp.Window) -> Reach | None:
