@@ -89,6 +89,11 @@ class Streams:
         for times in self._times.values():
             times.pop(window.meta_get(_NUMBER, -1), None)
 
+    def is_measured_on(self, relation: str, column: str) -> bool:
+        """Whether the watermark of a stream is surely measured on a column: no window takes another one of its rows."""
+        times = self._times.get(relation.lower(), {}).values()
+        return all(each is not None and each.lower() == column.lower() for each in times)
+
     def read(self, whole_rows: bool) -> tuple[Stream, ...]:
         """The streams with the columns that are read of them; `whole_rows`: a plain star means all."""
         columns: tuple[str, ...] | None = None

@@ -629,6 +629,8 @@ def test_frames_that_reach_back_in_order_of_time(items: str, source: str) -> Non
         ("lead(v) over (partition by k order by ts)", STREAM),
         ("lag(v) over (partition by k order by ts desc)", STREAM),
         ("lag(v) over (partition by k order by v)", STREAM),
+        ("lag(v) over (partition by k order by p.ts)", STREAM),
+        ("lag(v) over (partition by k order by ts) as b, max(v) over (partition by k order by p.ts)", STREAM),
         ("sum(v) over (partition by k)", STREAM),
         ("sum(v) over (partition by k order by ts rows between 1 preceding and 1 following)", STREAM),
         (
@@ -644,6 +646,17 @@ def test_frames_that_reach_back_in_order_of_time(items: str, source: str) -> Non
 )
 def test_frames_that_are_computed_again(items: str, source: str) -> None:
     assert OverAggregate.__name__ not in kinds(flow(f"select *, {items} as a from {source}"))
+
+
+@pytest.mark.parametrize(("time", "waits"), [("ts", True), ("arrived", False)])
+def test_rows_wait_for_the_watermark_that_is_measured_on_their_time(time: str, waits: bool) -> None:
+    # Where the stream's windows are over another column, that is what its watermark is measured on.
+    windows = expansion.expand("db.s", window_arguments.make("tumble", time, "5 minutes"))
+    found = flow(
+        f"select ts, lag(v) over (partition by k order by ts) as n from {STREAM} union all "
+        f"select window_end, count(*) from {windows} group by window_start, window_end"
+    )
+    assert (OverAggregate.__name__ in kinds(found)) == waits
 
 
 def test_what_bounds_frames() -> None:

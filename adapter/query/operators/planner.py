@@ -57,7 +57,7 @@ from .base import (
     in_order,
     input_name,
 )
-from .reach import reach
+from .reach import ordered_by, reach
 from .relation import WEIGHT, Relation, weight_of
 
 SIGN, ROW_TIME = "__sign", "__row_time"
@@ -227,15 +227,20 @@ class _Planner:
             Source(
                 f"source_{digest(relation.lower())}",
                 table.name,
-                Relation(known.changes, keys=keys, event_time=self._event_time(known)),
+                Relation(known.changes, keys=keys, event_time=self._event_time(relation, known)),
                 relation,
                 known.changes,
             )
         )
 
-    @staticmethod
-    def _event_time(known: Known) -> str | None:
-        return known.event_time.lower() if known.event_time and not known.replaces else None
+    def _event_time(self, relation: str, known: Known) -> str | None:
+        if (
+            not known.event_time
+            or known.replaces
+            or not self.streams.is_measured_on(relation, known.event_time)
+        ):
+            return None
+        return known.event_time.lower()
 
     def _windows(self, node: exp.Query, text: str) -> Operator:
         """Windows, and all that stays within one, by the planner of windows; `text`: the query's, in its canonical form.
@@ -928,12 +933,12 @@ class _Planner:
         relation = source.operator.relation
         over = conditions.windows_of(select)
         waits = relation.event_time is not None
-        ordered = over[0].args.get("order")
-        first = ordered.expressions[0].this if ordered is not None and ordered.expressions else None
-        time = first.name.lower() if isinstance(first, exp.Column) else ""
+        time = ordered_by(over[0], source.alias)
+        if relation.changes or time is None or _multiplies(select):
+            return None
         in_order = relation.event_time == time if waits else relation.together.get(time) in _COME_IN_ORDER
-        reached = reach(over, time) if in_order and time else None
-        if relation.changes or reached is None or _multiplies(select):
+        reached = reach(over, time, source.alias) if in_order else None
+        if reached is None:
             return None
         if select.args.get("where"):
             # Of the rows that are kept each is one that frames have.

@@ -2,7 +2,7 @@
 
 >>> from ..dialect import parse
 >>> clause = "lag(v, 2) over (partition by k order by ts)"
->>> reach([parse(f"select {clause} as a").expressions[0].this], "ts")
+>>> reach([parse(f"select {clause} as a").expressions[0].this], "ts", "s")
 Reach(rows=2, micros=0, everything=False)
 """
 
@@ -46,12 +46,13 @@ class Reach:
         )
 
 
-def reach(windows: Sequence[exp.Window], time: str) -> Reach | None:
+def reach(windows: Sequence[exp.Window], time: str, alias: str) -> Reach | None:
     """How far the frames of OVER clauses reach back that stand in order of time.
 
     Args:
         windows: the clauses, of one SELECT.
         time: the column (lower case) that rows come in the order of.
+        alias: what the SELECT calls these rows.
 
     Returns:
         None: they aren't all of the same partitions, aren't in this order, or look at rows that come later.
@@ -61,22 +62,28 @@ def reach(windows: Sequence[exp.Window], time: str) -> Reach | None:
         return None
     found = Reach()
     for each in windows:
-        one = _reach_of(each) if _is_in_order(each, time) else None
+        one = _reach_of(each) if ordered_by(each, alias) == time else None
         if one is None:
             return None
         found |= one
     return found
 
 
-def _is_in_order(window: exp.Window, time: str) -> bool:
+def ordered_by(window: exp.Window, alias: str) -> str | None:
+    """The column (lower case) of some rows in whose ascending order an OVER clause first puts them; None: there is none.
+
+    >>> from ..dialect import parse
+    >>> [ordered_by(parse(f"select lag(v) over (order by {key})").expressions[0], "s") for key in ("TS", "s.ts", "p.ts")]
+    ['ts', 'ts', None]
+    """
     order = window.args.get("order")
     first = order.expressions[0] if order is not None and order.expressions else None
-    return (
-        first is not None
-        and isinstance(first.this, exp.Column)
-        and first.this.name.lower() == time
-        and not first.args.get("desc")
-    )
+    column = None if first is None or first.args.get("desc") else first.this
+    if not isinstance(column, exp.Column):
+        return None
+    # A field of a struct looks like a column of a relation.
+    of = ".".join(part.name.lower() for part in column.parts[:-1])
+    return column.name.lower() if of in ("", alias.lower()) else None
 
 
 def _reach_of(window: exp.Window) -> Reach | None:
