@@ -123,7 +123,7 @@ class OrderedRows:
             life = f", {OVER_LIFE}"
             gap = f"unix_micros({_TIME}) - unix_micros({_BEFORE}) >= {self.ttl}"
             before = f"lag({_TIME}) {self._within(f'order by {_TIME}')} as {_BEFORE}"
-            so_far = self._within(f"order by {_TIME} rows between unbounded preceding and current row")
+            so_far = self._within(f"order by {_TIME}")  # rows of one time are of one life
             rows = f"select *, sum(if({gap}, 1, 0)) {so_far} as {OVER_LIFE}\nfrom (\nselect *, {before} from (\n{rows}\n)\n)"
         text = over(self.operator.sql, [f"select {ROW}.*, {WEIGHT}{life} from (\n{rows}\n)"])
         return f"select * except ({WEIGHT}) from (\n{text}\n) where {WEIGHT} = 1"
