@@ -132,7 +132,8 @@ def test_a_changelog_is_kept_whoever_writes_the_table(spark: Any, storage_root: 
     numbers = [
         row[0] for row in spark.sql(f"select distinct _batch_id from {stream.model.changes}").collect()
     ]
-    assert sorted(numbers) == [0, 1000, 1001, 1002]
+    # The flush changed nothing, and is over: it is not put out again over what was changed by hand.
+    assert sorted(numbers) == [0, 1000, 1001]
 
 
 # What is asked twice answers otherwise the second time: a random value, and a static table that changes meanwhile.

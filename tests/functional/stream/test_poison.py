@@ -26,12 +26,6 @@ CASES = [
 ]
 
 
-def fails_on_bad(key: str) -> int:
-    if key == "bad":
-        raise ValueError(f"no such key: {key}")
-    return len(key)
-
-
 def text(made: str) -> str:
     return (
         f"with clean as (select *, cast({made} as string) as y from events)\n"
@@ -53,6 +47,12 @@ def strict(spark: Any) -> Iterator[None]:
 
 
 def test_a_poison_row_is_no_dead_end(spark: Any, storage_root: Path, strict: None) -> None:
+    # In here, so that it is sent to Spark's workers as it is: where they were begun they may not find this module.
+    def fails_on_bad(key: str) -> int:
+        if key == "bad":
+            raise ValueError(f"no such key: {key}")
+        return len(key)
+
     spark.udf.register("fails_on_bad", fails_on_bad, "int")
     s = Stream(spark, storage_root, program("length(k)"), COLUMNS)
     s.add((0, "1", 1))
