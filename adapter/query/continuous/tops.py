@@ -36,6 +36,7 @@ from .lives import (
 )
 
 DUE = "due"
+"""The column with the watermark at which a row is put out."""
 
 
 def members_part(stage: str) -> str:

@@ -95,6 +95,12 @@ class Outputs:
         """What is known of columns, by their names after the SELECT."""
         return {self[name]: what for name, what in columns.items() if name in self}
 
+    def carry_keys(self, keys: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        """The keys that are handed on whole, by their columns' names after the SELECT."""
+        return tuple(
+            frozenset(self[name] for name in key) for key in keys if all(name in self for name in key)
+        )
+
 
 def is_repeatable(select: exp.Expr) -> bool:
     """Whether a query over the same rows gives the same rows each time."""

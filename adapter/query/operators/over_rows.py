@@ -8,6 +8,7 @@ told by their event times alone, so it is the same however the input is cut.
 from __future__ import annotations
 
 from ..continuous.lives import NO_STEP, lasts, later, of_keys
+from ..continuous.tops import DUE
 from ..intervals import HOUR
 from ..program import STEP, Rows, StatePart, Step, now
 from ..windows import quote
@@ -15,8 +16,6 @@ from .base import OVER_LIFE, OverAggregate, Source, in_order, over
 from .kept import ROW
 from .relation import WEIGHT
 
-DUE = "due"
-"""The column with the watermark at which a row is put out."""
 _TIME, _BEFORE = "__time", "__before"
 _SLACK = 3 * HOUR
 """Spark counts days on the session's clock, which is put forward and back."""

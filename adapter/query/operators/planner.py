@@ -652,11 +652,7 @@ class _Planner:
         keys: tuple[frozenset[str], ...] = ()
         if one_to_one:
             keys = (
-                tuple(
-                    frozenset(outputs[name] for name in key)
-                    for key in relation.keys
-                    if all(name in outputs for name in key)
-                )
+                outputs.carry_keys(relation.keys)
                 if not outputs.star
                 else tuple(key for key in relation.keys if not key & outputs.hidden)
             )
@@ -896,12 +892,7 @@ class _Planner:
             self.ranks.setdefault(sql(rank))
         keys = (tuple(sql(key) for key in common),)
         covered = self._fixed_keys(common, select)
-        passed = outputs.names
-        kept = tuple(
-            frozenset(passed.get(name, name) for name in key)
-            for key in relation.keys
-            if all(name in outputs for name in key) and not _multiplies(select)
-        )
+        kept = () if _multiplies(select) else outputs.carry_keys(relation.keys)
         made = Relation(
             True,
             keys=(*kept, *self._rank_keys(select, common)),
@@ -956,11 +947,7 @@ class _Planner:
         outputs = conditions.outputs(select, source.alias)
         made = Relation(
             together=outputs.carry({**relation.together, **({time: EVENT_TIME} if waits else {})}),
-            keys=tuple(
-                frozenset(outputs[name] for name in key)
-                for key in relation.keys
-                if all(name in outputs for name in key)
-            ),
+            keys=outputs.carry_keys(relation.keys),
         )
         text = canonical(template)
         weighed = with_weight(template, [(source.alias, WEIGHT)])
@@ -1198,12 +1185,7 @@ def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Se
         inputs: the alias of each, and its column with the weight.
     """
     made = select.copy()
-    for item in list(made.expressions):
-        star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
-        if isinstance(star, exp.Star):
-            table = item.table.lower() if isinstance(item, exp.Column) else ""
-            hidden = [exp.to_identifier(name) for alias, name in inputs if table in ("", alias.lower())]
-            star.set("except_", [*(star.args.get("except_") or ()), *hidden])
+    _hide_from_stars(made, inputs)
     factors = [sql(exp.column(name, table=alias, quoted=True)) for alias, name in inputs]
     product: exp.Expr = exp.maybe_parse(" * ".join(factors), dialect=DIALECT)
     made.append("expressions", exp.alias_(product, WEIGHT, quoted=True))
@@ -1215,10 +1197,17 @@ def _begin_anew(select: exp.Select, alias: str) -> None:
     life = exp.column(OVER_LIFE, table=alias, quoted=True)
     for window in conditions.windows_of(select):
         window.set("partition_by", [*(window.args.get("partition_by") or ()), life.copy()])
-    for item in select.expressions:
-        star = item.this if isinstance(item, exp.Column) else item
+    _hide_from_stars(select, [(alias, OVER_LIFE)])
+
+
+def _hide_from_stars(select: exp.Select, columns: Sequence[tuple[str, str]]) -> None:
+    """Keeps columns, each with its relation's alias, out of the stars of a SELECT. Changes the tree."""
+    for item in list(select.expressions):
+        star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
         if isinstance(star, exp.Star):
-            star.set("except_", [*(star.args.get("except_") or ()), exp.to_identifier(OVER_LIFE)])
+            table = item.table.lower() if isinstance(item, exp.Column) else ""
+            hidden = [exp.to_identifier(name) for alias, name in columns if table in ("", alias.lower())]
+            star.set("except_", [*(star.args.get("except_") or ()), *hidden])
 
 
 def _check_relation(node: exp.Expr, join: exp.Join | None) -> None:
