@@ -44,6 +44,7 @@ from .aggregate_stage import (
 )
 from .clauses import column_names, joined, relations
 from .continuous import generate as continuous
+from .continuous.growth import unbounded
 from .continuous.planner import continuous_plan
 from .dialect import canonical, function_name, parse, sql, walk_same_query
 from .emission import FINAL, Emission
@@ -115,6 +116,8 @@ def plan_any(
         found = _in_stages(text, tree.copy(), known or {}, ttl, False, ask)
         if emission.changes and found.windowed:
             replacing(found, [pieces_of(stage, emission) for stage in found.windowed], emission)
+        if any(unbounded(found, ttl, domains)):
+            return _bounded(found, as_operators)
         return _from_changes(found, as_operators) if found.whole else _without_key(found, ttl, as_operators)
     except NotMeant:
         raise
@@ -127,6 +130,14 @@ def plan_any(
             if isinstance(refused, NotInStages) or isinstance(problem, NotMeant):
                 raise
             raise refused from problem
+
+
+def _bounded(found: Plan, as_operators: Callable[[], Plan]) -> Plan:
+    """A query whose stages' state can grow for ever, as operators, where that of these can't."""
+    try:
+        return as_operators()
+    except QueryError:
+        return found  # what would bound it is told then
 
 
 def _from_changes(found: Plan, as_operators: Callable[[], Plan]) -> Plan:

@@ -633,6 +633,65 @@ SHORT_LIVED = {
 }
 """Queries whose state expires while rows come."""
 
+# Without state_ttl: what is kept of them is bounded by time.
+IN_TIME = {
+    "the best clicks of each window (Nexmark q7)": _case(
+        f"""select b.ts, b.k, b.v, m.window_end from {stream("clicks")} b join (
+          select window_start, window_end, max(v) as v from {TUMBLE.expand("clicks")} group by window_start, window_end
+        ) m on b.v = m.v and b.ts between m.window_end - interval 10 minutes and m.window_end""",
+        "ts k v window_end",
+    ),
+    "rows with the groups of each window that they are in": _case(
+        f"""select c.k, c.ts, w.n, w.window_start from {stream("clicks")} c join (
+          select window_start, window_end, k, count(*) as n from {HOP.expand("clicks")} group by window_start, window_end, k
+        ) w on c.k = w.k and c.ts >= w.window_start and c.ts < w.window_end""",
+        "k ts n window_start",
+        4,
+    ),
+    "three streams one after the other": _case(
+        f"""select c.ts, o.ts as o, x.ts as x, c.k from {stream("clicks")} c
+        join {stream("orders")} o on c.k = o.k and o.ts between c.ts and c.ts + interval 7 minutes
+        join {stream("clicks")} x on x.k = o.k and x.ts between o.ts - interval 3 minutes and o.ts + interval 2 minutes""",
+        "ts o x k",
+        4,
+    ),
+    "a join of a join": _case(
+        f"""select j.ts, j.o, x.ts as x from (
+          select c.k, c.ts, o.ts as o from {stream("clicks")} c
+          join {stream("orders")} o on c.k = o.k and o.ts between c.ts and c.ts + interval 7 minutes
+        ) j join {stream("clicks")} x on x.k = j.k and x.ts between j.o - interval 3 minutes and j.o + interval 2 minutes""",
+        "ts o x",
+        4,
+    ),
+    "a window and the one before it": _case(
+        f"""select a.window_end, a.k, a.n, b.n as m from (
+          select window_start, window_end, k, count(*) as n from {TUMBLE.expand("clicks")} group by all
+        ) a join (
+          select window_start, window_end, k, count(*) as n from {TUMBLE.expand("orders")} group by all
+        ) b on a.k <=> b.k and a.window_start = b.window_end""",
+        "window_end k n m",
+    ),
+    "rows of two streams": _case(
+        f"""select a.k, a.ts, o.v from (
+          select k, ts from {stream("clicks")} union all select k, ts from {stream("orders")}
+        ) a join {stream("orders")} o on a.k = o.k and o.ts between a.ts - interval 4 minutes and a.ts""",
+        "k ts v",
+    ),
+    "rows after those before them": _case(
+        f"""select a.k, a.ts, a.p, o.v from (
+          select k, ts, lag(ts) over (partition by k order by ts, u, v, d) as p from {stream("clicks")}
+        ) a join {stream("orders")} o on a.k = o.k and o.ts between a.ts - interval 4 minutes and a.ts""",
+        "k ts p v",
+        constant_domains=("k",),
+    ),
+}
+"""Joins of rows whose times its conditions bound."""
+EXAMPLES |= IN_TIME
+EXAMPLES["aggregates of two streams, each of one row"] = _case(
+    f"select (select count(*) from {stream('clicks')}) as n, 1 + (select max(v) from {stream('orders')}) as m",
+    "n m",
+)
+
 GROUPS_OF_TWO_STREAMS = _case(
     f"""select k, count(*) as c, sum(n) as m from (select k, u, count(*) as n from (
     select k, u, ts from {stream("clicks")} union all select k, u, ts from {stream("orders")}) group by k, u) group by k""",

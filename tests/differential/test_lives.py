@@ -8,8 +8,12 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.intervals import DAY
+from dbt.adapters.spark_streaming.query.program import EXPIRES_AT
 from dbt.adapters.spark_streaming.query.streams import Known
+from tests.differential import planning, tables
 from tests.differential.duck import Laboratory, Streamed
+from tests.differential.regressions import IN_TIME
+from tests.differential.tables import cuts
 from tests.differential.tree import TIME, Column, Model, Written
 
 COLUMNS = (Column("ts", TIME), Column("item", "varchar"), Column("bidder", "varchar"))
@@ -95,3 +99,29 @@ def test_a_partition_begins_anew_after_a_gap_however_rows_come(
     stream.flush()
     found = {row[2]: (row[3], row[4]) for row in stream.rows()}
     assert found == {name: (before[name], counts[name]) for name in before}
+
+
+@pytest.mark.parametrize("name", IN_TIME)
+def test_rows_that_can_find_no_others_are_let_go(name: str) -> None:
+    case, laboratory = IN_TIME[name], Laboratory()
+    laboratory.show(tables.make(1))
+    program = planning.planned(case.model)
+    stream = Streamed(case.model, program, laboratory.base.cursor(), fold=True)
+
+    parts = [table for part, table in stream.parts.items() if part.startswith("rows_")]
+    assert len(parts) > 1
+
+    def asked(text: str) -> int:
+        ((found,),) = stream.database.execute(text).fetchall()
+        return int(found)
+
+    everything = asked("select (select count(*) from clicks) + (select count(*) from orders)")
+    kept = []
+    for cut in cuts(6):
+        stream.take(cut)
+        kept.append(sum(asked(f"select count(*) from {each}") for each in parts))
+        for each in parts:
+            late = f"{EXPIRES_AT} <= make_timestamp({stream.clock.after}::bigint)"
+            assert asked(f"select count(*) from {each} where {late}") == 0
+    # Minutes of three hours, in two or three parts.
+    assert 0 < max(kept) < everything / 3

@@ -271,6 +271,18 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
             "Source append",
         ],
     ),
+    "an interval join with windows' results": (
+        f"select b.x, w.n from {BIDS} as b join {WINDOWS} as w on b.ts >= w.window_start and b.ts < w.window_end",
+        {},
+        [
+            "Sink append: the next micro-batch",
+            "IntervalJoin append: when the watermark has passed ts + 10 minutes; when the watermark has passed window_end",
+            "Source append",
+            "Project append",
+            "WindowAggregate append: window end; window end",
+            "see Source",
+        ],
+    ),
     "a regular join": (
         f"select b.x, a.y from {BIDS} as b join {ASKS} as a on a.x = b.x",
         TTL,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from sqlglot import exp
 
 from .. import intervals, marks
 from ..dialect import DIALECT, sql
 from ..errors import QueryError
-from ..plan import GroupStage, Growth, JoinStage, Key, KeyedStage, Plan, TopStage
+from ..plan import GroupStage, Growth, JoinStage, Key, KeyedStage, Plan, Stage, TopStage
 
 
 def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
@@ -38,6 +38,15 @@ def with_predicate(select: exp.Select, time: str | None, relations: Mapping[str,
     return sql(query.where(f"{column} >= current_timestamp() - interval '7' day", dialect=DIALECT))
 
 
+def unbounded(plan: Plan, ttl: int | None, domains: Collection[str]) -> Iterator[tuple[Stage, Growth]]:
+    """The stages of a plan whose state can grow for ever. Arguments as of `check`."""
+    known = {name.lower() for name in domains}
+    for stage in plan.stages if ttl is None else ():
+        grown: Growth | None = getattr(stage, "growth", None)
+        if grown is not None and not _is_bounded(grown, known):
+            yield stage, grown
+
+
 def check(plan: Plan, ttl: int | None, domains: Collection[str]) -> None:
     """Passes a plan whose state is bounded.
 
@@ -50,10 +59,7 @@ def check(plan: Plan, ttl: int | None, domains: Collection[str]) -> None:
         QueryError: it isn't; with the query that would be.
     """
     known = {name.lower() for name in domains}
-    for stage in plan.stages:
-        grown: Growth | None = getattr(stage, "growth", None)
-        if ttl is not None or grown is None or _is_bounded(grown, known):
-            continue
+    for stage, grown in unbounded(plan, ttl, domains):
         if isinstance(stage, KeyedStage):
             raise QueryError(
                 f"The state of this query grows for ever: it keeps the last row of every {', '.join(stage.key)}. Say "

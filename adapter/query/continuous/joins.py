@@ -13,13 +13,11 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from .. import session_zone
-from ..clauses import conjuncts, filters
 from ..dialect import DIALECT, canonical, sql
 from ..errors import QueryError
-from ..event_clock import interval
 from ..locality import Source
 from ..plan import Growth, JoinStage, Side
+from ..time_conditions import at_most, conditions
 from ..windows import quote
 from .carry import ROW_TIME, leave_out
 
@@ -94,7 +92,7 @@ def stage(
     streams = [source for source in sources if source.kind == "rows"]
     condition = next((source.join.args.get("on") for source in streams[1:] if source.join), None)
     outer = _check_kinds(sources, streams)
-    tests = _tests(select)
+    tests = conditions(select)
     bound = _bounds(tests, streams, is_time) if len(streams) == 2 else None
     if outer and bound is None:
         raise QueryError(
@@ -163,12 +161,6 @@ def _example(streams: Sequence[Source]) -> str:
     return f"{other}.ts BETWEEN {one}.ts - INTERVAL '5' MINUTE AND {one}.ts + INTERVAL '1' HOUR"
 
 
-def _tests(select: exp.Select) -> list[exp.Expr]:
-    """The conditions of a join that must all hold."""
-    of_joins = [join.args.get("on") for join in select.args.get("joins") or ()]
-    return [*(test for condition in of_joins for test in conjuncts(condition)), *filters(select)]
-
-
 def _bounds(
     tests: Sequence[exp.Expr], streams: Sequence[Source], is_time: Callable[[exp.Column], bool]
 ) -> tuple[tuple[str, str], int, int, int] | None:
@@ -179,50 +171,21 @@ def _bounds(
     high: list[int] = []
     times: dict[str, str] = {}
     slack = 0
-
-    def compare(left: exp.Expr, right: exp.Expr, left_is_greater: bool) -> None:
-        one, other = _time(left), _time(right)
-        if one is None or other is None or {one[0], other[0]} != {first, second}:
-            return
-        if not all(is_time(column) for column in (one[2], other[2])):
-            return
-        named = [(alias, column.name.lower()) for alias, _, column in (one, other)]
+    for each in at_most(tests):
+        columns = (each.one, each.other)
+        named = [(column.table.lower(), column.name.lower()) for column in columns]
+        if {alias for alias, _ in named} != {first, second} or not all(map(is_time, columns)):
+            continue
         if any(times.setdefault(alias, name) != name for alias, name in named):
-            return
-        # left + l >= right + r, so left - right >= r - l.
-        difference = other[1] - one[1]
-        nonlocal slack
-        slack = max([slack, *map(session_zone.slack, (left, right))])
-        if one[0] == second:
-            (low if left_is_greater else high).append(difference)
+            continue
+        slack = max(slack, each.slack)
+        if named[0][0] == second:
+            high.append(each.micros)
         else:
-            (high if left_is_greater else low).append(-difference)
-
-    for test in tests:
-        if isinstance(test, exp.Between):
-            compare(test.this, test.args["low"], True)
-            compare(test.this, test.args["high"], False)
-        elif isinstance(test, exp.GT | exp.GTE | exp.LT | exp.LTE):
-            compare(test.this, test.expression, isinstance(test, exp.GT | exp.GTE))
-        elif isinstance(test, exp.EQ):
-            compare(test.this, test.expression, True)
-            compare(test.this, test.expression, False)
+            low.append(-each.micros)
     if not low or not high:
         return None
     return (times[first], times[second]), max(low), min(high), slack
-
-
-def _time(node: exp.Expr) -> tuple[str, int, exp.Column] | None:
-    """Alias, what is added, and the column of ``a.ts + interval '5' minute``."""
-    node = node.unnest()
-    if isinstance(node, exp.Column):
-        return (node.table.lower(), 0, node) if node.table else None
-    if isinstance(node, exp.Add | exp.Sub):
-        inner, length = _time(node.this), interval(node.expression)
-        if inner is None or length is None:
-            return None
-        return inner[0], inner[1] + (length if isinstance(node, exp.Add) else -length), inner[2]
-    return None
 
 
 def _side(
@@ -242,7 +205,7 @@ def _side(
     )
     if not outer:
         # What a row must have whatever it finds: others needn't be kept.
-        for test in _tests(select):
+        for test in conditions(select):
             tables = {column.table.lower() for column in test.find_all(exp.Column)}
             if tables == {source.alias.lower()} and not test.find(exp.Query):
                 rows = rows.where(test.copy(), copy=False)

@@ -14,7 +14,9 @@ from ..dialect import parse
 from ..emission import Emission
 from ..operators import base
 from ..operators.generate import parts_of
+from ..operators.kept import KeptRows
 from ..operators.relation import Relation
+from ..operators.time_bounds import expires
 from ..plan import AggregateStage, Plan
 from . import text
 from .node import APPEND, EVERYTHING, PARTITIONS, RETRACT, Changelog, Computing, Metric, Node, State, make
@@ -88,6 +90,8 @@ class Operators:
             state = self._state(operator, "what a window gave last, to be retracted as it was", _WINDOW_END)
             node = self._node(operator, "WindowChanges", "early and late firing", inputs, state=state)
             return replace(self.read[operator.inputs[0].name], node=node)
+        if isinstance(operator, base.LateRows):
+            return self.read[operator.inputs[0].name]
         if isinstance(operator, base.WindowClose):
             return self._close(operator, inputs)
         if isinstance(operator, base.Local):
@@ -102,7 +106,17 @@ class Operators:
         if isinstance(operator, base.Join):
             select = _select(operator.sql)
             state = self._state(operator, _INPUT_ROWS)
-            node = self._node(operator, "RegularJoin", text.joins(select), inputs, state=state)
+            if operator.until:
+                ends = {
+                    KeptRows(
+                        each, 0, busy=expires(until)
+                    ).part: f"when the watermark has passed {text.until(until)}"
+                    for each, until in zip(operator.inputs, operator.until, strict=True)
+                }
+                own = {each.part: each for each in state}
+                state = tuple(replace(own[part], clears=ends[part]) for part in ends if part in own)
+            name = "IntervalJoin" if operator.until else "RegularJoin"
+            node = self._node(operator, name, text.joins(select), inputs, state=state)
             return Read(project(node, _above(select)))
         if isinstance(operator, base.Recompute):
             return self._recompute(operator, inputs)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from .. import intervals
 from ..aggregate_stage import GROUPING_ID
 from ..clauses import aggregate, filters, is_over
 from ..continuous.carry import ROW_TIME
@@ -22,6 +23,7 @@ from ..dialect import DIALECT, function_name, parse, sql, walk_same_query
 from ..errors import QueryError
 from ..event_clock import WATERMARK
 from ..grouping import grouping
+from ..operators.base import Until
 from ..operators.conditions import INPUT
 from ..operators.relation import WEIGHT
 from ..plan import Key
@@ -50,6 +52,20 @@ def shown(node: exp.Expr) -> str:
 def tidy(text: str) -> str:
     """The same of a text of a plan."""
     return shown(parse(f"select {text}").expressions[0])
+
+
+def until(lasts: Until) -> str:
+    """Until when a row may find others.
+
+    >>> until((("ts", 60_000_000), ("window_end", 0)))
+    'ts + 1 minute and window_end'
+    """
+
+    def shown_as(column: str, micros: int) -> str:
+        sign = "-" if micros < 0 else "+"
+        return column if not micros else f"{column} {sign} {intervals.format(abs(micros))}"
+
+    return " and ".join(shown_as(column, micros) for column, micros in lasts)
 
 
 def relation(name: str) -> str:

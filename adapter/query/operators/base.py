@@ -183,6 +183,25 @@ class SetOperation:
 
 
 @dataclass(frozen=True)
+class LateRows:
+    """The rows that it reads, those behind the watermark among them: these are counted, as what they would have met may
+    be forgotten. Rows without a time are dropped and counted. No state."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    time: str
+    """The column that the watermark is measured on."""
+    relation: Relation
+    label: str = "late rows counted"
+    growth: Growth | None = None
+
+    @property
+    def rows(self) -> str:
+        """What its rows are called when they are looked through."""
+        return f"{self.name}_rows"
+
+
+@dataclass(frozen=True)
 class Join:
     """An inner join of changing inputs: the change of each joined with all rows of the others."""
 
@@ -195,6 +214,8 @@ class Join:
     growth: Growth | None = None
     ends: tuple[str, ...] = ()
     """As of `GroupAggregate`."""
+    until: tuple[Until, ...] = ()
+    """By input, until when a row of it may find others. Empty: that can't be told."""
 
 
 @dataclass(frozen=True)
@@ -255,6 +276,9 @@ class Top:
     """The condition that rows pass before they are ranked."""
 
 
+Until: TypeAlias = tuple[tuple[str, int], ...]
+"""Watermarks, the last of which is meant: columns of a row, and microseconds after each."""
+
 Operator: TypeAlias = (
     Source
     | WindowResults
@@ -266,6 +290,7 @@ Operator: TypeAlias = (
     | Local
     | GroupAggregate
     | SetOperation
+    | LateRows
     | Join
     | OverAggregate
     | Recompute

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from sqlglot import exp
 
@@ -65,6 +66,7 @@ INEXACT = frozenset(
 """Of floating-point numbers their value depends on the order in which rows are added up, so that computing again what
 was given before may give another last digit."""
 _ORDER_LOST = frozenset({"array_sort", "sort_array", "size", "cardinality", "array_size"})
+_T = TypeVar("_T")
 _CLAUSES = ("expressions", "where", "having", "group", "qualify")
 
 
@@ -91,7 +93,7 @@ class Outputs:
     def __getitem__(self, name: str) -> str:
         return self.names.get(name, name)
 
-    def carry(self, columns: Mapping[str, str]) -> dict[str, str]:
+    def carry(self, columns: Mapping[str, _T]) -> dict[str, _T]:
         """What is known of columns, by their names after the SELECT."""
         return {self[name]: what for name, what in columns.items() if name in self}
 
@@ -337,7 +339,7 @@ def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) 
     joins = {join.this.alias_or_name.lower(): join for join in select.args.get("joins") or ()}
     there = in_each_row([joins.get(alias.lower()) for alias, _ in inputs])
     for (alias, relation), is_there in zip(inputs, there, strict=True):
-        known = {*relation.together, *(name for key in relation.keys for name in key)}
+        known = {*relation.together, *relation.times, *(name for key in relation.keys for name in key)}
         found = outputs(select, alias)
         for name in known:
             if name in found:

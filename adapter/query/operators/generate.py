@@ -28,6 +28,7 @@ from .base import (
     Dataflow,
     GroupAggregate,
     Join,
+    LateRows,
     Local,
     Operator,
     OverAggregate,
@@ -36,6 +37,7 @@ from .base import (
     SetOperation,
     Source,
     UnionAll,
+    Until,
     WindowChanges,
     WindowClose,
     WindowResults,
@@ -50,6 +52,7 @@ from .over_rows import OrderedRows
 from .plan_size import bounded
 from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
+from .time_bounds import expires
 from .window_changes import ChangedWindows
 from .window_close import OpenWindows
 
@@ -186,7 +189,11 @@ class _Generator:
         self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
         known = {name for name in self.state_names if self.state_names[name] in replayed}
         known |= {below.name for each in flow.operators if each.name in known for below in in_order(each)}
-        judged = [each for each in flow.operators if isinstance(each, OverAggregate) and each.waits]
+        judged = [
+            each
+            for each in flow.operators
+            if isinstance(each, LateRows) or (isinstance(each, OverAggregate) and each.waits)
+        ]
         below_rows = {below.name for each in judged for below in in_order(each)} - {
             each.name for each in judged
         }
@@ -223,6 +230,8 @@ class _Generator:
             self._group(operator)
         elif isinstance(operator, SetOperation):
             self._set_operation(operator)
+        elif isinstance(operator, LateRows):
+            self._count_late(operator)
         elif isinstance(operator, Join):
             self._join(operator)
         elif isinstance(operator, OverAggregate):
@@ -257,6 +266,19 @@ class _Generator:
             return f"select *{weight} from {each.name}"
 
         return "\nunion all\n".join(map(side, inputs))
+
+    def _count_late(self, operator: LateRows) -> None:
+        (below,) = operator.inputs
+        self.rows.append(
+            Rows(
+                operator.rows,
+                f"select struct(own.*) as {ROW}, own.{quote(operator.time)} as event_time from {below.name} as own",
+                tuple(each.view for each in in_order(below) if isinstance(each, Source)),
+                expires=False,
+                forgets=True,
+            )
+        )
+        self._step(operator, f"select {ROW}.* from {operator.rows}")
 
     # -- kept --------------------------------------------------------------------------------------
 
@@ -296,14 +318,16 @@ class _Generator:
         self._step(operator, *counts.change())
         self._has(counts.state())
 
-    def _joined(self, each: Operator, ends: str | None) -> KeptRows:
+    def _joined(self, each: Operator, ends: str | None, until: Until | None) -> KeptRows:
         """The rows of a side of a join; with a TTL each row expires by itself, all that are equal together where it may
         be retracted."""
+        if until is not None:
+            return KeptRows(each, 0, busy=expires(until))
         ttl = self.ttl if ends is None else 0
         if ttl is None or not each.relation.changes:
             return KeptRows(each, ttl, ends=ends)
-        until = [] if ends is None else ["until", ends]
-        rows = Partitions("_".join(["rows", each.name, *until]), 1, ttl)
+        also = [] if ends is None else ["until", ends]
+        rows = Partitions("_".join(["rows", each.name, *also]), 1, ttl)
         kept = KeptRows(each, ttl, rows, (ROW,), ends=ends)
         if kept.part not in self.parts:
             self.steps += rows.steps(
@@ -312,9 +336,15 @@ class _Generator:
         return kept
 
     def _join(self, operator: Join) -> None:
+        none = (None,) * len(operator.inputs)
         kept = [
-            self._joined(each, operator.ends[place] if operator.ends else None)
-            for place, each in enumerate(operator.inputs)
+            self._joined(each, end, last)
+            for each, end, last in zip(
+                operator.inputs,
+                operator.ends or none,
+                operator.until or none,
+                strict=True,
+            )
         ]
         weighted = operator.relation.changes
 

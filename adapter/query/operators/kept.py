@@ -104,6 +104,8 @@ class KeptRows:
         """The part of the state."""
         own = [] if self._lives is None else [self._lives.owner, *self.keys]
         own += [] if self.ends is None else ["until", self.ends]
+        if self._lives is None and self.busy is not None and self.ttl is not None:
+            own += ["until", self.busy]
         ranked = [] if self.top is None else [self.top.place, str(self.top.rows), str(self.top.where)]
         return f"rows_{digest(self.operator.name, *own, '/', *ranked)}"
 

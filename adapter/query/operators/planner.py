@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from sqlglot import exp
 
@@ -34,13 +35,14 @@ from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
 from ..ties import break_ties
 from ..windows import Window, quote
-from . import above_groups, conditions, lives
+from . import above_groups, conditions, lives, single_rows
 from .base import (
     OVER_LIFE,
     Dataflow,
     GroupAggregate,
     Growth,
     Join,
+    LateRows,
     Local,
     Operator,
     OverAggregate,
@@ -58,11 +60,13 @@ from .base import (
     input_name,
 )
 from .reach import ordered_by, reach
-from .relation import WEIGHT, Relation, weight_of
+from .relation import COME_IN_ORDER, EVENT_TIME, WEIGHT, Relation, weight_of
+from .time_bounds import TimeBounds
 
 SIGN, ROW_TIME = "__sign", "__row_time"
 """The hidden columns that rows of a `GroupAggregate` have: +1 or -1, and their time where keys expire."""
 
+_T = TypeVar("_T")
 _TIMES = {
     "distinct": "if(l + r > 0, 1, 0)",
     "union": "if(l + r > 0, 1, 0)",
@@ -114,10 +118,6 @@ def dataflow(
     return planner.plan(), planner.streams, tuple(planner.ranks)
 
 
-EVENT_TIME = "event_time"
-"""What rows come together by that were put out when the watermark had passed their time."""
-_COME_IN_ORDER = ("window_end", "window_time", EVENT_TIME)
-"""What columns carry whose values come in ascending order: on no zone's clock, which is put back."""
 _SEVERAL_STAGES = "Results of several stages."
 
 
@@ -282,9 +282,8 @@ class _Planner:
         keys: tuple[frozenset[str], ...] = ()
         if found.certain and found.unique is not None and found.unique <= carried.keys():
             keys = (frozenset(carried[kind].lower() for kind in found.unique),)
-        return self._add(
-            WindowResults(f"windows_{digest(text)}", found, Relation(together=together, keys=keys), label)
-        )
+        relation = Relation(together=together, delays=_starts(found, zone), keys=keys)
+        return self._add(WindowResults(f"windows_{digest(text)}", found, relation, label))
 
     def _changing(self, node: exp.Query, found: Plan, text: str) -> Operator:
         """The results of one stage, which may have several for each window.
@@ -464,11 +463,16 @@ class _Planner:
             names = [left.name, right.name]
             if self._has_same_columns(node):
                 names.sort()  # in either order it is the same relation
+            delays = {}
+            for name, delay in left.relation.times.items():
+                other = self._same_place(node, name, right.relation.times)
+                if other is not None and name not in together:
+                    delays[name] = max(delay, other)
             return self._add(
                 UnionAll(
                     f"union_{digest(*names)}",
                     (left, right),
-                    Relation(changes, together, ends=ends, bounded=bounded),
+                    Relation(changes, together, delays=delays, ends=ends, bounded=bounded),
                 )
             )
         words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
@@ -481,7 +485,7 @@ class _Planner:
         return left == right and "*" not in left
 
     @staticmethod
-    def _same_place(node: exp.SetOperation, name: str, others: Mapping[str, str]) -> str | None:
+    def _same_place(node: exp.SetOperation, name: str, others: Mapping[str, _T]) -> _T | None:
         """What the column of the right side carries that stands where one of the left side does."""
         names = [[each.lower() for each in side.named_selects] for side in (node.this, node.expression)]
         if "*" in names[0] or "*" in names[1] or name not in names[0]:
@@ -517,6 +521,7 @@ class _Planner:
 
     def _select(self, select: exp.Select) -> Operator:
         ranks.check(select)
+        single_rows.join(select)
         for clause in ("cluster", "distribute", "sort", "order", "hint"):
             select.set(clause, None)
         if select.args.get("distinct"):
@@ -663,6 +668,7 @@ class _Planner:
             ends=outputs[relation.ends] if relation.ends and relation.ends in outputs else None,
             in_time=frozenset(outputs[name] for name in relation.in_time if name in outputs),
             event_time=outputs[time] if (time := relation.event_time) and time in outputs else None,
+            delays=outputs.carry(relation.delays),
             keys=keys,
             bounded=relation.bounded and not (select.args.get("laterals") and random),
             # What was read of a table is read once for each row that comes.
@@ -927,7 +933,7 @@ class _Planner:
         time = ordered_by(over[0], source.alias)
         if relation.changes or time is None or _multiplies(select):
             return None
-        in_order = relation.event_time == time if waits else relation.together.get(time) in _COME_IN_ORDER
+        in_order = relation.event_time == time if waits else relation.together.get(time) in COME_IN_ORDER
         reached = reach(over, time, source.alias) if in_order else None
         if reached is None:
             return None
@@ -1042,21 +1048,37 @@ class _Planner:
         keys = self._join_keys(select, streams, outputs)
         changes = any(relation.changes for relation in relations)
         ends = () if inner else self._equal_ends(equal, aliases, relations)
-        growth = None if bounded or ends else Growth("every row of both sides", None)
+        bounds = (
+            TimeBounds(select, {e.alias.lower(): i.times for e, i in zip(streams, relations, strict=True)})
+            if plain and not changes
+            else None
+        )
+        until = None if bounds is None else bounds.until()
+        growth = None if bounded or ends or until else Growth("every row of both sides", None)
         passed = next(filter(None, (outputs.ends.get(alias.lower()) for alias in aliases)), None)
         if plain:
+            if until:
+                inputs = tuple(map(self._counting_late, inputs))
             weighed = [(each.alias, weight_of(number)) for number, each in enumerate(streams)]
             text = sql(with_weight(template, weighed) if changes else template)
             name = f"join_{digest(canonical(template), *(each.name for each in inputs))}"
+            delays = {
+                outputs.of[column]: delay
+                for column, delay in (bounds.delays(until) if bounds and until else {}).items()
+                if column in outputs.of
+            }
             return self._add(
                 Join(
                     name,
                     inputs,
                     text,
-                    Relation(changes, keys=keys, bounded=bounded, ends=passed if ends else None),
+                    Relation(
+                        changes, delays=delays, keys=keys, bounded=bounded, ends=passed if ends else None
+                    ),
                     _short(select),
                     growth,
                     ends,
+                    tuple(until[alias.lower()] for alias in aliases) if until else (),
                 )
             )
         partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
@@ -1077,6 +1099,14 @@ class _Planner:
         return self._recompute(
             select, template, inputs, partitions, all_aliases, relation, _short(select), growth=growth
         )
+
+    def _counting_late(self, operator: Operator) -> Operator:
+        """The same, with its late rows counted, if it has rows as they come."""
+        time = operator.relation.event_time
+        if time is None:
+            return operator
+        name = f"timely_{digest(operator.name)}"
+        return self._add(LateRows(name, (operator,), time, operator.relation))
 
     @staticmethod
     def _equal_ends(
@@ -1190,6 +1220,14 @@ def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Se
     product: exp.Expr = exp.maybe_parse(" * ".join(factors), dialect=DIALECT)
     made.append("expressions", exp.alias_(product, WEIGHT, quoted=True))
     return made
+
+
+def _starts(found: Plan, zone: str) -> dict[str, int]:
+    """The columns with the starts of windows that have closed: by how much they are before the ends."""
+    sizes = {stage.window.size for stage in found.windowed if not stage.window.merges}
+    if zone or not found.closed or len(sizes) != 1 or len(sizes) != len(found.windowed):
+        return {}
+    return {column: max(sizes) for column, kind in found.carried.items() if kind == "window_start"}
 
 
 def _begin_anew(select: exp.Select, alias: str) -> None:

@@ -14,6 +14,12 @@ WEIGHT = "__stream_weight"
 """The hidden column of a row's weight."""
 
 
+EVENT_TIME = "event_time"
+"""What rows come together by that were put out when the watermark had passed their time."""
+COME_IN_ORDER = ("window_end", "window_time", EVENT_TIME)
+"""What columns carry whose values come in ascending order: on no zone's clock, which is put back."""
+
+
 def weight_of(number: int) -> str:
     """The same of one of several inputs that are joined."""
     return f"{WEIGHT}_{number}"
@@ -39,12 +45,22 @@ class Relation:
     event_time: str | None = None
     """Of a stream's rows as they come, the column (lower case) that its watermark is measured on: a row is late whose time
     the watermark has passed. None: it isn't handed on, or rows come otherwise."""
+    delays: Mapping[str, int] = field(default_factory=dict)
+    """Other columns (lower case) that carry event time: for how many microseconds after the watermark has passed a time
+    rows with it may still come."""
     keys: tuple[frozenset[str], ...] = ()
     """Columns (lower case) that identify a row, in one way or another."""
     bounded: bool = False
     """Whether the number of its rows does not grow for ever."""
     repeatable: bool = True
     """Whether the same input always gives the same rows."""
+
+    @property
+    def times(self) -> dict[str, int]:
+        """All columns that carry event time, as `delays` has them."""
+        own = [self.event_time] if self.event_time is not None else []
+        own += [column for column, what in self.together.items() if what in COME_IN_ORDER]
+        return {**self.delays, **dict.fromkeys(own, 0)}
 
     @property
     def key(self) -> frozenset[str] | None:

@@ -220,6 +220,15 @@ _KINDS = (
         reads=("events", "orders"),
         ttl=_LONG,
     ),
+    # Bounded in time by the windows: rows wait until theirs has closed.
+    Kind(
+        "best_of_windows",
+        f"select e.ts, e.k, e.v, w.window_end from {_E} as e join (select window_start, window_end, k, max(v) as most from "
+        + _window("tumble", "10 minutes")
+        + " group by window_start, window_end, k) as w "
+        "on e.k <=> w.k and e.v = w.most and e.ts >= w.window_start and e.ts < w.window_end",
+        changelog=True,
+    ),
     # In order of event time: rows wait for the watermark, and those before them are kept.
     Kind(
         "ordered",

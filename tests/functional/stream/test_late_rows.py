@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 
@@ -129,3 +129,21 @@ def test_a_row_that_might_have_been_the_first_is_counted(spark: Any, storage_roo
     assert stream.run().late_rows == 2
     stream.flush()
     assert stream.rows() == [("a", 1), ("b", 3), ("y", 4), ("z", 0)]
+
+
+def test_so_is_one_of_a_join_with_windows(spark: Any, storage_root: Path) -> None:
+    tumble = expansion.expand("events", window_arguments.make("tumble", "ts", "10 seconds"))
+    best = f"select window_start, window_end, max(v) as v from {tumble} group by window_start, window_end"
+    text = f"""select a.k, a.v, w.window_end from {EVENTS} as a join ({best}) as w
+        on a.v = w.v and a.ts >= w.window_start and a.ts < w.window_end"""
+    program = generate.program(planner.plan_any(text, {"events": Known("ts")}))
+    stream = Stream(spark, storage_root, program, "k string, v bigint, window_end timestamp")
+    stream.add((0, "a", 1), (1000, "b", 2), (None, "a", 2), (9_000, "a", 2), (11_000, "z", 0))
+    found = stream.run()
+    # The windows look through the rows, too.
+    assert (found.late_rows, found.null_time_rows) == (0, 2)
+    assert stream.rows() == [("a", 2, 10_000), ("b", 2, 10_000)]
+    # The best of its window, which is out; its rows are let go.
+    stream.add((5_000, "c", 2), (20_000, "z", 5))
+    assert stream.run().late_rows == 2
+    assert stream.rows() == [("a", 2, 10_000), ("b", 2, 10_000), ("z", 0, 20_000)]

@@ -1,0 +1,40 @@
+"""A SELECT without FROM, whose subqueries are aggregates of all rows of a stream, as a join of these single rows.
+
+>>> from ..dialect import parse, sql
+>>> tree = parse("select (select count(*) from __input_0) as n, 1 + (select max(v) from __input_1) as m")
+>>> join(tree)
+>>> print(sql(tree))
+SELECT __row_0.`__value` AS n, 1 + __row_1.`__value` AS m FROM (SELECT COUNT(*) AS `__value` FROM __input_0) AS __row_0 \
+CROSS JOIN (SELECT MAX(v) AS `__value` FROM __input_1) AS __row_1
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ..clauses import relations
+from . import conditions
+
+_VALUE = "__value"
+
+
+def join(select: exp.Select) -> None:
+    """Puts the subqueries into FROM, if there is nothing else in it. Changes the tree."""
+    queries = conditions.inner_queries(select)
+    if any(True for _ in relations(select)) or select.args.get("where"):
+        return
+    if not queries or not all(map(conditions.is_one_row, queries)):
+        return
+    for number, query in enumerate(queries):
+        alias = f"__row_{number}"
+        value = exp.column(_VALUE, table=alias)
+        value.this.set("quoted", True)
+        place = query.parent if isinstance(query.parent, exp.Subquery) else query
+        place.replace(value)
+        (item,) = query.expressions
+        query.set("expressions", [exp.alias_(item.unalias(), _VALUE, quoted=True)])
+        made = exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+        if number:
+            select.join(made, join_type="cross", copy=False)
+        else:
+            select.from_(made, copy=False)

@@ -1,0 +1,108 @@
+"""For how long the rows of an inner join may still find others, where its conditions bound their times.
+
+Of each relation it is known which columns carry event time: for how long after the watermark has passed a time rows
+with it may still come. Conditions say how far apart the times of rows that meet may lie. Together they say from
+which watermark on a row finds nothing new. (Flink's interval join; with more than two relations, and with
+windows' results, whose bounds are such columns.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+from sqlglot import exp
+
+from ..continuous.lives import later
+from ..errors import QueryError
+from ..time_conditions import at_most, conditions
+from ..windows import quote
+from .base import Until
+
+_Column = tuple[str, str]
+"""The alias of a relation, and a column, in lower case."""
+
+
+class TimeBounds:
+    """What a SELECT's inner joins say of the times of the rows that meet.
+
+    Args:
+        select: the query.
+        times: by alias (lower case) what `Relation.times` says.
+    """
+
+    def __init__(self, select: exp.Select, times: Mapping[str, Mapping[str, int]]) -> None:
+        self._times = times
+        self._apart = _closed(_apart(select, times))
+
+    def until(self) -> dict[str, Until] | None:
+        """By alias until when a row may find others. None: of some relation this can't be told."""
+        found = {}
+        for alias in self._times:
+            each = [self._last(alias, other) for other in self._times if other != alias]
+            if not each or None in each:
+                return None
+            found[alias] = tuple(dict.fromkeys(last for last in each if last is not None))
+        return found
+
+    def _last(self, alias: str, other: str) -> tuple[str, int] | None:
+        """Until when a row of one relation may find one of another."""
+        ends = [
+            (apart + self._times[other][one[1]], column)
+            for (one, (of, column)), apart in self._apart.items()
+            if of == alias and one[0] == other and one[1] in self._times[other]
+        ]
+        if not ends:
+            return None
+        micros, column = min(ends)
+        return column, micros
+
+    def delays(self, until: Mapping[str, Until]) -> dict[_Column, int]:
+        """By column for how long after the watermark has passed its time rows of the join may still come."""
+        found = {}
+        for alias, lasts in until.items():
+            for column, own in self._times[alias].items():
+                # The row comes when the last of those that it meets does.
+                waits = [
+                    None if (apart := self._between(alias, last, column)) is None else apart + micros
+                    for last, micros in lasts
+                ]
+                if None not in waits:
+                    found[alias, column] = max([own, *(each for each in waits if each is not None)])
+        return found
+
+    def _between(self, alias: str, one: str, other: str) -> int | None:
+        """How much later one column of a relation may be than another."""
+        return 0 if one == other else self._apart.get(((alias, one), (alias, other)))
+
+
+def expires(until: Until) -> str:
+    """SQL over ``own``, a row: when it is kept no longer."""
+    # A row that comes with the watermark's own time isn't late.
+    ends = [later(f"cast(own.{quote(column)} as timestamp)", micros + 1) for column, micros in until]
+    return ends[0] if len(ends) == 1 else f"greatest({', '.join(ends)})"
+
+
+def _apart(select: exp.Select, aliases: Mapping[str, object]) -> dict[tuple[_Column, _Column], int]:
+    """By two columns how much later the first may be than the second, as single conditions say it."""
+    found: dict[tuple[_Column, _Column], int] = {}
+    try:
+        said = at_most(conditions(select))
+    except QueryError:
+        return {}  # months, whose lengths differ
+    for each in said:
+        one, other = ((column.table.lower(), column.name.lower()) for column in (each.one, each.other))
+        if one[0] in aliases and other[0] in aliases:
+            micros = each.micros + each.slack
+            found[one, other] = min(micros, found.get((one, other), micros))
+    return found
+
+
+def _closed(apart: dict[tuple[_Column, _Column], int]) -> dict[tuple[_Column, _Column], int]:
+    """The same with what conditions say one after the other (Floyd and Warshall's shortest paths)."""
+    columns = sorted({column for pair in apart for column in pair})
+    for by, one, other in product(columns, repeat=3):
+        if one != other and (one, by) in apart and (by, other) in apart:
+            micros = apart[one, by] + apart[by, other]
+            apart[one, other] = min(micros, apart.get((one, other), micros))
+    return apart

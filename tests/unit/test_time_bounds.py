@@ -1,0 +1,80 @@
+"""Until when rows of an inner join may find others, by the times that its conditions compare."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from dbt.adapters.spark_streaming.query.dialect import parse
+from dbt.adapters.spark_streaming.query.intervals import HOUR, MINUTE
+from dbt.adapters.spark_streaming.query.operators.time_bounds import TimeBounds
+
+WINDOW = {"window_end": 0, "window_start": HOUR}
+TS = {"ts": 0}
+CASES: dict[str, tuple[str, dict[str, dict[str, int]], dict[str, list[tuple[str, int]]] | None]] = {
+    "between": (
+        "b.ts between a.ts - interval 5 minutes and a.ts",
+        {"a": TS, "b": TS},
+        {"a": [("ts", 0)], "b": [("ts", 5 * MINUTE)]},
+    ),
+    "strict, and turned round": (
+        "a.ts + interval 1 minute > b.ts and a.ts < b.ts",
+        {"a": TS, "b": TS},
+        {"a": [("ts", MINUTE)], "b": [("ts", 0)]},
+    ),
+    "a bound on one side": ("b.ts >= a.ts", {"a": TS, "b": TS}, None),
+    "no event time": ("b.ts = a.x", {"a": {}, "b": TS}, None),
+    "a column that carries no time": (
+        "b.ts between a.x and a.x + interval 1 minute and a.ts = b.y",
+        {"a": TS, "b": TS},
+        {"a": [("x", MINUTE)], "b": [("y", 0)]},
+    ),
+    "in its window": (
+        "a.ts >= w.window_start and a.ts < w.window_end",
+        {"a": TS, "w": WINDOW},
+        {"a": [("ts", HOUR)], "w": [("window_end", 0)]},
+    ),
+    "one after the other": (
+        "b.ts between a.ts and a.ts + interval 7 minutes and c.ts between b.ts - interval 3 minutes and b.ts",
+        {"a": TS, "b": TS, "c": TS},
+        {
+            "a": [("ts", 7 * MINUTE)],
+            "b": [("ts", 0)],
+            "c": [("ts", 3 * MINUTE)],
+        },
+    ),
+    "one of three is unbounded": ("b.ts = a.ts and c.ts > a.ts", {"a": TS, "b": TS, "c": TS}, None),
+    "rows that come late themselves": (
+        "a.ts = b.ts",
+        {"a": {"ts": HOUR}, "b": TS},
+        {"a": [("ts", 0)], "b": [("ts", HOUR)]},
+    ),
+    "months differ": (
+        "b.ts between a.ts - interval 1 month and a.ts",
+        {"a": TS, "b": TS},
+        None,
+    ),
+    "a field of a struct": ("a.rec.ts = b.ts and b.ts = a.rec.ts", {"a": TS, "b": TS}, None),
+    "either of two": ("a.ts = b.ts or a.k = b.k", {"a": TS, "b": TS}, None),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_until_when_rows_find_others(name: str) -> None:
+    condition, times, expected = CASES[name]
+    first, *others = times
+    joins = "".join(f" join {alias}" for alias in others[:-1]) + f" join {others[-1]} on {condition}"
+    select = parse(f"select * from {first}{joins}")
+    assert isinstance(select, exp.Select)
+    found = TimeBounds(select, times).until()
+    assert (found and {alias: [*until] for alias, until in found.items()}) == expected
+
+
+def test_when_rows_of_the_join_come() -> None:
+    select = parse("select * from a join b on b.ts between a.ts and a.ts + interval 7 minutes")
+    assert isinstance(select, exp.Select)
+    bounds = TimeBounds(select, {"a": TS, "b": TS})
+    until = bounds.until()
+    assert until is not None
+    # A row of `a` waits for those of `b`; what `b` joins later came at the same time.
+    assert bounds.delays(until) == {("a", "ts"): 7 * MINUTE, ("b", "ts"): 0}
