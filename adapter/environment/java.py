@@ -33,6 +33,16 @@ SPARK_VERSION = "4.1"
 PYTHON_OF_THE_ENVIRONMENT = os.environ.get("PYSPARK_PYTHON")
 LOG4J_CONFIG = Path(__file__).with_name("log4j2.properties")
 
+COMPILER = (
+    "-XX:Tier4InvocationThreshold=30000",
+    "-XX:Tier4MinInvocationThreshold=5000",
+    "-XX:Tier4CompileThreshold=60000",
+    "-XX:Tier4BackEdgeThreshold=120000",
+)
+"""When Java compiles a method once more, with all it can: later than by its defaults (5000, 600, 15000 calls, 40000 rounds
+of a loop). Most of Spark's methods plan queries and run some thousand times in a `dbt run`; to compile them so well took
+two fifths of its CPU. Loops over rows are soon past these numbers, too."""
+
 # As org.apache.spark.launcher.JavaModuleOptions has them, but for jdk.incubator.vector: a JRE from
 # a wheel doesn't have that module and would refuse to start, and only linear algebra uses it.
 MODULE_OPTIONS = (

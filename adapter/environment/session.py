@@ -16,6 +16,7 @@ from dbt.adapters.spark_streaming.environment import Environment
 from dbt.adapters.spark_streaming.environment.class_data import ClassData
 from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
 from dbt.adapters.spark_streaming.environment.java import (
+    COMPILER,
     Java,
     Jvm,
     choose_python,
@@ -127,7 +128,7 @@ class SessionEnvironment(Environment):
         assert self._java is not None
         assert self._classes is not None
         memory = conf["spark.driver.memory"]
-        flags = [f"-Xmx{memory}", *self._classes.flags()]
+        flags = [f"-Xmx{memory}", *COMPILER, *self._classes.flags()]
         if region := _region_size(memory):
             flags.append(f"-XX:G1HeapRegionSize={region}")
         if self._java.from_wheel:

@@ -20,6 +20,7 @@ from tests.differential.tree import (
 )
 
 TUMBLE = Call("tumble", "ts", ("10 minutes",))
+CURVE = Call("cumulate", "ts", ("10 minutes", "1 hour"))
 HOP = Call("hop", "ts", ("5 minutes", "15 minutes"))
 
 
@@ -687,6 +688,11 @@ IN_TIME = {
 }
 """Joins of rows whose times its conditions bound."""
 EXAMPLES |= IN_TIME
+EXAMPLES["by how much a curve grows in each step"] = _case(
+    f"""select window_start, window_end, k, n - coalesce(lag(n) over (partition by window_start, k order by window_end), 0)
+    as new from (select window_start, window_end, k, count(*) as n from {CURVE.expand("clicks")} group by all)""",
+    "window_start window_end k new",
+)
 EXAMPLES["aggregates of two streams, each of one row"] = _case(
     f"select (select count(*) from {stream('clicks')}) as n, 1 + (select max(v) from {stream('orders')}) as m",
     "n m",

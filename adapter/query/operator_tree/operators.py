@@ -14,9 +14,8 @@ from ..dialect import parse
 from ..emission import Emission
 from ..operators import base
 from ..operators.generate import parts_of
-from ..operators.kept import KeptRows
 from ..operators.relation import Relation
-from ..operators.time_bounds import expires
+from ..operators.time_bounds import kept_until
 from ..plan import AggregateStage, Plan
 from . import text
 from .node import APPEND, EVERYTHING, PARTITIONS, RETRACT, Changelog, Computing, Metric, Node, State, make
@@ -108,9 +107,7 @@ class Operators:
             state = self._state(operator, _INPUT_ROWS)
             if operator.until:
                 ends = {
-                    KeptRows(
-                        each, 0, busy=expires(until)
-                    ).part: f"when the watermark has passed {text.until(until)}"
+                    kept_until(each, until).part: f"when the watermark has passed {text.until(until)}"
                     for each, until in zip(operator.inputs, operator.until, strict=True)
                 }
                 own = {each.part: each for each in state}
@@ -230,7 +227,11 @@ class Operators:
         ends = [f"{reach.rows} later rows of its partition"] if reach.rows else []
         ends += [f"{intervals.format(reach.micros)} after its {operator.time}"] if reach.micros else []
         idle = self.bounds.after("its partition's last row")
-        clears = idle if reach.everything else " and ".join(ends) or "when it is put out"
+        if operator.until:
+            ends = [*ends, f"when the watermark has passed {text.until(operator.until)}"]
+        clears = (
+            idle if reach.everything and not operator.until else " or ".join(ends) or "when it is put out"
+        )
         if idle and not reach.everything:
             clears = f"{clears}, or {idle}"
         return self._node(

@@ -237,6 +237,8 @@ class OverAggregate:
     waits: bool = True
     """Whether rows come in any order, and wait until the watermark has passed their time; else they come in order."""
     growth: Growth | None = None
+    until: Until = ()
+    """Until when a partition may get rows, by a key that carries event time; empty: that can't be told."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ from .over_rows import OrderedRows
 from .plan_size import bounded
 from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
-from .time_bounds import expires
+from .time_bounds import kept_until
 from .window_changes import ChangedWindows
 from .window_close import OpenWindows
 
@@ -322,7 +322,7 @@ class _Generator:
         """The rows of a side of a join; with a TTL each row expires by itself, all that are equal together where it may
         be retracted."""
         if until is not None:
-            return KeptRows(each, 0, busy=expires(until))
+            return kept_until(each, until)
         ttl = self.ttl if ends is None else 0
         if ttl is None or not each.relation.changes:
             return KeptRows(each, ttl, ends=ends)

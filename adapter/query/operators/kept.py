@@ -88,6 +88,7 @@ class KeptRows:
         top: the only rows that are needed; None: all.
         busy: as of `Recompute`.
         ends: the column with the end of the window with which a row goes; None: it doesn't go with one.
+        lasts: as of `StatePart`.
     """
 
     operator: Operator
@@ -98,6 +99,7 @@ class KeptRows:
     top: Top | None = None
     busy: str | None = None
     ends: str | None = None
+    lasts: int | None = None
 
     @property
     def part(self) -> str:
@@ -237,7 +239,13 @@ class KeptRows:
                 for rows in (both, new)
             )
         return StatePart(
-            self.part, append, self._fold(beside), initial, closes=None, forgets=self.ttl or None
+            self.part,
+            append,
+            self._fold(beside),
+            initial,
+            closes=None,
+            lasts=self.lasts,
+            forgets=self.ttl or None,
         )
 
     @property

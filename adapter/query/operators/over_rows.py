@@ -15,6 +15,7 @@ from ..windows import quote
 from .base import OVER_LIFE, OverAggregate, Source, in_order, over
 from .kept import ROW
 from .relation import WEIGHT
+from .time_bounds import expires
 
 _TIME, _BEFORE = "__time", "__before"
 _SLACK = 3 * HOUR
@@ -73,7 +74,8 @@ class OrderedRows:
 
     def state(self) -> StatePart:
         """The part of the state: rows that wait, and those that frames reach back to."""
-        lengths = [each for each in (self.ttl, self.operator.reach.micros) if each]
+        ends = [micros for _, micros in self.operator.until]
+        lengths = [each for each in (self.ttl, self.operator.reach.micros, *ends) if each]
         return StatePart(
             self.part,
             f"select {now(STEP)} as {STEP}, {self._items()} from (\n{self._came()}\n)",
@@ -135,6 +137,8 @@ class OrderedRows:
         needed = f"({' or '.join(still) or 'false'})"
         if self.ttl is not None:
             needed += f" and {lasts(later('__newest', self.ttl))}"
+        if self.operator.until:
+            needed += f" and {lasts(expires(self.operator.until).replace('own.', f'{ROW}.'))}"
         rows = self._keyed(self._stored())
         before = f"select * from (\n{rows}\n) where {_passed()}" if self.operator.waits else rows
         # Rows of one time have one place: which of them frames take isn't decided here.

@@ -942,10 +942,14 @@ class _Planner:
             return self._over(*self._filtered_below(select, source))
         keys = over[0].args.get("partition_by") or []
         covered = self._fixed_keys(keys, select)
+        # A partition within a window ends with it.
+        timed = {column: column for column in relation.times}
+        ending = filter(None, (conditions.carried(key, source.alias, timed) for key in keys))
+        until = tuple((column, relation.times[column]) for column in sorted(ending))[:1]
         growth = None
-        if reached.everything and not relation.bounded:
+        if not until and reached.everything and not relation.bounded:
             growth = Growth("every row", None)
-        elif reached.rows and keys and not covered:
+        elif not until and reached.rows and keys and not covered:
             last = "the last row" if reached.rows == 1 else f"the last {reached.rows} rows"
             growth = Growth(
                 f"{last} for every value of {', '.join(map(sql, keys))}", frozenset(_names_in(keys))
@@ -973,6 +977,7 @@ class _Planner:
                 "OVER",
                 waits,
                 growth,
+                until,
             )
         )
 

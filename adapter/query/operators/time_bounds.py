@@ -17,7 +17,8 @@ from ..continuous.lives import later
 from ..errors import QueryError
 from ..time_conditions import at_most, conditions
 from ..windows import quote
-from .base import Until
+from .base import Operator, Until
+from .kept import KeptRows
 
 _Column = tuple[str, str]
 """The alias of a relation, and a column, in lower case."""
@@ -74,6 +75,12 @@ class TimeBounds:
     def _between(self, alias: str, one: str, other: str) -> int | None:
         """How much later one column of a relation may be than another."""
         return 0 if one == other else self._apart.get(((alias, one), (alias, other)))
+
+
+def kept_until(operator: Operator, until: Until) -> KeptRows:
+    """The rows of a side of such a join."""
+    lasts = max(1, *(micros + 1 for _, micros in until))
+    return KeptRows(operator, 0, busy=expires(until), lasts=lasts)
 
 
 def expires(until: Until) -> str:
