@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from .batch import Incremental
     from .query import ranges, replace_rows, windows
     from .query.ranges import Span
+    from .stream import position
 else:
     batch, streaming = Lazily("batch"), Lazily("streaming")
+    position = Lazily("stream.position")
     ranges, replace_rows, windows = map(Lazily, ("query.ranges", "query.replace_rows", "query.windows"))
 
 
@@ -100,6 +102,23 @@ class BatchMethods(metaclass=AdapterMeta):
         handle = self.connections.get_thread_connection().handle.cursor()
         handle.execute(query)
         return tuple(handle.fetchone())
+
+    @available.parse_none
+    def note_incremental(self, target: BaseRelation) -> None:
+        """Note in an Iceberg table that a stream has written to, and an incremental run after it, which snapshot that made.
+
+        The stream would put its rows on top of these, so it stops there. Other tables stay as they are.
+        """
+        table = target.render()
+        step = f"summary['{position.PREFIX}batch-id'] is not null"
+        current = f"snapshot_id = (select snapshot_id from {table}.refs where name = 'main')"
+        newest, steps = self._ask(
+            f"select max(case when {current} and not {step} then snapshot_id end), count_if({step}) from {table}.snapshots"
+        )
+        if newest is not None and steps:
+            self.connections.get_thread_connection().handle.cursor().execute(
+                f"alter table {table} set tblproperties ('{position.INCREMENTAL}' = '{newest}')"
+            )
 
     @available.parse(lambda *arguments, **named: "")
     def replace_where_sql(

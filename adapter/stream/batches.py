@@ -11,6 +11,7 @@ from . import session
 from .dataflow import DataflowBatch
 from .errors import StreamError
 from .failpoints import reached
+from .file_names import check_batch
 from .microbatch import MicroBatch, Work, now
 from .pieces import Cutter, Piece
 from .position import Position
@@ -92,6 +93,7 @@ class Batches:
         if number <= self.taken_in:
             self._catch_up()
             return
+        check_batch(self._work.model, number)
         spark = batch.sparkSession
         if not self._prepared:
             session.prepare(spark, self._asked)

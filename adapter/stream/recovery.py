@@ -16,7 +16,7 @@ from .checkpoint import Checkpoint
 from .differences import ROW_KEY, Evolution, changed_in, evolution
 from .errors import StreamError
 from .model import FAIL, StreamModel
-from .position import Position
+from .position import INCREMENTAL, Position
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Found:
     """Rows in the table."""
     changes_ahead: int = 0
     """How many steps are in the changelog and not in the table."""
+    target_incremental: bool = False
+    """Whether an incremental run has written to the table since a stream's last step."""
 
 
 def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], found: Found) -> None:
@@ -114,6 +116,12 @@ def _target_problem(model: StreamModel, found: Found) -> str | None:
             f"its table {model.target} has {found.target_rows} rows, and none of its commits is a stream's: it was built in "
             "another way (as a table or incrementally, by another materialization), and what the stream reads would come on "
             "top of these rows."
+        )
+    if found.target_incremental:
+        return (
+            f"an incremental run has put rows into its table {model.target} since the stream ran, and what the stream reads "
+            "would come on top of these rows. If they are to stay, and none of them comes from the stream once more: "
+            f"`ALTER TABLE {model.target} UNSET TBLPROPERTIES ('{INCREMENTAL}')`."
         )
     if found.checkpoint and found.target and found.target.query_id != found.checkpoint.query_id:
         return (

@@ -406,6 +406,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         signature=state.signature() if stateful else None,
         changes=sink.changes.position() if sink.changes else None,
         changes_ahead=sink.changes_ahead(),
+        target_incremental=sink.incremental,
     )
     check(model, stateful, program.signature, found)
 

@@ -201,6 +201,7 @@ def present(spark: SparkSession, model: StreamModel) -> Present:
         signature=signature,
         changes=sink.changes.position() if sink.changes else None,
         changes_ahead=sink.changes_ahead(),
+        target_incremental=sink.incremental,
     )
     check(model, state.exists, signature or {}, found)
     position = found.state or found.target

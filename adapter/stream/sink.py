@@ -15,7 +15,7 @@ from .failpoints import around
 from .iceberg import EXPIRED, FOLLOWED, IcebergTable, load
 from .maintenance import Maintenance, of_read_table
 from .model import IGNORE, StreamModel
-from .position import Position, read_position
+from .position import INCREMENTAL, Position, read_position
 from .rows import Kept, leaf
 from .session import show, sql
 from .writing import Columns, literal, one_file
@@ -64,6 +64,14 @@ class Sink(ABC):
     def has_past(self) -> bool:
         """Whether all snapshots that led to the table as it is are there."""
         return self.written and EXPIRED not in self.table.past()
+
+    @property
+    def incremental(self) -> bool:
+        """Whether the table, as it is now, came about from what an incremental run wrote."""
+        if self._table is None:
+            return False
+        snapshot = self._table.property(INCREMENTAL)
+        return snapshot is not None and self._table.follows(int(snapshot))
 
     def position(self) -> Position | None:
         """The last step in the table, its own rows counted in; None if there is none."""

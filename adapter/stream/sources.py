@@ -13,6 +13,7 @@ from ..messages import MESSAGE, advice, message
 from ..query.program import StreamInput
 from .columns import fits
 from .errors import StreamError
+from .file_names import check_folder
 from .iceberg import IcebergTable
 from .identifiers import type_text
 from .initial_offset import Whole, reading_options
@@ -173,6 +174,7 @@ def _read_files(spark: SparkSession, model: StreamModel, source: StreamSource) -
         raise StreamError(
             f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
         )
+    check_folder(spark, model, source)
     schema = source.schema or _schema_of_files(spark, model, source)
     reader = spark.readStream.format(source.format).options(**source.options)
     return reader.schema(schema).load(source.location)

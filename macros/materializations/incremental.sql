@@ -51,6 +51,9 @@
         'divided': run.divided,
       }) }}
     {%- endcall -%}
+    {%- if file_format == 'iceberg' -%}
+      {%- do adapter.note_incremental(target) -%}
+    {%- endif -%}
     {%- call statement('drop_tmp_relation') -%}
       drop {{ 'view' if language == 'sql' else 'table' }} if exists {{ rows }}
     {%- endcall -%}

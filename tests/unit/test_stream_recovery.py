@@ -200,6 +200,15 @@ def test_table_replaced() -> None:
     assert problem(crashed) == sentence
 
 
+def test_rows_of_an_incremental_run() -> None:
+    for stateful in (True, False):
+        assert problem(replace(GOING, target_incremental=True), stateful) == (
+            "an incremental run has put rows into its table db.curves since the stream ran, and what the stream reads "
+            "would come on top of these rows. If they are to stay, and none of them comes from the stream once more: "
+            "`ALTER TABLE db.curves UNSET TBLPROPERTIES ('stream.incremental-snapshot')`."
+        )
+
+
 OTHERS = (
     "its table db.curves has 12 rows, and none of its commits is a stream's: it was built in another way (as a table or "
     "incrementally, by another materialization), and what the stream reads would come on top of these rows."

@@ -236,3 +236,50 @@ class TestStreamOverATable:
         assert hours() == 1, "what was there is there"
         run_dbt(["run", "--full-refresh", "--select", "views+"])
         assert hours() == 1
+
+
+class TestIncrementalAmidTheStream:
+    """A stream's table that an incremental run put rows into: they would stand beside those of the stream."""
+
+    @pytest.fixture(scope="class")
+    def models(self, events: Path) -> dict[str, str]:
+        return {"sources.yml": sources(events), **self.all("streaming_table")}
+
+    def all(self, kind: str) -> dict[str, str]:
+        return {
+            "pages.sql": f"{{{{ config(materialized='{kind}') }}}} "
+            "select page, ts from {{ stream(source('raw', 'events')) }}",
+            "counts.sql": f"{{{{ config(materialized='{kind}'"
+            + (", constant_domains=['page']" if kind == "streaming_table" else "")
+            + ") }} select page, count(*) as n from {{ stream(source('raw', 'events')) }} group by page",
+        }
+
+    def write(self, project: Any, kind: str) -> None:
+        for name, text in self.all(kind).items():
+            (Path(project.project_root) / "models" / name).write_text(text)
+
+    def test_the_stream_stops(self, project: Any, spark: Any) -> None:
+        run_dbt(["run"])
+        # Rows that are changed by hand are nobody's business.
+        spark.sql(f"update {project.test_schema}.counts set n = n where page = 'p1'")
+        assert len(run_dbt(["run"])) == 2
+        self.write(project, "incremental")
+        run_dbt(["run"])
+        self.write(project, "streaming_table")
+        for result in run_dbt(["run"], expect_pass=False):
+            assert "an incremental run has put rows" in str(result.message), result.message
+            assert f"`dbt run --full-refresh --select {result.node.name}`" in str(result.message)
+        run_dbt(["run", "--full-refresh"])
+        run_dbt(["run"])
+        assert project.run_sql(f"select count(*) from {project.test_schema}.pages", fetch="one")[0] == 6
+
+    def test_put_back_to_before(self, project: Any, spark: Any) -> None:
+        """Rows that are gone again are no reason to stop."""
+        snapshot = f"{project.test_schema}.pages.snapshots"
+        (last,) = project.run_sql(f"select max_by(snapshot_id, committed_at) from {snapshot}", fetch="one")
+        self.write(project, "incremental")
+        run_dbt(["run", "--select", "pages"])
+        self.write(project, "streaming_table")
+        run_dbt(["run", "--select", "pages"], expect_pass=False)
+        spark.sql(f"call lakehouse.system.rollback_to_snapshot('{project.test_schema}.pages', {last})")
+        run_dbt(["run", "--select", "pages"])

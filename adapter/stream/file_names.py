@@ -1,0 +1,98 @@
+"""Names of files that Spark takes for patterns: it reads the other files of such a micro-batch twice.
+
+`DataSource.checkAndGlobPathIfNecessary` puts all paths in the place of each that looks like a pattern, when it is told that
+none is one. A file that is alone in its micro-batch is read once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from .checkpoint import files_read
+from .errors import StreamError
+from .model import plain_path
+from .session import jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from .model import StreamModel, StreamSource
+
+_LETTERS = r"[\*\?\[\]\{\}\\]"
+_PATTERN = re.compile(_LETTERS)
+_ONE = "maxfilespertrigger"
+
+
+def check_folder(spark: SparkSession, model: StreamModel, source: StreamSource) -> None:
+    """Passes a folder in which no file that is still to be read has such a name, or where each is read alone.
+
+    Raises:
+        StreamError: the file, and what to do.
+    """
+    if any(name.lower() == _ONE and str(value) == "1" for name, value in source.options.items()):
+        return
+    path_of = jvm(spark).org.apache.hadoop.fs.Path
+    folder = source.location if "*" in source.location else f"{source.location.rstrip('/')}/*"
+    # The file system looks through the names: they may be many.
+    every = path_of(f"{folder}{_LETTERS}*" if folder.endswith("*") else folder)
+    found = every.getFileSystem(spark._jsc.hadoopConfiguration()).globStatus(every) or ()
+    named = (each.getPath().toString() for each in found if each.isFile())
+    odd = {plain_path(path): path for path in named if is_pattern(path)}
+    if not odd:
+        return
+    logs = (files_read(model.storage, model.checkpoint, place) for place in range(len(model.sources)))
+    read = {plain_path(unquote(path)) for log in logs for path in log}
+    if new := sorted(odd[path] for path in odd.keys() - read):
+        raise StreamError(
+            f"Model {model.name}: {_said(new[0])}. Give it another name, or have each file be a micro-batch: "
+            f"'maxFilesPerTrigger: 1' in the options of the source {source.relation} (which --full-refresh doesn't mind)."
+        )
+
+
+def check_batch(model: StreamModel, number: int) -> None:
+    """Passes a micro-batch that has no such file beside others.
+
+    Raises:
+        StreamError: the file, and what to do.
+    """
+    for place, source in enumerate(model.sources):
+        if not source.is_files:
+            continue
+        log = f"{model.checkpoint}/sources/{place}/{number}"
+        text = model.storage.read_text(log) or model.storage.read_text(f"{log}.compact") or ""
+        paths = planned(text.splitlines(), number)
+        if len(paths) > 1 and (odd := list(filter(is_pattern, paths))):
+            raise StreamError(
+                f"Model {model.name}: {_said(odd[0])}. The micro-batch was planned with it already, so none of its rows was "
+                f"taken in. Give it another name, and build the model anew: {model.rebuild}."
+            )
+
+
+def planned(log: Iterable[str], number: int) -> list[str]:
+    """The files of a micro-batch, of its entry in Spark's log, or of one that sums up others.
+
+    >>> planned(["v1", '{"path": "file:///a%3F.csv", "batchId": 3}', '{"path": "file:///b.csv", "batchId": 2}'], 3)
+    ['file:///a?.csv']
+    """
+    entries = (json.loads(line) for line in log if line.startswith("{"))
+    return [unquote(entry["path"]) for entry in entries if entry.get("batchId") == number and "path" in entry]
+
+
+def is_pattern(path: str) -> bool:
+    """Whether Spark takes it for one.
+
+    >>> is_pattern("file:///in/part[1].csv"), is_pattern("file:///in/a b%.csv")
+    (True, False)
+    """
+    return _PATTERN.search(path) is not None
+
+
+def _said(path: str) -> str:
+    return (
+        f"the file {path} has one of the letters * ? [ ] {{ }} \\ in its path, which Spark takes for a pattern: it would "
+        "read the other files of the same micro-batch twice"
+    )
