@@ -94,6 +94,9 @@ _TWO_WRITERS = re.compile(
 )
 
 
+_OTHER_ROWS = re.compile(
+    r"INCOMPATIBLE_COLUMN_TYPE\]? UNION can only be performed [^\n]*STRUCT<|column \S+ has other fields in it than it had"
+)
 _RAISED = re.compile(
     r"PythonException:[^\0]{0,300}?Traceback \(most recent call last\):\n(?:[ \t].*\n|\s*\n)+"
     r"(?P<said>[A-Za-z_][\w.]*(?::.*)?)"
@@ -113,6 +116,12 @@ def _known(model: StreamModel, text: str) -> str | None:
                 f"Model {model.name}: the file {file} can't be read {what}. Remove it from the folder or "
                 "correct the source's format; no row of this micro-batch was taken in."
             )
+    if _OTHER_ROWS.search(text):
+        return (
+            f"Model {model.name}: the rows that its state keeps have other columns than those that come now; most likely a "
+            "source that the query reads with '*' has a column more, or one less. Name the columns that it had in the place "
+            f"of the '*', and the state goes on; or build the model anew: {model.rebuild}."
+        )
     changed = _NOT_APPENDED.search(text)
     if changed:
         kind = changed["kind"].lower()

@@ -73,6 +73,21 @@ def test_a_source_that_was_replaced(message: str) -> None:
     assert "no longer has the snapshots that come after the last one taken in" in sentence(message)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "[INCOMPATIBLE_COLUMN_TYPE] UNION can only be performed on tables with compatible column types. The second column "
+        'of the second table is "STRUCT<k: STRING, x: INT>" type which is not compatible with "STRUCT<k: STRING, x: INT, '
+        'z: INT>" at the same column of the first table. SQLSTATE: 42825',
+        "ValueError: column stage_1_row has other fields in it than it had. To build it anew: `dbt run`.",
+    ],
+)
+def test_rows_that_are_kept_and_a_column_more(message: str) -> None:
+    found = sentence(message)
+    assert "a source that the query reads with '*' has a column more, or one less" in found
+    assert "Name the columns that it had" in found
+
+
 def test_two_writers_of_a_checkpoint() -> None:
     found = sentence("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs …")
     assert found.startswith("Model curves: another run of it is writing to /root/checkpoints/db.curves.")
