@@ -35,6 +35,7 @@ from .base import (
     Recompute,
     SetOperation,
     Source,
+    TemporalFilter,
     UnionAll,
     WindowChanges,
     WindowClose,
@@ -48,6 +49,7 @@ from .groups import GroupChanges
 from .kept import ROW, TIMES, KeptRows, Partitions, added_up, packed, spread
 from .over_rows import OrderedRows
 from .plan_size import bounded
+from .recent_rows import RecentRows
 from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
 from .window_changes import ChangedWindows
@@ -186,7 +188,11 @@ class _Generator:
         self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
         known = {name for name in self.state_names if self.state_names[name] in replayed}
         known |= {below.name for each in flow.operators if each.name in known for below in in_order(each)}
-        judged = [each for each in flow.operators if isinstance(each, OverAggregate) and each.waits]
+        judged = [
+            each
+            for each in flow.operators
+            if isinstance(each, TemporalFilter) or (isinstance(each, OverAggregate) and each.waits)
+        ]
         below_rows = {below.name for each in judged for below in in_order(each)} - {
             each.name for each in judged
         }
@@ -225,6 +231,11 @@ class _Generator:
             self._set_operation(operator)
         elif isinstance(operator, Join):
             self._join(operator)
+        elif isinstance(operator, TemporalFilter):
+            recent = RecentRows(operator, self.ttl)
+            self.rows.append(recent.rows())
+            self._step(operator, *recent.change())
+            self._has(recent.state())
         elif isinstance(operator, OverAggregate):
             self._over(operator)
         elif isinstance(operator, WindowClose):
