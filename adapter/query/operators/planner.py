@@ -722,20 +722,34 @@ class _Planner:
                 f"'{sql(test)}' keeps rows for longer than config 'state_ttl' does ({intervals.format(self.ttl)}), and what "
                 "stands above would forget them before they leave; give it at least as long."
             )
+        return self._leaving(below, stays, sql(test))
+
+    def _leaving(self, rows: Operator, stays: int, test: str) -> Operator:
+        """Rows, each with its event time in a hidden column, until they leave."""
+        relation = replace(rows.relation, changes=True, together={}, event_time=None, bounded=True)
         return self._add(
-            TemporalFilter(
-                f"recent_{digest(below.name, str(stays))}",
-                (below,),
-                stays,
-                replace(below.relation, changes=True, together={}, event_time=None, bounded=True),
-                sql(test),
-            )
+            TemporalFilter(f"recent_{digest(rows.name, str(stays))}", (rows,), stays, relation, test)
         )
+
+    def _leaving_above(
+        self, select: exp.Select, read: Sequence[_From], source: _From, below: TemporalFilter
+    ) -> Operator:
+        """A SELECT, row by row over rows that leave, as rows that leave over the SELECT: what it computes of a row, or reads
+        of a table for it, is kept with the row, and less is kept."""
+        (rows,) = below.inputs
+        made = select.copy()
+        _hide_from_stars(made, [(source.alias, TIME_OF_ROW)])
+        time = exp.column(TIME_OF_ROW, table=source.alias, quoted=True)
+        made.append("expressions", exp.alias_(time, TIME_OF_ROW, quoted=True))
+        instead = [replace(each, operator=rows) if each is source else each for each in read]
+        return self._leaving(self._project(made, instead), below.lasts, below.label)
 
     def _project(self, select: exp.Select, read: Sequence[_From]) -> Operator:
         (source,) = (each for each in read if each.operator is not None)
         below = source.operator
         assert below is not None
+        if isinstance(below, TemporalFilter):
+            return self._leaving_above(select, read, source, below)
         template, inputs = self._template(select, read)
         relation = below.relation
         random = not conditions.is_repeatable(select)
