@@ -94,19 +94,14 @@ def bounds(select: exp.Select) -> list[exp.Expr]:
     return [
         test
         for test in filters(select)
-        if any(
-            is_watermark(node) or marks.is_stand_in(node)
-            for node in walk_same_query(test)
-        )
+        if any(is_watermark(node) or marks.is_stand_in(node) for node in walk_same_query(test))
     ]
 
 
 def column_of(test: exp.Expr) -> exp.Column:
     """The column of event time in one of `bounds`."""
     return next(
-        each
-        for side in (test.this, test.expression)
-        if isinstance(each := side.unnest(), exp.Column)
+        each for side in (test.this, test.expression) if isinstance(each := side.unnest(), exp.Column)
     )
 
 

@@ -286,9 +286,7 @@ def reads_tables(template: exp.Expr) -> bool:
     """Whether a query over inputs reads tables beside them, inside expressions or in FROM."""
     # What stands in for a clock reads the watermark.
     clocks = {id(table) for each in marks.stand_ins(template) for table in each.find_all(exp.Table)}
-    return any(
-        not _is_streaming(table) and id(table) not in clocks for table in template.find_all(exp.Table)
-    )
+    return any(not _is_streaming(table) and id(table) not in clocks for table in template.find_all(exp.Table))
 
 
 def is_inner(join: exp.Join | None) -> bool:

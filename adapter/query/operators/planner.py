@@ -37,7 +37,6 @@ from ..windows import Window, quote
 from . import above_groups, conditions, lives
 from .base import (
     OVER_LIFE,
-    ROW_TIME as TIME_OF_ROW,
     Dataflow,
     GroupAggregate,
     Growth,
@@ -58,6 +57,9 @@ from .base import (
     WindowRows,
     in_order,
     input_name,
+)
+from .base import (
+    ROW_TIME as TIME_OF_ROW,
 )
 from .reach import ordered_by, reach
 from .relation import WEIGHT, Relation, weight_of

@@ -51,7 +51,9 @@ def test_without_state_the_watermark_goes_on_with_the_next_run(spark: Any, stora
 
 def test_rows_leave_a_tree_of_operators_also_after_a_crash(spark: Any, storage_root: Path) -> None:
     of = expansion.expand_stream("events")
-    groups = f"select k, count(*) as n from {of} where ts >= current_timestamp() - interval '5' seconds group by k"
+    groups = (
+        f"select k, count(*) as n from {of} where ts >= current_timestamp() - interval '5' seconds group by k"
+    )
     text = f"select n, count(*) as c from ({groups}) group by n"
     program = generate.program(planner.plan_operators(text, {"events": Known("ts")}))
     s = Stream(spark, storage_root, program, "n bigint, c bigint", changelog=True)
