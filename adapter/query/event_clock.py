@@ -1,8 +1,9 @@
 """`current_timestamp()` in a predicate on event time: event time's own clock, the watermark, so that a replay gives the
 same rows.
 
-Without windows rows leave again as the watermark moves on (`continuous.temporal`). Below a window function a row is judged
-when it comes in, by the watermark before its micro-batch, as late rows are. What can't be told of a row by then is refused.
+Without windows rows leave again as the watermark moves on (`continuous.temporal`, `operators.recent_rows`). In a query with
+a window function a row is judged when it comes in, by the watermark before its micro-batch, as late rows are. What can't be
+told of a row by then is refused.
 Everywhere else, as in a select list, the clock is that of the machine.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -82,9 +84,30 @@ def interval(node: exp.Expr) -> int | None:
     return intervals.parse(text, f"'{sql(node)}':")
 
 
-def is_read(tree: exp.Query) -> bool:
-    """Whether a marked tree reads the watermark."""
-    return any(node.meta_get(_IS_EVENT_TIME) for node in tree.walk())
+def is_watermark(node: exp.Expr) -> bool:
+    """Whether a node of a marked tree is a clock that is the watermark."""
+    return bool(node.meta_get(_IS_EVENT_TIME))
+
+
+def bounds(select: exp.Select) -> list[exp.Expr]:
+    """The conditions of a SELECT's WHERE in a marked tree that rows are judged by: their clock is the watermark."""
+    return [
+        test
+        for test in filters(select)
+        if any(is_watermark(node) or marks.is_stand_in(node) for node in walk_same_query(test))
+    ]
+
+
+def column_of(test: exp.Expr) -> exp.Column:
+    """The column of event time in one of `bounds`."""
+    return next(
+        each for side in (test.this, test.expression) if isinstance(each := side.unnest(), exp.Column)
+    )
+
+
+def written(test: exp.Expr) -> str:
+    """A condition as its author wrote it."""
+    return sql(marks.as_written(exp.Paren(this=test.copy())).this)
 
 
 def mark(tree: exp.Query, known: Mapping[str, Known]) -> None:
@@ -282,7 +305,7 @@ class _Marker:
 
 def show_watermark(tree: exp.Expr) -> None:
     """Puts the watermark before the micro-batch in the place of the marked clocks. Changes the tree."""
-    for node in [each for each in tree.walk() if each.meta_get(_IS_EVENT_TIME)]:
+    for node in list(filter(is_watermark, tree.walk())):
         made: exp.Expr = exp.maybe_parse(WATERMARK, dialect=DIALECT)
         marks.stand_in(made, node)
         node.replace(made)
@@ -298,11 +321,19 @@ def check_output(query: exp.Expr) -> None:
     if found is not None:
         test = found.find_ancestor(exp.Predicate)
         assert test is not None
-        holder = exp.Paren(this=test.copy())
-        raise QueryError(
-            f"'{sql(marks.as_written(holder).this)}' would be asked of rows that are kept until their windows close, "
-            "when the watermark has moved on; put it below the window function, into a CTE."
-        )
+        refuse_kept(test)
+
+
+def refuse_kept(test: exp.Expr) -> NoReturn:
+    """Refuses a predicate over rows that wait.
+
+    Raises:
+        QueryError: always.
+    """
+    raise QueryError(
+        f"'{written(test)}' would be asked of rows that are kept until their windows close, when the watermark has moved "
+        "on; put it below the window function, into a CTE."
+    )
 
 
 def _streams(select: exp.Select) -> list[exp.Expr]:

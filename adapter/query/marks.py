@@ -216,9 +216,14 @@ def stand_in(node: exp.Expr, wrote: exp.Expr) -> None:
     node.meta[_WROTE] = wrote.copy()
 
 
+def is_stand_in(node: exp.Expr) -> bool:
+    """Whether an expression was put in the place of one that the author wrote."""
+    return node.meta_get(_WROTE) is not None
+
+
 def stand_ins(tree: exp.Expr) -> Iterator[exp.Expr]:
     """The expressions that stand in for others."""
-    return (node for node in tree.walk() if node.meta_get(_WROTE) is not None)
+    return filter(is_stand_in, tree.walk())
 
 
 def as_written(tree: exp.Expr) -> exp.Expr:

@@ -304,10 +304,6 @@ def _in_operators(
     if lookups.place(tree, [relation for relation, what in known.items() if what.lookup]):
         raise QueryError("A lookup join in a query like this; put it into a model below.")
     event_clock.mark(tree, known)
-    if event_clock.is_read(tree):
-        raise QueryError(
-            "A predicate on the time that goes by in a query like this; put it into a model below."
-        )
     batch = sql(_with_ties_broken(tree))
     flow, streams, ended = dataflow(
         tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission

@@ -880,6 +880,19 @@ class Over(Node):
             raise Invalid("windows mixed")
 
 
+def _check_flush(root: Node) -> None:
+    """Passes queries whose clock the flush leaves where it is; what waits for it moves it (`test_temporal.py` has that).
+
+    Raises:
+        Invalid: it doesn't.
+    """
+    every = list(nodes(root))
+    waits = any(isinstance(e, Over) and not any(isinstance(b, Recent) for b in nodes(e)) for e in every)
+    windows = any(isinstance(each, Windowed) for each in every)
+    if waits and not windows and any(isinstance(each, Recent) for each in every):
+        raise Invalid("a clock that a flush moves")
+
+
 @dataclass(frozen=True)
 class Model:
     """A streaming model: a query and its configs."""
@@ -936,6 +949,8 @@ class Case:
             raise Invalid("no stream")
         if any(node.name == UPSTREAM for node in reads) != (self.upstream is not None):
             raise Invalid("no model upstream, or one that nobody reads")
+        for model in filter(None, (self.model, self.upstream)):
+            _check_flush(model.root)
         if self.upstream is not None:
             check(self.upstream.root)
             of = {column.name: column.kind for column in self.upstream.root.columns}

@@ -6,7 +6,8 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import event_clock, expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.dialect import parse
-from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
+from dbt.adapters.spark_streaming.query.operators.base import Operator, Project, Source, in_order
 from dbt.adapters.spark_streaming.query.plan import KeptStage, Plan
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
@@ -136,6 +137,85 @@ def test_what_no_row_can_be_judged_by(where: str, clock: str) -> None:
 def test_nor_where_rows_are_no_longer_the_streams(text: str) -> None:
     with pytest.raises(QueryError, match="compares event time with"):
         groups(text)
+
+
+RECENT_BIDS = f"(select * from {BIDS} where ts > {AGO})"
+
+
+def operators(text: str, ttl: int | None = None, known: dict[str, Known] = KNOWN) -> dict[str, Operator]:
+    flow = planner.plan_operators(text, known, ttl).dataflow
+    assert flow is not None
+    return {type(each).__name__: each for each in flow.operators}
+
+
+def test_in_a_tree_of_operators_rows_come_and_leave() -> None:
+    joined = operators(f"select b.item, a.x from {RECENT_BIDS} as b join (select * from {ASKS} where ts >= {AGO}) as a "
+        "on a.item = b.item")  # fmt: skip
+    assert "TemporalFilter" in joined
+    assert joined["Join"].growth is None  # both sides are bounded
+    with pytest.raises(Unbounded, match="every row of both sides"):
+        operators(f"select b.item, a.x from {RECENT_BIDS} as b join {ASKS} as a on a.item = b.item")
+
+
+def test_what_a_row_is_computed_from_is_kept_with_it() -> None:
+    made = operators(
+        f"select item, n from (select b.item, d.n, b.price from {BIDS} as b join dims as d on b.item = d.item "
+        f"where b.ts > {AGO} and b.price > 3) where n > 2"
+    )
+    assert list(made) == ["Source", "Project", "TemporalFilter"]
+    program = generate.program(planner.plan_operators(f"select distinct item from {RECENT_BIDS}", KNOWN))
+    (part,) = (each for level in program.levels for each in level.parts if each.name.startswith("recent_"))
+    assert part.closes is None  # the end of the input isn't the end of time
+    assert part.forgets == 3_600_000_000
+
+
+def test_what_keeps_rows_for_longer_than_state_ttl() -> None:
+    text = f"select item from {RECENT_BIDS} except select item from {ASKS}"
+    assert "TemporalFilter" in operators(text, 3_600_000_000)
+    with pytest.raises(
+        QueryError, match=r"keeps rows for longer than config 'state_ttl' does \(59 minutes\)"
+    ):
+        operators(text, 59 * 60_000_000)
+
+
+def test_rows_that_change_do_not_leave() -> None:
+    known = {"bids": Known("ts", ("item",), changes=True), "asks": Known("ts")}
+    with pytest.raises(
+        QueryError, match="over rows that change is not supported; put it into the model that"
+    ):
+        operators(f"select item from {RECENT_BIDS} union all select item from {ASKS}", None, known)
+
+
+def test_with_windows_a_tree_of_operators_judges_a_row_when_it_comes() -> None:
+    placed = f"select *, row_number() over (partition by item order by ts) as rn from {RECENT_BIDS}"
+    of_first = window(f"(select * from ({placed}) where rn = 1)")
+    text = f"select window_end, count(*) as n from {of_first} group by window_end"
+    assert "TemporalFilter" not in operators(text, 10**12)
+    flow = planner.plan_operators(text, KNOWN, 10**12).dataflow
+    assert flow is not None
+    (judging,) = (each for each in flow.operators if "now_before" in getattr(each, "sql", ""))
+    # Right over the stream: what is kept above isn't judged again.
+    assert isinstance(judging, Project)
+    assert all(isinstance(each, Source | Project) for each in in_order(judging))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            f"select w.n, b.item from ({COUNTED.format('count(*)', window())}) as w "
+            f"left join {BIDS} as b on b.ts = w.window_end where b.ts > {AGO}",
+            "stands beside a join, and rows are judged .* before they are joined; write it in a query in FROM",
+        ),
+        (
+            f"select window_end, stddev(price) as d from {window(kind='session')} where ts > {AGO} group by window_end",
+            "would be asked of rows that are kept until their windows close",
+        ),
+    ],
+)
+def test_where_a_tree_of_operators_can_not_judge_rows(text: str, sentence: str) -> None:
+    with pytest.raises(QueryError, match=sentence):
+        operators(text, 10**12)
 
 
 def test_nor_of_rows_that_are_kept() -> None:

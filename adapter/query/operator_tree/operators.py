@@ -117,6 +117,16 @@ class Operators:
             return Read(project(node, _above(select)))
         if isinstance(operator, base.Recompute):
             return self._recompute(operator, inputs)
+        if isinstance(operator, base.TemporalFilter):
+            stays = f"{intervals.format(operator.lasts)} after its event time"
+            known = self.bounds.after("it came")
+            state = self._state(
+                operator,
+                "a row that has still to leave",
+                f"the watermark is {stays}{f', or {known}' if known else ''}",
+            )
+            node = self._node(operator, "TemporalFilter", operator.label, inputs, state)
+            return replace(self.read[operator.inputs[0].name], node=node)
         if isinstance(operator, base.OverAggregate):
             return Read(self._over(operator, inputs))
         return Read(

@@ -219,6 +219,25 @@ class Join:
 
 
 @dataclass(frozen=True)
+class TemporalFilter:
+    """A predicate on event time and its clock: rows that only come are put in, and taken out when the watermark has passed
+    the bound."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    """One, with the rows' event time in the column `ROW_TIME`, which isn't handed on."""
+    lasts: int
+    """Microseconds of event time for which a row is in the result, from its own."""
+    relation: Relation
+    label: str
+    growth: Growth | None = None
+
+
+ROW_TIME = "__event_time"
+"""The column of a `TemporalFilter`'s input with a row's event time."""
+
+
+@dataclass(frozen=True)
 class OverAggregate:
     """OVER in order of event time, of rows that only come: each is put out once, when no row before it can come any more."""
 
@@ -294,6 +313,7 @@ Operator: TypeAlias = (
     | SetOperation
     | LateRows
     | Join
+    | TemporalFilter
     | OverAggregate
     | Recompute
 )

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from .. import marks
+from .. import event_clock, marks
 from ..aggregates import TYPED
 from ..clauses import aggregate, conjuncts, filters, only_asks, relations
 from ..dialect import DIALECT, canonical, function_name, sql, walk_same_query
@@ -107,7 +107,7 @@ class Outputs:
 def is_repeatable(select: exp.Expr) -> bool:
     """Whether a query over the same rows gives the same rows each time."""
     return not any(
-        is_random(node) or function_name(node) in _CLOCKS
+        is_random(node) or (function_name(node) in _CLOCKS and not event_clock.is_watermark(node))
         for node in select.find_all(exp.Func)
         if not isinstance(node, exp.Connector | exp.Cast | exp.Case)
     )
@@ -286,7 +286,9 @@ def _is_streaming(table: exp.Table) -> bool:
 
 def reads_tables(template: exp.Expr) -> bool:
     """Whether a query over inputs reads tables beside them, inside expressions or in FROM."""
-    return any(not _is_streaming(table) for table in template.find_all(exp.Table))
+    # What stands in for a clock reads the watermark.
+    clocks = {id(table) for each in marks.stand_ins(template) for table in each.find_all(exp.Table)}
+    return any(not _is_streaming(table) and id(table) not in clocks for table in template.find_all(exp.Table))
 
 
 def is_inner(join: exp.Join | None) -> bool:

@@ -36,6 +36,7 @@ from .base import (
     Recompute,
     SetOperation,
     Source,
+    TemporalFilter,
     UnionAll,
     Until,
     WindowChanges,
@@ -50,6 +51,7 @@ from .groups import GroupChanges
 from .kept import ROW, TIMES, KeptRows, Partitions, added_up, packed, spread
 from .over_rows import OrderedRows
 from .plan_size import bounded
+from .recent_rows import RecentRows
 from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
 from .time_bounds import kept_until
@@ -192,7 +194,7 @@ class _Generator:
         judged = [
             each
             for each in flow.operators
-            if isinstance(each, LateRows) or (isinstance(each, OverAggregate) and each.waits)
+            if isinstance(each, LateRows | TemporalFilter) or (isinstance(each, OverAggregate) and each.waits)
         ]
         below_rows = {below.name for each in judged for below in in_order(each)} - {
             each.name for each in judged
@@ -234,6 +236,11 @@ class _Generator:
             self._count_late(operator)
         elif isinstance(operator, Join):
             self._join(operator)
+        elif isinstance(operator, TemporalFilter):
+            recent = RecentRows(operator, self.ttl)
+            self.rows.append(recent.rows())
+            self._step(operator, *recent.change())
+            self._has(recent.state())
         elif isinstance(operator, OverAggregate):
             self._over(operator)
         elif isinstance(operator, WindowClose):

@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from .. import expansion, intervals, marks, ranks
+from .. import event_clock, expansion, intervals, marks, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
-from ..clauses import joined, only_asks, relations
+from ..clauses import conjuncts, joined, only_asks, relations
 from ..continuous import growth as key_names
 from ..continuous import joins, limits
 from ..continuous.lives import later
@@ -50,6 +50,7 @@ from .base import (
     Recompute,
     SetOperation,
     Source,
+    TemporalFilter,
     Top,
     UnionAll,
     WindowChanges,
@@ -58,6 +59,9 @@ from .base import (
     WindowRows,
     in_order,
     input_name,
+)
+from .base import (
+    ROW_TIME as TIME_OF_ROW,
 )
 from .reach import ordered_by, reach
 from .relation import COME_IN_ORDER, EVENT_TIME, WEIGHT, Relation, weight_of
@@ -134,6 +138,8 @@ class _Planner:
     ) -> None:
         self.tree = limits.write_as_ranks(tree, _reads_stream)
         self.streams = Streams(self.tree, known)
+        if next(marks.windows_under(self.tree), None) is not None:
+            event_clock.show_watermark(self.tree)
         self.ttl, self.rewrites, self.plan_windows = ttl, rewrites, windows
         self.emission = emission
         self.under_windows = 0
@@ -531,6 +537,16 @@ class _Planner:
         streams = [each for each in read if each.operator is not None]
         over = conditions.windows_of(select)
         grouped = is_grouped(select)
+        if tests := event_clock.bounds(select):
+            by_row = len(streams) == 1 and not (inner or over or grouped)
+            if (over or grouped) and len(read) > 1 and not inner:
+                joins.split(select)
+                return self._select(select)
+            if not by_row or not self._hands_on_end(select, streams[0]):
+                return self._select(self._judged_below(select, read, tests))
+            if not any(map(marks.is_stand_in, tests[0].walk())):
+                return self._temporal_filter(select, tests[0])
+            self._check_judged(tests[0], streams[0])
         check_joins([From(e.alias, e.node, "rows" if e.operator else "static", {}, e.join) for e in read])
         if grouped or over:
             if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
@@ -632,10 +648,115 @@ class _Planner:
 
     # -- row by row --------------------------------------------------------------------------------
 
+    @staticmethod
+    def _hands_on_end(select: exp.Select, source: _From) -> bool:
+        """Whether a SELECT hands on what is in open windows, if there are any."""
+        assert source.operator is not None
+        end = source.operator.relation.open_until
+        return end is None or end in conditions.outputs(select, source.alias)
+
+    def _judged_below(
+        self, select: exp.Select, read: Sequence[_From], tests: Sequence[exp.Expr]
+    ) -> exp.Select:
+        """The same with its predicates on the time that goes by in a query in FROM, over the rows that they are of. Changes
+        the tree."""
+        streams = [each for each in read if each.operator is not None]
+        preserved = not any((each.join is not None and each.join.side in ("RIGHT", "FULL")) for each in read)
+        by_source: dict[str, list[exp.Expr]] = {}
+        for test in tests:
+            column = event_clock.column_of(test)
+            found = [
+                each
+                for each in (read if column.table else streams)
+                if column.table.lower() in ("", each.alias.lower())
+            ]
+            inner = found[0].join is None or conditions.is_inner(found[0].join) if found else False
+            if len(found) != 1 or found[0].operator is None or not inner or not preserved:
+                raise QueryError(
+                    f"'{event_clock.written(test)}' stands beside a join, and rows are judged by the time that goes by "
+                    "before they are joined; write it in a query in FROM, over the stream alone."
+                )
+            by_source.setdefault(found[0].alias, []).append(test)
+        rest = [test for test in conjuncts(select.args["where"].this) if test not in tests]
+        for each in streams:
+            if own := by_source.get(each.alias):
+                star = exp.Column(this=exp.Star(), table=exp.to_identifier(each.alias, quoted=True))
+                alias = exp.TableAlias(this=exp.to_identifier(each.alias, quoted=True))
+                below = exp.Select(expressions=[star]).from_(each.node.copy())
+                below.set("where", exp.Where(this=exp.and_(*own)))
+                each.node.replace(exp.Subquery(this=below, alias=alias))
+        select.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+        return select
+
+    @staticmethod
+    def _check_judged(test: exp.Expr, source: _From) -> None:
+        """Passes a predicate that rows are judged by as they come, where they do.
+
+        Raises:
+            QueryError: they change, or come later.
+        """
+        operator = source.operator
+        assert operator is not None
+        if operator.relation.changes:
+            raise QueryError(
+                f"'{event_clock.written(test)}' over rows that change: in a query with windows a row is judged when it "
+                "comes, and one that is taken back would be judged otherwise; write it over the stream itself, below the "
+                "window function."
+            )
+        for each in in_order(operator):
+            at_once = isinstance(each, Source | Project | UnionAll | WindowRows)
+            if not (at_once or (isinstance(each, WindowResults) and not each.plan.stages)):
+                event_clock.refuse_kept(test)
+
+    def _temporal_filter(self, select: exp.Select, test: exp.Expr) -> Operator:
+        """A SELECT, row by row over a stream, whose rows leave as time goes by; all else that it does is done below."""
+        found = event_clock.lower_bound(test)
+        assert found is not None
+        column, _, length, included = found
+        # At `ts = now - length` a row is still in for >= and out for >.
+        stays = length + included
+        rows = select.copy()
+        rest = [each for each in conjuncts(rows.args["where"].this) if each != test]
+        rows.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+        rows.append("expressions", exp.alias_(column.copy(), TIME_OF_ROW, quoted=True))
+        below = self._select(rows)
+        if below.relation.changes:
+            raise QueryError(
+                f"'{sql(test)}' over rows that change is not supported; put it into the model that makes them."
+            )
+        if self.ttl is not None and self.ttl < stays:
+            raise QueryError(
+                f"'{sql(test)}' keeps rows for longer than config 'state_ttl' does ({intervals.format(self.ttl)}), and what "
+                "stands above would forget them before they leave; give it at least as long."
+            )
+        return self._leaving(below, stays, sql(test))
+
+    def _leaving(self, rows: Operator, stays: int, test: str) -> Operator:
+        """Rows, each with its event time in a hidden column, until they leave."""
+        relation = replace(rows.relation, changes=True, together={}, event_time=None, bounded=True)
+        return self._add(
+            TemporalFilter(f"recent_{digest(rows.name, str(stays))}", (rows,), stays, relation, test)
+        )
+
+    def _leaving_above(
+        self, select: exp.Select, read: Sequence[_From], source: _From, below: TemporalFilter
+    ) -> Operator:
+        """A SELECT, row by row over rows that leave, as rows that leave over the SELECT: what it computes of a row, or reads
+        of a table for it, is kept with the row, and less is kept."""
+        (rows,) = below.inputs
+        made = select.copy()
+        _hide_from_stars(made, [(source.alias, TIME_OF_ROW)])
+        time = exp.column(TIME_OF_ROW, table=source.alias, quoted=True)
+        made.append("expressions", exp.alias_(time, TIME_OF_ROW, quoted=True))
+        instead = [replace(each, operator=rows) if each is source else each for each in read]
+        return self._leaving(self._project(made, instead), below.lasts, below.label)
+
     def _project(self, select: exp.Select, read: Sequence[_From]) -> Operator:
         (source,) = (each for each in read if each.operator is not None)
         below = source.operator
         assert below is not None
+        if isinstance(below, TemporalFilter):
+            return self._leaving_above(select, read, source, below)
         template, inputs = self._template(select, read)
         relation = below.relation
         random = not conditions.is_repeatable(select)

@@ -225,7 +225,7 @@ class World:
 
     def expected(self, kind: Kind) -> list[tuple[Any, ...]]:
         """The rows of a model's table, by plain Spark on the whole input."""
-        return sorted_rows(self.plain.sql(kind.text).collect())
+        return sorted_rows(self.plain.sql(kind.batch).collect())
 
     def rows(self, kind: Kind) -> list[tuple[Any, ...]]:
         """The rows of a model's table."""
@@ -257,7 +257,7 @@ class World:
         # Asked once: when the JVM was killed nothing can be asked, and what goes wrong then is to be the stream's.
         self._columns: dict[str, dict[str, str]] = {}
         for kind in KINDS.values():
-            rows = plain.sql(kind.text)
+            rows = plain.sql(kind.batch)
             rows.createOrReplaceTempView(kind.name)
             self._columns[kind.name] = {f.name: f.dataType.simpleString() for f in rows.schema.fields}
         return plain

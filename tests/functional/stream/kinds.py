@@ -33,6 +33,11 @@ def _counts(window: str, *more: str) -> str:
     return f"select window_start, window_end, k, {metrics} from {window} group by window_start, window_end, k"
 
 
+def _recent(stream: str, minutes: int) -> str:
+    of = expansion.expand_stream(stream)
+    return f"(select * from {of} where ts > current_timestamp() - interval '{minutes}' minute)"
+
+
 _EARLY = {
     "first_result_offset": "-20 minutes",
     "update_rate": "5 minutes",
@@ -51,6 +56,8 @@ class Kind:
     name: str
     text: str
     """Its query; on plain Spark too, where its streams are views."""
+    clock: str = ""
+    """On plain Spark, what stands in the place of the clock of event time."""
     reads: tuple[str, ...] = ("events",)
     """Its streams. One that is a kind's name is read through that model's changes."""
     changelog: bool = False
@@ -61,6 +68,11 @@ class Kind:
     """Its state_ttl, in microseconds."""
     edits: tuple[str, ...] = ()
     """Other queries that it has in other lives, each with the rows that it would have had all the time."""
+
+    @property
+    def batch(self) -> str:
+        """Its query on plain Spark."""
+        return self.text.replace("current_timestamp()", self.clock) if self.clock else self.text
 
     def at(self, edition: int) -> Kind:
         """The model after so many edits, again and again from the first."""
@@ -236,6 +248,15 @@ _KINDS = (
         f"range between interval 10 minutes preceding and current row) as s from {_E} where v > 100",
         changelog=True,
         ttl=_LONG,
+    ),
+    # Rows leave as time goes by, of both sides, and others take their places.
+    Kind(
+        "recent",
+        f"select k, count(*) as n, sum(v) as s from (select * from {_recent('events', 5)}) as e where exists "
+        f"(select 1 from {_recent('orders', 10)} as o where o.x % 20 = e.x % 20) group by k",
+        clock="(least((select max(ts) from events), (select max(ts) from orders)) - interval '30' second)",
+        reads=("events", "orders"),
+        changelog=True,
     ),
     # Windows over rows that change: what is open waits in the state.
     Kind(

@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
+import pytest
 
-from .harness import Stream
+from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream import failpoints
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+
+from .harness import Stream, replayed, sorted_rows
 
 
 def test_a_row_is_judged_by_the_watermark_before_its_micro_batch(spark: Any, storage_root: Path) -> None:
@@ -42,3 +47,30 @@ def test_without_state_the_watermark_goes_on_with_the_next_run(spark: Any, stora
     s.add((54_000, "too old", 1), (61_000, "a", 3))
     s.run()
     assert s.rows() == [(0, "a", 2), (60_000, "a", 1), (60_000, "a", 3)]
+
+
+def test_rows_leave_a_tree_of_operators_also_after_a_crash(spark: Any, storage_root: Path) -> None:
+    of = expansion.expand_stream("events")
+    groups = (
+        f"select k, count(*) as n from {of} where ts >= current_timestamp() - interval '5' seconds group by k"
+    )
+    text = f"select n, count(*) as c from ({groups}) group by n"
+    program = generate.program(planner.plan_operators(text, {"events": Known("ts")}))
+    s = Stream(spark, storage_root, program, "n bigint, c bigint", changelog=True)
+    s.add((0, "a", 1), (20_000, "a", 1), (15_000, "b", 1), (14_999, "c", 1), (None, "d", 1))
+    assert s.run().null_time_rows == 1
+    assert s.rows() == [(1, 2)]
+    s.add((20_000, "b", 1), (20_001, "b", 2), (5_000, "c", 1))
+    try:
+        failpoints.arm(failpoints.parse(f"raise state.append:after 1 {s.model.name}"))
+        with pytest.raises(StreamError, match="at state"):
+            s.run()
+    finally:
+        failpoints.arm(None)
+    assert s.rows() == [(1, 2)]
+    s.run()
+    assert s.rows() == [(1, 1), (2, 1)]  # b's first row has left
+    s.add((40_000, "z", 1))
+    s.run()
+    s.flush()
+    assert s.rows() == [(1, 1)] == sorted_rows(replayed(spark, s.model))
