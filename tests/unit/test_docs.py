@@ -21,6 +21,7 @@ KNOWN = {
     "example.flights": Known("departed_at"),
     "raw.orders": Known("ordered_at"),
     "raw.payments": Known("paid_at"),
+    "example.bids": Known("bid_at"),
     "raw.customers": Known("changed_at", ("customer_id",)),
     "crm.customers": Known(lookup=True),
     "example.routes": Known(None, ("origin", "dest"), changes=True),

@@ -42,6 +42,8 @@ class Growth:
     """What is kept, in the words of a sentence: "a row for every value of k"."""
     columns: frozenset[str] | None
     """The columns whose sets of values must not grow for the state to be bounded; None: no such columns exist."""
+    or_else: str = ""
+    """What else would bound it, at the end of a sentence."""
 
 
 @dataclass(frozen=True)

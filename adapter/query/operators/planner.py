@@ -70,6 +70,10 @@ from .time_bounds import TimeBounds
 SIGN, ROW_TIME = "__sign", "__row_time"
 """The hidden columns that rows of a `GroupAggregate` have: +1 or -1, and their time where keys expire."""
 
+_IN_TIME = (
+    "; or bound the time between them on both sides, as in a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' HOUR, by columns that "
+    "carry event time (dbt's config event_time, window_end)"
+)
 _T = TypeVar("_T")
 _TIMES = {
     "distinct": "if(l + r > 0, 1, 0)",
@@ -1180,7 +1184,11 @@ class _Planner:
             else None
         )
         until = None if bounds is None else bounds.until()
-        growth = None if bounded or ends or until else Growth("every row of both sides", None)
+        growth = (
+            None
+            if bounded or ends or until
+            else Growth("every row of both sides", None, _IN_TIME if plain else "")
+        )
         passed = next(filter(None, (outputs.ends.get(alias.lower()) for alias in aliases)), None)
         if plain:
             if until:
@@ -1431,5 +1439,5 @@ def _grows(growth: Growth, domains: frozenset[str]) -> str:
     domain = f", or constant_domains: {missing} if the set of their values doesn't grow" if missing else ""
     return (
         f"The state of this query grows for ever: it keeps {growth.what} that ever comes. Set state_ttl "
-        f"(as in '{intervals.format(7 * intervals.DAY)}') to forget what was idle for so long{domain}."
+        f"(as in '{intervals.format(7 * intervals.DAY)}') to forget what was idle for so long{domain}{growth.or_else}."
     )
