@@ -252,7 +252,7 @@ class KeptRows:
     def _busy(self) -> str | None:
         if self.ends is not None:
             return f"own.{ROW}.{quote(self.ends)}"
-        return None if self.busy is None else self.busy.replace("own.", f"own.{ROW}.")
+        return None if self.busy is None else self.busy.replace("own.`", f"own.{ROW}.`")
 
     def _first(self, rows: str, also: str) -> str:
         """Of rows that only ever come those that can still be among the first."""

@@ -138,7 +138,7 @@ class OrderedRows:
         if self.ttl is not None:
             needed += f" and {lasts(later('__newest', self.ttl))}"
         if self.operator.until:
-            needed += f" and {lasts(expires(self.operator.until).replace('own.', f'{ROW}.'))}"
+            needed += f" and {lasts(expires(self.operator.until, ROW))}"
         rows = self._keyed(self._stored())
         before = f"select * from (\n{rows}\n) where {_passed()}" if self.operator.waits else rows
         # Rows of one time have one place: which of them frames take isn't decided here.

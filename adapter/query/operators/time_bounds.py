@@ -83,10 +83,10 @@ def kept_until(operator: Operator, until: Until) -> KeptRows:
     return KeptRows(operator, 0, busy=expires(until), lasts=lasts)
 
 
-def expires(until: Until) -> str:
-    """SQL over ``own``, a row: when it is kept no longer."""
+def expires(until: Until, row: str = "own") -> str:
+    """SQL over a row: when it is kept no longer."""
     # A row that comes with the watermark's own time isn't late.
-    ends = [later(f"cast(own.{quote(column)} as timestamp)", micros + 1) for column, micros in until]
+    ends = [later(f"cast({row}.{quote(column)} as timestamp)", micros + 1) for column, micros in until]
     return ends[0] if len(ends) == 1 else f"greatest({', '.join(ends)})"
 
 
