@@ -29,6 +29,23 @@ def relations(select: exp.Select) -> list[exp.Expr]:
     return [node for node, _ in joined(select)]
 
 
+def output_names(query: exp.Expr) -> list[str]:
+    """What each column of a query is called, in their order; "" for one that has no name, "*" for a star. Nothing for a
+    relation whose columns aren't in the text.
+
+    >>> from .dialect import parse
+    >>> output_names(parse("select k, v + 1, t.*, stack(1, x, y) as (a, b) from t union select * from u"))
+    ['k', '', '*', 'a', 'b']
+    """
+    query = query.unnest()
+    if isinstance(query, exp.SetOperation):
+        return output_names(query.this)
+    names: list[str] = []
+    for item in query.expressions if isinstance(query, exp.Select) else ():
+        names += [each.name for each in item.aliases] if isinstance(item, exp.Aliases) else [item.output_name]
+    return names
+
+
 def only_asks(join: exp.Join) -> bool:
     """Whether a join only asks whether there is a match, so that it hands on rows of its left side alone."""
     return (join.kind or "").upper() in ("SEMI", "ANTI")

@@ -16,7 +16,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from . import intervals, marks
-from .clauses import aggregate, conjuncts, filters, relations
+from .clauses import aggregate, conjuncts, filters, output_names, relations
 from .dialect import DIALECT, canonical, function_name, sql, walk_same_query
 from .errors import QueryError
 from .expansion import WINDOW_COLUMNS
@@ -249,10 +249,9 @@ class _Marker:
 
     def _of_branches(self, node: exp.SetOperation, name: str) -> Lineage:
         left, right = node.left, node.right
-        names = [each.lower() for each in left.named_selects] if "*" not in left.named_selects else []
-        there = right.named_selects
+        names, there = ([each.lower() for each in output_names(side)] for side in (left, right))
         other = name
-        if name.lower() in names and "*" not in there and len(there) == len(names):
+        if name.lower() in names and "*" not in (*names, *there) and len(there) == len(names):
             other = there[names.index(name.lower())]
         one, two = self._of(left, name), self._of(right, other)
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from . import marks
-from .clauses import relations
+from .clauses import output_names, relations
 from .plan import Stream
 from .program import BATCH_ID, CHANGE_TYPE
 
@@ -217,7 +217,7 @@ def _below_alias(node: exp.Subquery, column: str) -> str | None:
     names = [name.lower() for name in node.alias_column_names]
     if not names:
         return column
-    below = _names(node.this)
+    below = output_names(node.this)
     told = column.lower() in names and "*" not in below and len(below) == len(names)
     return below[names.index(column.lower())] if told else None
 
@@ -241,7 +241,7 @@ def _column_below(
             if qualifier.lower() == stream.alias_or_name.lower():
                 return name
         elif name.lower() not in map(
-            str.lower, [*laterals, *(own for each in others for own in _names(each))]
+            str.lower, [*laterals, *(own for each in others for own in output_names(each))]
         ):
             return name
     return None
@@ -259,17 +259,11 @@ def _at_same_place(column: str, node: exp.SetOperation, branch: exp.Expr) -> str
     name are taken to be at the same place."""
     if branch is node.this:
         return column
-    first, own = _names(node.this), _names(branch)
+    first, own = output_names(node.this), output_names(branch)
     if "*" in first or "*" in own:
         return column if first == own else None
     places = [place for place, name in enumerate(first) if name.lower() == column.lower()]
-    return own[places[0]] if places and places[0] < len(own) else None
-
-
-def _names(query: exp.Expr) -> list[str]:
-    while isinstance(query, exp.Subquery):
-        query = query.this
-    return query.named_selects if isinstance(query, exp.Query) else []
+    return (own[places[0]] or None) if places and len(own) == len(first) else None
 
 
 def _tables(node: exp.Expr) -> list[exp.Table]:

@@ -697,6 +697,12 @@ EXAMPLES["aggregates of two streams, each of one row"] = _case(
     f"select (select count(*) from {stream('clicks')}) as n, 1 + (select max(v) from {stream('orders')}) as m",
     "n m",
 )
+EXAMPLES["a time behind a column that has no name in the one of two streams"] = _case(
+    f"""select a.k, a.w, b.v from (
+        select k, w, ts from {stream("clicks")} union all select k, w + 10, ts from {stream("clicks")}) a
+      join {stream("orders")} b on b.k = a.k and b.ts between a.ts and a.ts + interval 4 minutes""",
+    "k w v",
+)
 
 GROUPS_OF_TWO_STREAMS = _case(
     f"""select k, count(*) as c, sum(n) as m from (select k, u, count(*) as n from (

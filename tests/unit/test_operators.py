@@ -167,6 +167,9 @@ def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
             "reads a table that is no stream",
         ),
         (f"select n, collect_list(k) as l from ({GROUPS}) group by n", "depends on the order of rows"),
+        (f"select exists (select count(*) from {STREAM}) as e", "reads a stream inside an expression"),
+        (f"select 1 in (select max(v) from {STREAM}) as e", "reads a stream inside an expression"),
+        (f"select 1 as one, 1 + (select max(v) from {STREAM})", "has no name; give it one: AS …"),
         (
             f"select *, row_number() over (partition by n order by k) as rn from ({GROUPS})",
             "ranks without an end",

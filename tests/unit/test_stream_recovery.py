@@ -205,7 +205,7 @@ def test_rows_of_an_incremental_run() -> None:
         assert problem(replace(GOING, target_incremental=True), stateful) == (
             "an incremental run has put rows into its table db.curves since the stream ran, and what the stream reads "
             "would come on top of these rows. If they are to stay, and none of them comes from the stream once more: "
-            "`ALTER TABLE db.curves UNSET TBLPROPERTIES ('stream.incremental-snapshot')`."
+            "`ALTER TABLE db.curves UNSET TBLPROPERTIES ('stream.incremental-after')`."
         )
 
 

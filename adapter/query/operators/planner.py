@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from .. import event_clock, expansion, intervals, marks, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
-from ..clauses import conjuncts, joined, only_asks, relations
+from ..clauses import conjuncts, joined, only_asks, output_names, relations
 from ..continuous import growth as key_names
 from ..continuous import joins, limits
 from ..continuous.lives import later
@@ -491,16 +491,16 @@ class _Planner:
     @staticmethod
     def _has_same_columns(node: exp.SetOperation) -> bool:
         """Whether both sides have columns of the same names in the same order, so that it doesn't matter which is first."""
-        left, right = ([name.lower() for name in side.named_selects] for side in (node.this, node.expression))
-        return left == right and "*" not in left
+        left, right = _names_of_sides(node)
+        return left == right and "*" not in left and "" not in left
 
     @staticmethod
     def _same_place(node: exp.SetOperation, name: str, others: Mapping[str, _T]) -> _T | None:
         """What the column of the right side carries that stands where one of the left side does."""
-        names = [[each.lower() for each in side.named_selects] for side in (node.this, node.expression)]
-        if "*" in names[0] or "*" in names[1] or name not in names[0]:
+        left, right = _names_of_sides(node)
+        if "*" in (*left, *right) or len(left) != len(right) or name not in left:
             return None
-        return others.get(names[1][names[0].index(name)])
+        return others.get(right[left.index(name)])
 
     def _multiset(
         self, words: str, inputs: tuple[Operator, ...], bounded: bool, ends: str | None = None
@@ -1235,12 +1235,18 @@ class _Planner:
         )
 
     def _counting_late(self, operator: Operator) -> Operator:
-        """The same, with its late rows counted, if it has rows as they come."""
+        """The same, with its late rows counted, if it has rows as they come: of itself, or of what it puts together."""
         time = operator.relation.event_time
-        if time is None:
+        if time is not None:
+            name = f"timely_{digest(operator.name)}"
+            return self._add(LateRows(name, (operator,), time, operator.relation))
+        if not isinstance(operator, Project | UnionAll):
             return operator
-        name = f"timely_{digest(operator.name)}"
-        return self._add(LateRows(name, (operator,), time, operator.relation))
+        inputs = tuple(map(self._counting_late, operator.inputs))
+        if inputs == operator.inputs:
+            return operator
+        name = f"{operator.name.partition('_')[0]}_{digest(operator.name, *(each.name for each in inputs))}"
+        return self._add(replace(operator, name=name, inputs=inputs))
 
     @staticmethod
     def _equal_ends(
@@ -1409,6 +1415,11 @@ def _reads_stream(node: exp.Expr) -> bool:
 def _multiplies(select: exp.Select) -> bool:
     """Whether one row of what a SELECT reads may become several."""
     return bool(select.args.get("laterals")) or conditions.explodes(select)
+
+
+def _names_of_sides(node: exp.SetOperation) -> list[list[str]]:
+    """What the left and the right side of a set operation call their columns, in lower case."""
+    return [[name.lower() for name in output_names(side)] for side in (node.this, node.expression)]
 
 
 def _names(node: exp.Expr) -> set[str]:

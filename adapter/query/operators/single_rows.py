@@ -13,24 +13,33 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..clauses import relations
+from ..dialect import sql
+from ..errors import QueryError
 from . import conditions
 
 _VALUE = "__value"
 
 
 def join(select: exp.Select) -> None:
-    """Puts the subqueries into FROM, if there is nothing else in it. Changes the tree."""
+    """Puts the subqueries into FROM, if there is nothing else in it. Changes the tree.
+
+    Raises:
+        QueryError: a column of the result has no name.
+    """
     queries = conditions.inner_queries(select)
     if any(True for _ in relations(select)) or select.args.get("where"):
         return
-    if not queries or not all(map(conditions.is_one_row, queries)):
+    if not queries or not all(conditions.is_one_row(query) and _is_value(query) for query in queries):
         return
+    for item in select.expressions:
+        if not isinstance(item, exp.Alias) and item.find(exp.Query):
+            raise QueryError(f"'{sql(item)[:80]}' has no name; give it one: AS …")
     for number, query in enumerate(queries):
         alias = f"__row_{number}"
         value = exp.column(_VALUE, table=alias)
         value.this.set("quoted", True)
-        place = query.parent if isinstance(query.parent, exp.Subquery) else query
-        place.replace(value)
+        assert query.parent is not None
+        query.parent.replace(value)
         (item,) = query.expressions
         query.set("expressions", [exp.alias_(item.unalias(), _VALUE, quoted=True)])
         made = exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias)))
@@ -38,3 +47,11 @@ def join(select: exp.Select) -> None:
             select.join(made, join_type="cross", copy=False)
         else:
             select.from_(made, copy=False)
+
+
+def _is_value(query: exp.Query) -> bool:
+    """Whether a query stands for its one value: not in EXISTS, IN, ANY and the like."""
+    place = query.parent
+    return isinstance(place, exp.Subquery) and not isinstance(
+        place.parent, exp.In | exp.Exists | exp.Any | exp.All
+    )

@@ -34,7 +34,7 @@ class TimeBounds:
 
     def __init__(self, select: exp.Select, times: Mapping[str, Mapping[str, int]]) -> None:
         self._times = times
-        self._apart = _closed(_apart(select, times))
+        self._apart = _closed(_apart(select, times), times)
 
     def until(self) -> dict[str, Until] | None:
         """By alias until when a row may find others. None: of some relation this can't be told."""
@@ -51,7 +51,8 @@ class TimeBounds:
         ends = [
             (apart + self._times[other][one[1]], column)
             for (one, (of, column)), apart in self._apart.items()
-            if of == alias and one[0] == other and one[1] in self._times[other]
+            # A column of the row that is no event time may lie anywhere: the row would be kept as long.
+            if of == alias and column in self._times[of] and one[0] == other and one[1] in self._times[other]
         ]
         if not ends:
             return None
@@ -93,22 +94,27 @@ def expires(until: Until, row: str = "own") -> str:
 def _apart(select: exp.Select, aliases: Mapping[str, object]) -> dict[tuple[_Column, _Column], int]:
     """By two columns how much later the first may be than the second, as single conditions say it."""
     found: dict[tuple[_Column, _Column], int] = {}
-    try:
-        said = at_most(conditions(select))
-    except QueryError:
-        return {}  # months, whose lengths differ
-    for each in said:
-        one, other = ((column.table.lower(), column.name.lower()) for column in (each.one, each.other))
-        if one[0] in aliases and other[0] in aliases:
-            micros = each.micros + each.slack
-            found[one, other] = min(micros, found.get((one, other), micros))
+    for test in conditions(select):
+        try:
+            said = at_most([test])
+        except QueryError:
+            continue  # months, whose lengths differ
+        for each in said:
+            one, other = ((column.table.lower(), column.name.lower()) for column in (each.one, each.other))
+            if one[0] in aliases and other[0] in aliases:
+                micros = each.micros + each.slack
+                found[one, other] = min(micros, found.get((one, other), micros))
     return found
 
 
-def _closed(apart: dict[tuple[_Column, _Column], int]) -> dict[tuple[_Column, _Column], int]:
-    """The same with what conditions say one after the other (Floyd and Warshall's shortest paths)."""
+def _closed(
+    apart: dict[tuple[_Column, _Column], int], times: Mapping[str, Mapping[str, int]]
+) -> dict[tuple[_Column, _Column], int]:
+    """The same with what conditions say one after the other (Floyd and Warshall's shortest paths). Only columns with
+    event time stand between: of others it isn't known whether they compare as times do."""
     columns = sorted({column for pair in apart for column in pair})
-    for by, one, other in product(columns, repeat=3):
+    between = [(alias, column) for alias, column in columns if column in times[alias]]
+    for by, one, other in product(between, columns, columns):
         if one != other and (one, by) in apart and (by, other) in apart:
             micros = apart[one, by] + apart[by, other]
             apart[one, other] = min(micros, apart.get((one, other), micros))

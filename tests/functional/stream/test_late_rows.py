@@ -121,6 +121,19 @@ def test_a_row_of_a_join_that_comes_behind_the_watermark_is_counted(spark: Any, 
     assert stream.rows() == [("b", 1, 2), ("z", 0, 1)]
 
 
+def test_so_is_one_of_streams_put_together(spark: Any, storage_root: Path) -> None:
+    both = f"(select k, v, ts as at from (select k, v, ts from {EVENTS} union all select k, v + 10, ts from {EVENTS}))"
+    text = f"""select a.k, a.v, b.v as w from {both} as a join {EVENTS} as b
+        on b.k = a.k and a.v < b.v and b.ts >= a.at and b.ts <= a.at + interval 10 seconds"""
+    program = generate.program(planner.plan_any(text, {"events": Known("ts")}))
+    stream = Stream(spark, storage_root, program, "k string, v bigint, w bigint")
+    stream.add((0, "a", 1), (20_000, "z", 0))
+    assert stream.run().late_rows == 0
+    # It is a row of each of the three that read the stream.
+    stream.add((5_000, "a", 2), (20_000, "z", 1))
+    assert stream.run().late_rows == 3
+
+
 def test_a_row_that_might_have_been_the_first_is_counted(spark: Any, storage_root: Path) -> None:
     stream = Stream(spark, storage_root, planned(FIRST), "k string, v bigint")
     stream.add((5_000, "a", 1), (20_000, "z", 0))
