@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from .batch import Incremental
     from .query import ranges, replace_rows, windows
     from .query.ranges import Span
-    from .stream import position
+    from .stream import incremental_runs, position
 else:
     batch, streaming = Lazily("batch"), Lazily("streaming")
-    position = Lazily("stream.position")
+    incremental_runs, position = map(Lazily, ("stream.incremental_runs", "stream.position"))
     ranges, replace_rows, windows = map(Lazily, ("query.ranges", "query.replace_rows", "query.windows"))
 
 
@@ -99,26 +99,30 @@ class BatchMethods(metaclass=AdapterMeta):
         )
 
     def _ask(self, query: str) -> tuple[int | None, ...]:
-        handle = self.connections.get_thread_connection().handle.cursor()
-        handle.execute(query)
-        return tuple(handle.fetchone())
+        return tuple(self._execute(query).fetchone())
 
     @available.parse_none
     def note_incremental(self, target: BaseRelation) -> None:
-        """Note in an Iceberg table that a stream has written to, and an incremental run after it, which snapshot that made.
-
-        The stream would put its rows on top of these, so it stops there. Other tables stay as they are.
-        """
+        """Note in an Iceberg table that an incremental run is about to write to it, if a stream has, as far as its snapshots
+        are there. The stream would put its rows on top of these, so it stops there."""
         table = target.render()
-        step = f"summary['{position.PREFIX}batch-id'] is not null"
-        current = f"snapshot_id = (select snapshot_id from {table}.refs where name = 'main')"
-        newest, steps = self._ask(
-            f"select max(case when {current} and not {step} then snapshot_id end), count_if({step}) from {table}.snapshots"
+        rows = self._execute(f"show tblproperties {table}").fetchall()
+        noted = dict(map(tuple, rows)).get(incremental_runs.NOTE, "0")
+        of_streams = f"summary['{position.PREFIX}batch-id'] is not null"
+        expired = f"parent_id is not null and parent_id not in (select snapshot_id from {table}.snapshots)"
+        newest, streams, left = self._ask(
+            f"select (select max(snapshot_id) from {table}.refs where name = 'main'), "
+            f"(select count_if({of_streams} or {expired}) from {table}.snapshots), "
+            f"(select count_if(snapshot_id = {noted} and not is_current_ancestor) from {table}.history)"
         )
-        if newest is not None and steps:
-            self.connections.get_thread_connection().handle.cursor().execute(
-                f"alter table {table} set tblproperties ('{position.INCREMENTAL}' = '{newest}')"
-            )
+        # The first run's note stays, but for that of one whose rows are gone, as the table was put back.
+        if newest is not None and streams and (noted == "0" or left):
+            self._execute(f"alter table {table} set tblproperties ('{incremental_runs.NOTE}' = '{newest}')")
+
+    def _execute(self, statement: str) -> Any:
+        cursor = self.connections.get_thread_connection().handle.cursor()
+        cursor.execute(statement)
+        return cursor
 
     @available.parse(lambda *arguments, **named: "")
     def replace_where_sql(

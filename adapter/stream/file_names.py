@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from .checkpoint import files_read
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LETTERS = r"[\*\?\[\]\{\}\\]"
 _PATTERN = re.compile(_LETTERS)
 _ONE = "maxfilespertrigger"
+_EVERY_FOLDER = "recursivefilelookup"
 
 
 def check_folder(spark: SparkSession, model: StreamModel, source: StreamSource) -> None:
@@ -35,12 +36,7 @@ def check_folder(spark: SparkSession, model: StreamModel, source: StreamSource) 
     """
     if any(name.lower() == _ONE and str(value) == "1" for name, value in source.options.items()):
         return
-    path_of = jvm(spark).org.apache.hadoop.fs.Path
-    folder = source.location if "*" in source.location else f"{source.location.rstrip('/')}/*"
-    # The file system looks through the names: they may be many.
-    every = path_of(f"{folder}{_LETTERS}*" if folder.endswith("*") else folder)
-    found = every.getFileSystem(spark._jsc.hadoopConfiguration()).globStatus(every) or ()
-    named = (each.getPath().toString() for each in found if each.isFile())
+    named = _named(spark, source)
     odd = {plain_path(path): path for path in named if is_pattern(path)}
     if not odd:
         return
@@ -51,6 +47,40 @@ def check_folder(spark: SparkSession, model: StreamModel, source: StreamSource) 
             f"Model {model.name}: {_said(new[0])}. Give it another name, or have each file be a micro-batch: "
             f"'maxFilesPerTrigger: 1' in the options of the source {source.relation} (which --full-refresh doesn't mind)."
         )
+
+
+def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
+    """The files of a source in whose path such a letter stands below its folder, and maybe others.
+
+    Spark reads the files of a folder, and those of the folders in it that name a partition (``day=1``), or of all.
+    """
+    path_of = jvm(spark).org.apache.hadoop.fs.Path
+    system = path_of(source.location).getFileSystem(spark._jsc.hadoopConfiguration())
+
+    def matches(pattern: str) -> list[Any]:
+        return list(system.globStatus(path_of(pattern)) or ())
+
+    every = any(
+        name.lower() == _EVERY_FOLDER and str(value).lower() == "true"
+        for name, value in source.options.items()
+    )
+    below = "*" if every else "*=*"
+    folder = source.location.rstrip("/")
+    # The file system looks through the names: they may be many.
+    found = matches(folder if not folder.endswith("*") else f"{folder}{_LETTERS}*") if "*" in folder else []
+    while True:
+        found += matches(f"{folder}/*{_LETTERS}*")
+        for each in found:
+            path = each.getPath()
+            if each.isFile():
+                yield path.toString()
+            elif every or "=" in path.getName():
+                files = system.listFiles(path, True)
+                while files.hasNext():
+                    yield files.next().getPath().toString()
+        folder, found = f"{folder}/{below}", []
+        if not any(each.isDirectory() for each in matches(folder)):
+            return
 
 
 def check_batch(model: StreamModel, number: int) -> None:

@@ -99,6 +99,10 @@ class IcebergTable:
         """Whether the table, as it is now, came about from one of its snapshots by adding to it."""
         return any(int(each.snapshotId()) == snapshot for each in self.snapshots())
 
+    def has(self, snapshot: int) -> bool:
+        """Whether one of its snapshots is there."""
+        return self._table.snapshot(snapshot) is not None
+
     def left(self, snapshot: int) -> bool:
         """Whether the table went on from before one of its snapshots, which it was put back to, and another way."""
         now = {int(each.snapshotId()) for each in self.snapshots()}
@@ -367,11 +371,17 @@ class IcebergTable:
         """Give the table properties that it hasn't."""
         has = self._table.properties()
         missing = {name: value for name, value in properties.items() if not has.containsKey(name)}
-        if not missing:
-            return
+        if missing:
+            self.set_properties(missing)
+
+    def set_properties(self, properties: Mapping[str, str | None]) -> None:
+        """Give the table properties; None takes one away."""
         update = self._table.updateProperties()
-        for name, value in missing.items():
-            update.set(name, value)
+        for name, value in properties.items():
+            if value is None:
+                update.remove(name)
+            else:
+                update.set(name, value)
         update.commit()
 
 

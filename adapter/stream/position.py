@@ -9,8 +9,6 @@ from dataclasses import astuple, dataclass, field, replace
 from .watermark import from_text, to_text
 
 PREFIX = "stream."
-INCREMENTAL = f"{PREFIX}incremental-snapshot"
-"""The property of a stream's table with the snapshot that an incremental run of the model made of it."""
 COMPACTED = f"{PREFIX}compacted"
 """The property of a commit that puts small files together."""
 GROWTH = f"{PREFIX}growth"

@@ -15,8 +15,9 @@ from . import settings
 from .checkpoint import Checkpoint
 from .differences import ROW_KEY, Evolution, changed_in, evolution
 from .errors import StreamError
+from .incremental_runs import NOTE
 from .model import FAIL, StreamModel
-from .position import INCREMENTAL, Position
+from .position import Position
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def _target_problem(model: StreamModel, found: Found) -> str | None:
         return (
             f"an incremental run has put rows into its table {model.target} since the stream ran, and what the stream reads "
             "would come on top of these rows. If they are to stay, and none of them comes from the stream once more: "
-            f"`ALTER TABLE {model.target} UNSET TBLPROPERTIES ('{INCREMENTAL}')`."
+            f"`ALTER TABLE {model.target} UNSET TBLPROPERTIES ('{NOTE}')`."
         )
     if found.checkpoint and found.target and found.target.query_id != found.checkpoint.query_id:
         return (

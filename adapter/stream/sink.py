@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..query.program import BATCH_ID, CHANGE_TYPE
-from . import commit
+from . import commit, incremental_runs
 from .changes import INSERT, REPLACED_PROPERTY, Changes, changes_of
 from .columns import check_same
 from .failpoints import around
 from .iceberg import EXPIRED, FOLLOWED, IcebergTable, load
 from .maintenance import Maintenance, of_read_table
 from .model import IGNORE, StreamModel
-from .position import INCREMENTAL, Position, read_position
+from .position import Position, read_position
 from .rows import Kept, leaf
 from .session import show, sql
 from .writing import Columns, literal, one_file
@@ -68,10 +68,7 @@ class Sink(ABC):
     @property
     def incremental(self) -> bool:
         """Whether the table, as it is now, came about from what an incremental run wrote."""
-        if self._table is None:
-            return False
-        snapshot = self._table.property(INCREMENTAL)
-        return snapshot is not None and self._table.follows(int(snapshot))
+        return self._table is not None and incremental_runs.have_written(self._table)
 
     def position(self) -> Position | None:
         """The last step in the table, its own rows counted in; None if there is none."""
@@ -105,6 +102,7 @@ class Sink(ABC):
         A step that a crash left in the changelog alone comes into the table as it was decided then. What others
         changed in the table comes into the changelog.
         """
+        incremental_runs.forget(self.table)
         if self._changes is None:
             return
         # A run may have ended after the table's columns were changed.

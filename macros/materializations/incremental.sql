@@ -40,6 +40,9 @@
     {%- endcall -%}
     {%- set columns = process_schema_changes(on_schema_change, rows, existing)
         or adapter.get_columns_in_relation(existing) -%}
+    {%- if file_format == 'iceberg' -%}
+      {%- do adapter.note_incremental(target) -%}
+    {%- endif -%}
     {%- call statement('main') -%}
       {{ strategy_macro({
         'target_relation': target,
@@ -51,9 +54,6 @@
         'divided': run.divided,
       }) }}
     {%- endcall -%}
-    {%- if file_format == 'iceberg' -%}
-      {%- do adapter.note_incremental(target) -%}
-    {%- endif -%}
     {%- call statement('drop_tmp_relation') -%}
       drop {{ 'view' if language == 'sql' else 'table' }} if exists {{ rows }}
     {%- endcall -%}

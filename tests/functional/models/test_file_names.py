@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 from dbt.tests.util import run_dbt
 
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.file_names import check_folder
+from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+
 SOURCE = """
 sources:
   - name: raw
@@ -66,3 +71,25 @@ class TestNamesThatArePatterns:
         monkeypatch.setattr("dbt.adapters.spark_streaming.stream.sources.check_folder", lambda *_: None)
         assert "was planned with it already" in problem()
         assert self.ids(project) == [0, 1, 2, 3, 4]
+
+
+def test_in_folders_of_partitions(spark: Any, tmp_path: Path) -> None:
+    """Their names may be odd themselves; Spark reads no other folders, unless it is told to."""
+    model = StreamModel("ids", "db.ids", "db.ids__state", Storage(str(tmp_path), lambda: spark), ())
+
+    def problem(**options: str) -> str:
+        with pytest.raises(StreamError) as caught:
+            check_folder(spark, model, StreamSource("raw.files", str(tmp_path), "json", options=options))
+        return str(caught.value)
+
+    for place in ("day=1/h[1].json", "day=2/hour=*/i.json", "apart/j[1].json", "ap[a]rt/k.json"):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text('{"id": 9}')
+    assert "day=1/h[1].json has one of the letters" in problem()
+    (tmp_path / "day=1/h[1].json").unlink()
+    assert "day=2/hour=*/i.json has one of the letters" in problem()
+    (tmp_path / "day=2/hour=*/i.json").unlink()
+    check_folder(spark, model, StreamSource("raw.files", str(tmp_path), "json"))
+    assert "ap[a]rt/k.json has one of the letters" in problem(recursiveFileLookup="true")
+    (tmp_path / "ap[a]rt/k.json").unlink()
+    assert "apart/j[1].json has one of the letters" in problem(recursiveFileLookup="true")

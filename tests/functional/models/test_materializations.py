@@ -283,3 +283,52 @@ class TestIncrementalAmidTheStream:
         run_dbt(["run", "--select", "pages"], expect_pass=False)
         spark.sql(f"call lakehouse.system.rollback_to_snapshot('{project.test_schema}.pages', {last})")
         run_dbt(["run", "--select", "pages"])
+
+    def test_it_writes_nothing(self, project: Any) -> None:
+        """That is no reason to stop, and none for what is changed by hand later on."""
+        run_dbt(["run", "--full-refresh", "--select", "pages"])
+        self.write(project, "incremental")
+        text = Path(project.project_root) / "models" / "pages.sql"
+        text.write_text(text.read_text() + " where page = 'nobody'")
+        run_dbt(["run", "--select", "pages"])
+        self.write(project, "streaming_table")
+        run_dbt(["run", "--select", "pages"])
+        project.run_sql(f"update {project.test_schema}.pages set page = page where page = 'p1'")
+        run_dbt(["run", "--select", "pages"])
+
+    def test_it_fails_after_it_has_written(self, project: Any) -> None:
+        run_dbt(["run", "--full-refresh", "--select", "pages"])
+        self.write(project, "incremental")
+        text = Path(project.project_root) / "models" / "pages.sql"
+        text.write_text("{{ config(post_hook='select * from nowhere') }}" + text.read_text())
+        run_dbt(["run", "--select", "pages"], expect_pass=False)
+        self.write(project, "streaming_table")
+        (result,) = run_dbt(["run", "--select", "pages"], expect_pass=False)
+        assert "an incremental run has put rows" in str(result.message), result.message
+
+    def test_the_snapshot_it_found_is_expired(self, project: Any, spark: Any) -> None:
+        run_dbt(["run", "--full-refresh", "--select", "pages"])
+        self.write(project, "incremental")
+        run_dbt(["run", "--select", "pages"])
+        spark.sql(f"delete from {project.test_schema}.pages where page = 'p1'")
+        spark.sql(
+            f"call lakehouse.system.expire_snapshots(table => '{project.test_schema}.pages', "
+            "older_than => timestamp '2999-01-01 00:00:00', retain_last => 1)"
+        )
+        run_dbt(["run", "--select", "pages"])
+        self.write(project, "streaming_table")
+        (result,) = run_dbt(["run", "--select", "pages"], expect_pass=False)
+        assert "an incremental run has put rows" in str(result.message), result.message
+
+    def test_the_snapshots_of_the_stream_are_expired(self, project: Any, spark: Any) -> None:
+        run_dbt(["run", "--full-refresh", "--select", "pages"])
+        spark.sql(f"delete from {project.test_schema}.pages where page = 'p1'")
+        spark.sql(
+            f"call lakehouse.system.expire_snapshots(table => '{project.test_schema}.pages', "
+            "older_than => timestamp '2999-01-01 00:00:00', retain_last => 1)"
+        )
+        self.write(project, "incremental")
+        run_dbt(["run", "--select", "pages"])
+        self.write(project, "streaming_table")
+        (result,) = run_dbt(["run", "--select", "pages"], expect_pass=False)
+        assert "an incremental run has put rows" in str(result.message), result.message
