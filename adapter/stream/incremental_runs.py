@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from .iceberg import REPLACE, is_of_stream
+from .iceberg import EXPIRED, REPLACE, is_of_stream
 from .position import PREFIX
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def have_written(table: IcebergTable) -> bool:
     if noted is None:
         return False
     if not table.follows(int(noted)):
-        return not table.has(int(noted))
+        # A table that was made anew begins with a snapshot that has none before it.
+        return not table.has(int(noted)) and EXPIRED in table.past()
     since = takewhile(lambda each: str(each.snapshotId()) != noted, table.snapshots())
     return any(
         str(each.operation()) != REPLACE

@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from .. import event_clock, identity, lookups, marks, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
-from ..clauses import aggregate, joined
+from ..clauses import aggregate, joined, only_asks
 from ..dialect import DIALECT, canonical, function_name, sql
 from ..errors import QueryError
 from ..finite import is_finite
@@ -29,6 +29,7 @@ from ..names import digest
 from ..plan import GroupStage, Growth, JoinStage, KeptStage, Key, KeyedStage, Plan, Stage, TopStage
 from ..row_level import check_joins, refuse_limit, refuse_streams_in_expressions
 from ..source_text import SourceText
+from ..static_sides import nest
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams, column_of_stream
 from ..ties import break_ties
@@ -182,6 +183,13 @@ class _Planner:
             self._refuse_replaced(select, "A join of streams")
             if not is_row_by_row(select):
                 joins.split(select)
+                return self._visit_select(select)
+            outer = any(
+                each.kind == ROWS and (each.join.side or only_asks(each.join))
+                for each in sources
+                if each.join
+            )
+            if outer and nest(select, [kind == ROWS for kind in kinds]):
                 return self._visit_select(select)
             return self._join(select, sources)
         return self._over_rows(select, sources)

@@ -129,6 +129,8 @@ class Operators:
             return replace(self.read[operator.inputs[0].name], node=node)
         if isinstance(operator, base.OverAggregate):
             return Read(self._over(operator, inputs))
+        if isinstance(operator, base.MaterializedProject):
+            return Read(self._materialized(operator, inputs))
         return Read(
             self._node(
                 operator,
@@ -215,6 +217,15 @@ class Operators:
                 event_time=_time(operator.relation) or node.event_time,
             )
         return replace(found, node=node, written=_lifted(operator.sql, below))
+
+    def _materialized(self, operator: base.MaterializedProject, inputs: tuple[Node, ...]) -> Node:
+        select = _select(operator.sql)
+        rows = "a row that is there, and what it gave, to be retracted as it was"
+        state = self._state(operator, rows, self.bounds.after("the row's last change") or "when the row goes")
+        name, what = "Project", text.shown(select)
+        if select.args.get("joins"):
+            name, what = "LookupJoin", text.joins(select)
+        return self._node(operator, name, what, inputs, state)
 
     def _inputs(self, operator: base.Operator) -> Mapping[str, Read]:
         return {base.input_name(n): self.read[each.name] for n, each in enumerate(operator.inputs)}

@@ -105,6 +105,26 @@ class Project:
 
 
 @dataclass(frozen=True)
+class MaterializedProject:
+    """The same of rows that change, where what they give isn't the same when it is computed again: a table that is no
+    stream may have other rows by then, and rand() another value. What each row gave is kept, and taken back as it was."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    sql: str
+    """With `GIVEN_BY` among its columns, which each row of the input has."""
+    relation: Relation
+    label: str
+    growth: Growth | None = None
+    ends: tuple[str, ...] = ()
+    """As of `GroupAggregate`."""
+
+
+GIVEN_BY = "__given_by"
+"""The column of a `MaterializedProject`'s input and result with the row that gives it."""
+
+
+@dataclass(frozen=True)
 class UnionAll:
     """The rows of all inputs. No state."""
 
@@ -309,6 +329,7 @@ Operator: TypeAlias = (
     | WindowRows
     | WindowClose
     | Project
+    | MaterializedProject
     | UnionAll
     | Local
     | GroupAggregate

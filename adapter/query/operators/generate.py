@@ -30,6 +30,7 @@ from .base import (
     Join,
     LateRows,
     Local,
+    MaterializedProject,
     Operator,
     OverAggregate,
     Project,
@@ -47,6 +48,7 @@ from .base import (
     over,
     ttl_of,
 )
+from .given_rows import GivenRows
 from .groups import GroupChanges
 from .kept import ROW, TIMES, KeptRows, Partitions, added_up, packed, spread
 from .over_rows import OrderedRows
@@ -228,6 +230,11 @@ class _Generator:
         elif isinstance(operator, Project | Local | WindowRows):
             text = over(operator.sql, [f"select * from {each.name}" for each in operator.inputs])
             self._step(operator, self._lasting(operator, text) if isinstance(operator, WindowRows) else text)
+        elif isinstance(operator, MaterializedProject):
+            given = GivenRows(operator, ttl_of(operator, self.ttl))
+            self.steps += given.steps()
+            self._step(operator, given.change())
+            self._has(given.state())
         elif isinstance(operator, GroupAggregate):
             self._group(operator)
         elif isinstance(operator, SetOperation):

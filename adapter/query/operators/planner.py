@@ -31,12 +31,14 @@ from ..locality import Source as From
 from ..names import digest
 from ..plan import AggregateStage, GroupStage, Key, Plan
 from ..row_level import check_joins, refuse_limit
+from ..static_sides import nest
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
 from ..ties import break_ties
 from ..windows import Window, quote
 from . import above_groups, conditions, lives, single_rows
 from .base import (
+    GIVEN_BY,
     OVER_LIFE,
     Dataflow,
     GroupAggregate,
@@ -44,6 +46,7 @@ from .base import (
     Join,
     LateRows,
     Local,
+    MaterializedProject,
     Operator,
     OverAggregate,
     Project,
@@ -765,18 +768,7 @@ class _Planner:
         relation = below.relation
         random = not conditions.is_repeatable(select)
         outside = len(read) > 1 or conditions.reads_tables(template)
-        if relation.changes and (random or outside):
-            what = (
-                "reads a table that is no stream"
-                if outside
-                else "holds a function that gives another value each time"
-            )
-            raise QueryError(
-                f"'{sql(select)[:80]}' {what}, over rows that change, so what it gave before couldn't be taken back; do it "
-                "below the GROUP BY or ranking, or in a model of its own."
-            )
-        if relation.changes:
-            template = with_weight(template, [(source.alias, WEIGHT)])
+        is_kept = relation.changes and (random or outside)
         one_to_one = len(read) == 1 and not select.args.get("laterals") and not conditions.explodes(select)
         outputs = conditions.outputs(select, source.alias)
         keys: tuple[frozenset[str], ...] = ()
@@ -797,8 +789,18 @@ class _Planner:
             keys=keys,
             bounded=relation.bounded and not (select.args.get("laterals") and random),
             # What was read of a table is read once for each row that comes.
-            repeatable=relation.repeatable and not random,
+            repeatable=relation.repeatable and (is_kept or not random),
         )
+        if is_kept:
+            template = with_row(template, source.alias)
+            growth = None if relation.bounded or relation.ends else Growth("every row", None)
+            name = f"given_{digest(below.name, canonical(template))}"
+            ends = () if relation.ends is None else (relation.ends,)
+            return self._add(
+                MaterializedProject(name, inputs, sql(template), made, _short(select), growth, ends)
+            )
+        if relation.changes:
+            template = with_weight(template, [(source.alias, WEIGHT)])
         text = sql(template)
         return self._add(
             Project(f"project_{digest(below.name, canonical(template))}", inputs, text, made, _short(select))
@@ -1146,7 +1148,17 @@ class _Planner:
                 f"'{sql(inner[0])[:80]}' reads a stream inside an expression of a query over a table that is no stream; "
                 "read that as a stream too."
             )
+        streaming = [each.operator is not None for each in read]
+        if not all(streaming) and nest(select, streaming, whole=sum(streaming) == 1):
+            return self._select(select)
         template, inputs = self._template(select, read)
+        if (
+            all(streaming)
+            and not inner
+            and conditions.reads_tables(template)
+            and nest(select, streaming, whole=True)
+        ):
+            return self._select(select)
         streams = [each for each in read if each.operator is not None]
         if len(streams) < len(read) or conditions.reads_tables(template):
             raise QueryError(
@@ -1359,6 +1371,15 @@ def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Se
     factors = [sql(exp.column(name, table=alias, quoted=True)) for alias, name in inputs]
     product: exp.Expr = exp.maybe_parse(" * ".join(factors), dialect=DIALECT)
     made.append("expressions", exp.alias_(product, WEIGHT, quoted=True))
+    return made
+
+
+def with_row(select: exp.Select, alias: str) -> exp.Select:
+    """A SELECT that also puts out, as `GIVEN_BY`, which row of an input gave each of its rows, and keeps it out of stars."""
+    made = select.copy()
+    _hide_from_stars(made, [(alias, GIVEN_BY)])
+    column = exp.column(GIVEN_BY, table=alias, quoted=True)
+    made.append("expressions", exp.alias_(column, GIVEN_BY, quoted=True))
     return made
 
 
