@@ -61,7 +61,7 @@ def nest(select: exp.Select, streaming: Sequence[bool], whole: bool = False) -> 
     names: dict[str, str] = {}
     for item in [*select.expressions, *rest, *_others(select)]:
         for column in list(item.find_all(exp.Column)):
-            if column in stars or not _is_of(column, aliases, select):
+            if column in stars or column.find_ancestor(exp.Star) or not _is_of(column, aliases, select):
                 continue
             key = canonical(column)
             if key not in names:
@@ -130,7 +130,7 @@ def _are_qualified(select: exp.Select) -> bool:
         column.parts[0].name.lower() in (made if len(column.parts) == 1 else whose)
         for part in parts
         for column in part.find_all(exp.Column)
-        if column.find_ancestor(exp.Query) is select
+        if column.find_ancestor(exp.Query, exp.Star) is select
     )
 
 

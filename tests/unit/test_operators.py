@@ -161,11 +161,6 @@ def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (f"select *, rand() as r from ({GROUPS}) as g", "gives another value each time"),
-        (
-            f"select g.k, d.name from ({GROUPS}) as g join db.dim as d on d.k = g.k",
-            "reads a table that is no stream",
-        ),
         (f"select n, collect_list(k) as l from ({GROUPS}) group by n", "depends on the order of rows"),
         (f"select exists (select count(*) from {STREAM}) as e", "reads a stream inside an expression"),
         (f"select 1 in (select max(v) from {STREAM}) as e", "reads a stream inside an expression"),

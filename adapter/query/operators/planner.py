@@ -766,7 +766,7 @@ class _Planner:
             return self._leaving_above(select, read, source, below)
         template, inputs = self._template(select, read)
         relation = below.relation
-        random = not conditions.is_repeatable(select)
+        random = not conditions.is_repeatable(template)
         outside = len(read) > 1 or conditions.reads_tables(template)
         is_kept = relation.changes and (random or outside)
         one_to_one = len(read) == 1 and not select.args.get("laterals") and not conditions.explodes(select)
@@ -818,7 +818,7 @@ class _Planner:
             raise QueryError("The query reads no stream.")
         relation = below.relation
         template, inputs = self._template(select, [source])
-        if not conditions.is_repeatable(select):
+        if not conditions.is_repeatable(template):
             raise QueryError(
                 f"'{sql(select)[:80]}' groups and holds a function that gives another value each time; compute it in a "
                 "query below."
@@ -997,7 +997,7 @@ class _Planner:
         break_ties(select)
         conditions.order_all(select, source.alias)
         template, inputs = self._template(select, [source])
-        if not conditions.is_repeatable(select):
+        if not conditions.is_repeatable(template):
             raise QueryError(
                 f"'{sql(select)[:80]}' ranks and holds a function that gives another value each time; compute it in a "
                 "query below."
@@ -1138,11 +1138,6 @@ class _Planner:
     # -- joins, subqueries -------------------------------------------------------------------------
 
     def _join(self, select: exp.Select, read: Sequence[_From], inner: Sequence[exp.Query]) -> Operator:
-        if not conditions.is_repeatable(select):
-            raise QueryError(
-                f"'{sql(select)[:80]}' joins streams and holds a function that gives another value each time; compute it "
-                "in a query below."
-            )
         if not any(each.operator for each in read):
             raise QueryError(
                 f"'{sql(inner[0])[:80]}' reads a stream inside an expression of a query over a table that is no stream; "
@@ -1159,6 +1154,11 @@ class _Planner:
             and nest(select, streaming, whole=True)
         ):
             return self._select(select)
+        if not conditions.is_repeatable(template):
+            raise QueryError(
+                f"'{sql(select)[:80]}' joins streams and holds a function that gives another value each time; compute it "
+                "in a query below."
+            )
         streams = [each for each in read if each.operator is not None]
         if len(streams) < len(read) or conditions.reads_tables(template):
             raise QueryError(

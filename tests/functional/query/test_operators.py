@@ -47,6 +47,8 @@ MATCHED = f"(select b.ts, b.item, b.bidder, a.price from {B} as b join {A} as a 
 MINUTES = f"(select date_trunc('minute', ts) as ts, item, count(*) as n from {B} group by date_trunc('minute', ts), item)"
 
 
+NAMES = "(select * from values ('a', 'x', 1), ('a', 'y', 2), ('b', 'x', 3), ('zz', 'n', 4) as t (item, name, factor))"
+
 QUERIES = {
     "groups of windows": f"""select item, sum(n) as n, max(total) as most, count(distinct n) as d from ({FIVE})
         group by item""",
@@ -162,6 +164,16 @@ QUERIES = {
         group by window_start, window_end, item""",
     "topn of windows of a join": f"""select * from (select *, row_number() over (partition by window_end order by n desc,
         item) as rn from ({per("tumble", "10 minutes", of=MATCHED)})) where rn <= 2""",
+    "groups of names of groups": f"""select d.name, sum(g.n) as n, max(g.most) as most from ({GROUPS}) as x
+        join ({ITEMS}) as g on g.item = x.item left join {NAMES} as d on d.item = g.item group by d.name""",
+    "a full join of rows, and names": f"""select b.item, b.ts, a.ts as at, d.name from {B} as b
+        full join {A} as a on a.price = b.price and a.item = b.item left join {NAMES} as d on d.item = a.item
+        where coalesce(b.item, 'b') = 'b'""",
+    "names of what exists": f"""select b.item, b.ts, d.factor * 2 as f from {B} as b join {NAMES} as d on d.item = b.item
+        where exists (select 1 from {A} as a where a.item = b.item and a.price = b.price)""",
+    "topn of names": f"""select * from (select d.name, x.bidder, x.n, row_number() over (partition by d.name
+        order by x.n desc, x.bidder, x.item) as rn from ({GROUPS}) as x semi join ({ITEMS}) as g on g.item = x.item
+        join {NAMES} as d on d.item = x.item and d.factor < x.n) where rn <= 2""",
     "rows of windows of last rows": f"select bidder, window_end, price from {window('tumble', '5 minutes', of=LAST_ROWS)}",
 }
 WITHOUT_TTL = {
@@ -209,3 +221,30 @@ def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, fol
     assert rows(spark.table(model.target)) == expected
     if program.upsert is not None and program.upsert.key is not None:
         assert sorted(replayed(spark, model), key=repr) == expected
+
+
+# Each time it is read, its names are other ones.
+ODD_NAMES = "(select item, uuid() as name from values ('a'), ('b'), ('c'), ('c') as t (item))"
+"""What a micro-batch can't compute once more."""
+CHANGING = {
+    "names": f"""select name, sum(n) as n, count(*) as rows from (
+        select d.name, g.n from ({ITEMS}) as g join {ODD_NAMES} as d on d.item = g.item) group by name""",
+    "values of chance": f"select r, sum(n) as n, count(*) as rows from (select uuid() as r, n from ({ITEMS})) group by r",
+}
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_what_was_given_is_taken_back_as_it_was(
+    spark: Any, storage_root: Path, folder: Path, name: str
+) -> None:
+    """Whatever a row gave before, what it gives now is all there is of it."""
+    plan = planner.plan_operators(CHANGING[name], KNOWN, 30 * DAY, (*DOMAINS, "name", "r"), asks(spark))
+    program = generate.program(plan, ttl=30 * DAY)
+    batch = spark.sql(generate.batch(plan))
+    model = model_of(spark, storage_root, folder, program, batch, changelog=True, files=1)
+    assert run_stream(spark, model, program).batches == 4
+    found = spark.table(model.target).select("n", "rows").sort("n").collect()
+    assert [tuple(row) for row in found] == [
+        tuple(row) for row in batch.select("n", "rows").sort("n").collect()
+    ]
+    assert sorted(replayed(spark, model), key=repr) == rows(spark.table(model.target))
