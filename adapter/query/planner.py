@@ -26,6 +26,7 @@ from . import (
     lookups,
     marks,
     mini_batch,
+    on_change,
     ranks,
     session_zone,
     stars,
@@ -304,7 +305,7 @@ def _in_operators(
     if lookups.place(tree, [relation for relation, what in known.items() if what.lookup]):
         raise QueryError("A lookup join in a query like this; put it into a model below.")
     event_clock.mark(tree, known)
-    batch = sql(_with_ties_broken(tree))
+    batch = sql(_with_ties_broken(on_change.told(tree)))
     flow, streams, ended = dataflow(
         tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission
     )
@@ -398,14 +399,7 @@ def text_in_batch(text: str) -> str:
         QueryError: as SQL it would have rows that a stream leaves out.
     """
     tree = parse(text)
-    for over in marks.windows_under(exp.Subquery(this=ctes.inline(tree.copy()))):
-        window = marks.window_of(over)
-        if window is not None and window.emit == "on_change":
-            raise QueryError(
-                f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, which in batch only a "
-                "query that is planned in stages tells: put the GROUP BY over it into a model of its own, or leave emit out."
-            )
-    broken = _with_ties_broken(ranks.without_qualify(tree.copy()))
+    broken = _with_ties_broken(ranks.without_qualify(on_change.told(tree)))
     return text if broken == tree else sql(broken)
 
 
@@ -448,7 +442,7 @@ class _Planner:
         if info.kind == WINDOWED and self._keep_read(root):
             info = self._visit(root)
         if info.kind == WINDOWED:
-            self._refuse_on_change(root, "its rows are read as they are")
+            self._refuse_on_change(root)
         query = root.this
         if self.stages:
             event_clock.check_output(query)
@@ -647,15 +641,12 @@ class _Planner:
         return None
 
     @staticmethod
-    def _refuse_on_change(node: exp.Expr, reason: str) -> None:
+    def _refuse_on_change(node: exp.Expr) -> None:
         """Passes windows that have a row at every step, where rows are read: they don't say when a key changed."""
         for over in marks.windows_under(node):
             window = marks.window_of(over)
             if window is not None and window.emit == "on_change":
-                raise QueryError(
-                    f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, which only "
-                    f"aggregates that are kept as partial state tell: {reason}. Leave emit out."
-                )
+                raise QueryError(on_change.refusal(window))
 
     def _aggregate(self, select: exp.Select, sources: Sequence[Source], windowed: Source, level: int) -> Info:
         over = next(marks.windows_under(windowed.node))
@@ -748,7 +739,7 @@ class _Planner:
 
     def _keep_rows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> None:
         """Puts kept rows in the place of every window function under a node."""
-        self._refuse_on_change(node, reason)
+        self._refuse_on_change(node)
         for select in list(marks.windows_under(node)):
             window = marks.window_of(select)
             assert window is not None

@@ -516,7 +516,36 @@ class Generator:
             others = [c for c in right.columns if c.name not in (*fixed, *WINDOW, "window_time")]
             for column in self.some(others, min(1, len(others)), 4):
                 items.append(Taken("r", column.name, self.name([*names, *(i.name for i in items)])))
-        return Join(kind, left, right, tuple(pairs), tuple(items), more)
+        made = Join(kind, left, right, tuple(pairs), tuple(items), more)
+        return self.beside(made) if self.often(0.25) else made
+
+    def beside(self, join: Join) -> Join:
+        """The same with a static table in its SELECT."""
+        table = self.static()
+        key = table.columns[0]
+        asks = join.kind.endswith(("semi", "anti"))
+        sides = [("l", join.left)] if asks else [("l", join.left), ("r", join.right)]
+        found = [
+            (side, column.name)
+            for side, node in sides
+            for column in self.columns(node, (key.kind,))
+            if column.name != "w"
+        ]
+        if not found:
+            return join
+        side, column = self.chance.choice(found)
+        names = [item.name for item in join.items]
+        items = list(join.items)
+        for more in table.columns[1:]:
+            items.append(Taken("d", more.name, self.name([*names, *(item.name for item in items)])))
+        return replace(
+            join,
+            items=tuple(items),
+            table=table,
+            table_kind=self.chance.choice(("inner", "left")),
+            table_on=(side, column, key.name),
+            table_first=side == "l" and self.often(0.4),
+        )
 
     # -- aggregates and rankings -----------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ _DEFAULTS: dict[type[Node], dict[str, Any]] = {
     Group: {"having": None, "sets": ""},
     Rank: {"keep": False, "qualify": False, "function": "row_number"},
     Limit: {"skipped": 0},
-    Join: {"kind": "inner", "more": "", "where": ""},
+    Join: {"kind": "inner", "more": "", "where": "", "table": None},
 }
 
 

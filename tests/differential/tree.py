@@ -675,12 +675,25 @@ class Join(Node):
     more: str = ""
     """A further condition, over ``l`` and ``r``."""
     where: str = ""
+    table: Node | None = None
+    """A static table that is joined as ``d`` in the same SELECT."""
+    table_kind: str = ""
+    table_on: tuple[str, str, str] = ("", "", "")
+    """The side and the column that are equal to a column of the table."""
+    table_first: bool = False
+    """Whether it is joined before the right side."""
+
+    def _of(self, side: str) -> Node:
+        node = {"r": self.right, "d": self.table}.get(side, self.left)
+        if node is None:
+            raise Invalid("no table")
+        return node
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         found = []
         for item in self.items:
-            of = (self.right if item.side == "r" else self.left).column(item.column)
+            of = self._of(item.side).column(item.column)
             # A pair of rows of two streams comes when the later one does: its times are no longer in order.
             time = of.event_time and item.side == "l" and self.right.form == STATIC
             found.append(Column(item.name, of.kind, of.exact, time))
@@ -700,9 +713,13 @@ class Join(Node):
     def sql(self, printer: Printer) -> str:
         tests = [f"l.{left} = r.{right}" for left, right in self.on]
         tests += [self.more] if self.more else []
-        text = (
-            f"select {', '.join(map(str, self.items))}\nfrom {printer.source(self.left, 'l')}\n"
-            f"{self.kind} join {printer.source(self.right, 'r')}\non {' and '.join(tests)}"
+        joins = [f"{self.kind} join {printer.source(self.right, 'r')}\non {' and '.join(tests)}"]
+        if self.table is not None:
+            side, column, key = self.table_on
+            table = f"{self.table_kind} join {printer.source(self.table, 'd')}\non {side}.{column} = d.{key}"
+            joins.insert(0 if self.table_first else 1, table)
+        text = "\n".join(
+            [f"select {', '.join(map(str, self.items))}\nfrom {printer.source(self.left, 'l')}", *joins]
         )
         return f"{text}\nwhere {self.where}" if self.where else text
 
@@ -722,7 +739,13 @@ class Join(Node):
         for item in self.items:
             if item.side == "b":
                 self.right.column(item.column)
-            if item.side != "l" and self.kind.endswith(("semi", "anti")):
+            if item.side in ("r", "b") and self.kind.endswith(("semi", "anti")):
+                raise Invalid("a column of the other side")
+        if self.table is not None:
+            side, column, key = self.table_on
+            if self._of(side).column(column).kind != self.table.column(key).kind:
+                raise Invalid("types differ")
+            if side == "r" and (self.table_first or self.kind.endswith(("semi", "anti"))):
                 raise Invalid("a column of the other side")
         forms = {self.left.form, self.right.form}
         if forms & {WINDOWED, RESULT} and STATIC not in forms and not self.on:

@@ -18,9 +18,11 @@ from dbt.adapters.spark_streaming.query.operators.base import (
     GroupAggregate,
     Operator,
     OverAggregate,
+    Project,
     Recompute,
     UnionAll,
     WindowClose,
+    WindowRows,
 )
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.signature import signature
@@ -478,16 +480,17 @@ def test_windows_over_a_model_whose_rows_change() -> None:
         planner.plan_any(text, {"db.s": Known(event_time="ts", key=("k",))}, DAY)
 
 
-def test_steps_without_new_rows_are_not_left_out_over_what_changes() -> None:
+def test_steps_without_new_rows_are_left_out_by_having() -> None:
     rows = expansion.expand(
         LAST, window_arguments.make("cumulate", "ts", "1 minute", "1 hour", emit="on_change")
     )
-    with pytest.raises(
-        QueryError, match="emit='on_change' leaves out steps without new rows of a key, which is told"
-    ):
-        planner.plan_any(
-            f"select window_end, count(*) as n from {rows} group by window_start, window_end", KNOWN, DAY
-        )
+    text = f"select window_end, count(*) as n from {rows} group by window_start, window_end"
+    found = planner.plan_any(text, KNOWN, DAY).dataflow
+    assert found is not None
+    rows_of_windows = {each.name for each in found.operators if isinstance(each, WindowRows)}
+    told = [each for each in found.operators if isinstance(each, Project) and "__new_row" in each.sql]
+    assert told[0].inputs[0].name in rows_of_windows
+    assert kinds(found)[-2:] == ["WindowClose", "Project"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from .. import event_clock, expansion, intervals, marks, ranks
+from .. import event_clock, expansion, intervals, marks, on_change, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
 from ..clauses import conjuncts, joined, only_asks, output_names, relations
 from ..continuous import growth as key_names
@@ -368,10 +368,7 @@ class _Planner:
                 "first_result_offset and late_updates out."
             )
         if window.emit == "on_change":
-            raise QueryError(
-                f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, which is told only "
-                "where it stands over a stream as it is, or over window results. Leave emit out."
-            )
+            raise QueryError(on_change.refusal(window))
         if not changes:
             below = self._closed(below)
         self.streams.passes_no_time(select)
@@ -535,6 +532,8 @@ class _Planner:
     def _select(self, select: exp.Select) -> Operator:
         ranks.check(select)
         single_rows.join(select)
+        if is_grouped(select) and on_change.tell_of(select):
+            return self._query(select, canonical(select))
         for clause in ("cluster", "distribute", "sort", "order", "hint"):
             select.set(clause, None)
         if select.args.get("distinct"):

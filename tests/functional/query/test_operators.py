@@ -26,8 +26,8 @@ def few_rows() -> None:
     """What is set for the others isn't here, where `many_rows` is."""
 
 
-def window(kind: str, *lengths: str, of: str = "bids") -> str:
-    return expansion.expand(of, window_arguments.make(kind, "ts", *lengths))
+def window(kind: str, *lengths: str, of: str = "bids", **more: str) -> str:
+    return expansion.expand(of, window_arguments.make(kind, "ts", *lengths, **more))
 
 
 def per(kind: str, *lengths: str, of: str = "bids", keys: str = "item") -> str:
@@ -174,6 +174,17 @@ QUERIES = {
     "topn of names": f"""select * from (select d.name, x.bidder, x.n, row_number() over (partition by d.name
         order by x.n desc, x.bidder, x.item) as rn from ({GROUPS}) as x semi join ({ITEMS}) as g on g.item = x.item
         join {NAMES} as d on d.item = x.item and d.factor < x.n) where rn <= 2""",
+    "steps with new rows": f"""select w.window_end, i, sum(x.n) as n, percentile(price, 0.5) as p,
+        count(distinct bidder) as d from (select window_start, window_end, upper(item) as i, item, price, bidder from
+        {expansion.expand(LAST_ROWS, window_arguments.make("cumulate", "ts", "1 minute", "20 minutes", emit="on_change"))}
+        ) as w left join (select item, 1 as n from {NAMES}) as x on x.item = w.item
+        group by w.window_start, w.window_end, i""",
+    "different rows at steps with new ones": f"""select distinct window_start, window_end, item from
+        {window("cumulate", "1 minute", "20 minutes", emit="on_change")} where price < 20""",
+    "steps with new rows on a clock": f"""select item, sum(n) as n from (select window_end, item, max_by(bidder, price) as b,
+        collect_set(price) as s, count(*) as n from
+        {window("cumulate", "30 minutes", "1 day", emit="on_change", time_zone="America/New_York")}
+        group by window_start, window_end, item) group by item""",
     "rows of windows of last rows": f"select bidder, window_end, price from {window('tumble', '5 minutes', of=LAST_ROWS)}",
 }
 WITHOUT_TTL = {
