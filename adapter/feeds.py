@@ -42,12 +42,11 @@ def with_feeds(
             continue
         of_table = load(spark, table)
         if of_table is not None and of_table.property(REPLACED_PROPERTY) is not None:
-            name = last(table)
             if feed is not None:
-                raise QueryError(
-                    f"Rows of {relation} change, and none of its columns tells which is which, so it can't be read as a "
-                    "stream; put what it groups or ranks by into its select list, or read it without stream()."
-                )
+                # Nothing tells its rows apart: each change says the whole of the row that came or went.
+                found[relation] = replace(found.get(relation, Known()), key=(), changes=True)
+                continue
+            name = last(table)
             raise QueryError(
                 f"Rows of {relation} change, and it doesn't keep its changes yet. Run it once more: it will, now that a "
                 f"streaming model reads it (`dbt run --select {name}`)."

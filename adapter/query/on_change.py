@@ -53,6 +53,16 @@ def refusal(window: Window) -> str:
     )
 
 
+def is_told(select: exp.Select) -> bool:
+    """Whether a query only tells of each row whether it is new at its step."""
+    return any(
+        isinstance(item, exp.Alias)
+        and item.alias in (NEW, _SLICE, _FIRST)
+        and not isinstance(item.this, exp.Column)
+        for item in select.expressions
+    )
+
+
 def _is_silent(over: exp.Select) -> bool:
     window = marks.window_of(over)
     return window is not None and window.emit == "on_change"

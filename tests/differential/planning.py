@@ -84,9 +84,7 @@ def known_of(case: Case, upstream: Program | None) -> Mapping[str, Known]:
     stream = next(n for n in nodes(case.model.root) if isinstance(n, Stream) and n.name == UPSTREAM)
     known = Known(next((column.name for column in stream.of if column.event_time), None))
     if upstream.upsert is not None:
-        if upstream.upsert.key is None:
-            raise QueryError("Rows of 'upstream' change, and none of its columns tells which is which")
-        known = replace(known, key=upstream.upsert.key, changes=True)
+        known = replace(known, key=upstream.upsert.key or (), changes=True)
     return {**KNOWN, UPSTREAM: known}
 
 

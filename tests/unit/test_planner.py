@@ -407,7 +407,7 @@ def test_in_batch_ties_are_broken_as_in_a_stream() -> None:
     ranked = f"select k, n, row_number() over (order by n) as place from ({plain}) order by n"
     assert "ORDER BY n, STRUCT(k, n)" in planner.text_in_batch(ranked)
     changes = window("cumulate", "raw.bid", "1 minute", "1 hour", emit="on_change")
-    with pytest.raises(
-        QueryError, match="put the GROUP BY over it into a model of its own, or leave emit out"
-    ):
+    with pytest.raises(QueryError, match="group them by window_start, window_end, or leave emit out"):
         planner.text_in_batch(f"with w as (select * from {changes}) select * from w")
+    text = f"with w as (select * from {changes}) select k, median(v) as m from w group by window_start, window_end, k"
+    assert "HAVING COUNT(CASE WHEN `w`.`__new_row` THEN 1 END) > 0" in planner.text_in_batch(text)

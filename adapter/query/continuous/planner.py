@@ -590,8 +590,8 @@ class _Planner:
         """Puts the rows that each key has in the place of a stream."""
         if not known.key:
             raise QueryError(
-                "The stream's table has one row, which no key tells from the one before; GROUP BY over it, or read it as "
-                "a table, without stream()."
+                "No column tells the rows of the stream's table from those that they replace; GROUP BY over it, or read it "
+                "as a table, without stream()."
             )
         table = next(table for table in node.find_all(exp.Table) if marks.is_stream(table))
         stage = self._keyed(table, known, stored=stored)

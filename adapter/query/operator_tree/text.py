@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from .. import intervals
+from .. import intervals, on_change
 from ..aggregate_stage import GROUPING_ID
 from ..clauses import aggregate, filters, is_over
 from ..continuous.carry import ROW_TIME
@@ -113,6 +113,8 @@ def items(select: exp.Select) -> list[exp.Expr]:
 
 def listed(select: exp.Select) -> list[str]:
     """The same as texts."""
+    if on_change.is_told(select):
+        return ["emit on_change: which rows are new at a step"]
     return [shown(item) for item in items(select)]
 
 

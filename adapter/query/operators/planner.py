@@ -240,7 +240,13 @@ class _Planner:
             Source(
                 f"source_{digest(relation.lower())}",
                 table.name,
-                Relation(known.changes, keys=keys, event_time=self._event_time(relation, known)),
+                # Of a changelog there is never more than the table has that it is of.
+                Relation(
+                    known.changes,
+                    keys=keys,
+                    event_time=self._event_time(relation, known),
+                    bounded=known.changes,
+                ),
                 relation,
                 known.changes,
             )

@@ -66,6 +66,42 @@ class TestFeeds:
         )
 
 
+WITHOUT_KEY = {
+    "in_all": "select count(*) as pages, sum(n) as n, max(most) as most from {rows}",
+    "by_most": "select most, count(*) as pages, percentile(n, 0.5) as middle from {rows} group by most",
+    "frequent": "select n, most + 1 as more from {rows} where n > 1",
+    "largest": "select n, most from {rows} order by n desc, most limit 2",
+    "joined": "select a.n, b.most from {rows} as a join {rows} as b on a.n = b.n",
+}
+
+
+class TestWithoutKey:
+    """Rows that no column tells apart, some of them equal, are read as they come and go."""
+
+    @pytest.fixture(scope="class")
+    def models(self, events: Path) -> dict[str, str]:
+        config = "{{ config(materialized='streaming_table', constant_domains=['page', 'most', 'n']) }}\n"
+        rows = "{{ stream(ref('counts')) }}"
+        return {
+            "sources.yml": sources(events),
+            "counts.sql": f"{config}select count(*) as n, max(amount) % 2 as most "
+            "from {{ stream(source('raw', 'events')) }} group by page",
+            **{f"{name}.sql": config + text.format(rows=rows) for name, text in WITHOUT_KEY.items()},
+        }
+
+    def test_readers_follow_what_changes(self, project: Any, spark: Any, events: Path) -> None:
+        for name, rows in {"": "", "d": "p2", "e": "p1", "f": "p7"}.items():
+            if name:
+                write_events(spark, events, name, f"('2024-03-04 02:00:00', '{rows}', 'd1', 51)")
+            run_dbt(["run"])
+            for each, text in WITHOUT_KEY.items():
+                of_table = text.format(rows=f"{project.test_schema}.counts")
+                expected = project.run_sql(of_table, fetch="all")
+                found = project.run_sql(f"select * from {project.test_schema}.{each}", fetch="all")
+                assert expected
+                assert sorted(map(tuple, found), key=repr) == sorted(map(tuple, expected), key=repr), each
+
+
 class TestUpserts:
     """A source with a key is read as upserts: a row takes the place of the one before it."""
 
