@@ -96,7 +96,11 @@ def cost(command: Sequence[str], folder: Path) -> Cost:
     began = time.monotonic()
     with output.open("w") as into:
         started = subprocess.Popen(
-            [str(BIN / command[0]), *command[1:]], cwd=folder, stdout=into, stderr=into, stdin=subprocess.DEVNULL
+            [str(BIN / command[0]), *command[1:]],
+            cwd=folder,
+            stdout=into,
+            stderr=into,
+            stdin=subprocess.DEVNULL,
         )
         cpu, wall, status = 0.0, 0.0, 0
         # pyspark leaves its JVM to itself. What is left becomes a child of this process (`main`), and its time counts too.
@@ -140,10 +144,8 @@ def main() -> None:
         mine, theirs = COMMANDS[name]
         pairs = [(cost(mine, ours), cost(theirs, peer)) for _ in range(options.times)]
         a, b = least([each for each, _ in pairs]), least([each for _, each in pairs])
-        print(
-            f"{name:<20}{a.cpu:>8.2f}{b.cpu:>11.2f}{a.cpu / b.cpu:>7.2f}{a.wall:>9.2f}{b.wall:>11.2f}{a.wall / b.wall:>7.2f}",
-            flush=True,
-        )
+        cpu = f"{a.cpu:>8.2f}{b.cpu:>11.2f}{a.cpu / b.cpu:>7.2f}"
+        print(f"{name:<20}{cpu}{a.wall:>9.2f}{b.wall:>11.2f}{a.wall / b.wall:>7.2f}", flush=True)
 
 
 if __name__ == "__main__":

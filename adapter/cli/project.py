@@ -169,9 +169,9 @@ class Project:
         ):
             if value is not None:
                 options += [name, str(value)]
-        outcome: Any = dbtRunner(manifest=manifest).invoke(
-            [*(["--quiet", "--log-level", "none"] if quiet else []), command, *arguments, *options]
-        )
+        # Who only looks leaves in target/ what dbt's own commands have written there.
+        looking = ["--quiet", "--log-level", "none", "--no-write-json"] if quiet else []
+        outcome: Any = dbtRunner(manifest=manifest).invoke([*looking, command, *arguments, *options])
         if outcome.exception is not None:
             raise ProjectError(str(outcome.exception))
         if not outcome.success:
