@@ -102,7 +102,7 @@ print("java", [each for each in started if "java" in each])
 
 
 def test_what_only_looks_at_a_project_needs_no_spark(tmp_path: Path) -> None:
-    """To import PySpark or sqlglot costs a tenth of a second each, to start Java several."""
+    """To import PySpark takes two tenths of a second, sqlglot one, to start Java several seconds."""
     for name, text in _PROJECT.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -112,5 +112,4 @@ def test_what_only_looks_at_a_project_needs_no_spark(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith(("imported", "java"))]
     assert lines == ["imported []", "imported []", "java []"]
-    assert "has not run" in done.stdout
-    assert "TumbleAggregate" in done.stdout or "tumble" in done.stdout
+    assert "has not run" in done.stdout and "On-time firing" in done.stdout
