@@ -11,7 +11,7 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from .query import planner, ranges, rewriting
+from .query import planner, ranges, rewrite_configs
 from .query.batch_filter import without_filter
 from .query.errors import QueryError
 from .query.intervals import DAY
@@ -209,7 +209,7 @@ def _may_have_lost(stream: Reach, ask: Ask) -> bool:
 
 
 def _made(overwriting: Overwriting, ends: Ends, node: Mapping[str, Any], table: str | None) -> Incremental:
-    for name in rewriting.asked_for(node["config"]):
+    for name in rewrite_configs.asked_for(node["config"]):
         raise QueryError(
             f"config '{name}' is for a text that is computed as it stands, and ranges of windows are planned; leave it "
             "out."

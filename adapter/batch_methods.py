@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from dbt.adapters.base import BaseRelation
     from dbt.adapters.base.column import Column
 
-    from . import batch, streaming
+    from . import batch, stream_node, streaming
     from .batch import Incremental
     from .query import ranges, replace_rows, windows
     from .query.ranges import Span
     from .stream import incremental_runs, position
 else:
-    batch, streaming = Lazily("batch"), Lazily("streaming")
+    batch, stream_node, streaming = map(Lazily, ("batch", "stream_node", "streaming"))
     incremental_runs, position = map(Lazily, ("stream.incremental_runs", "stream.position"))
     ranges, replace_rows, windows = map(Lazily, ("query.ranges", "query.replace_rows", "query.windows"))
 
@@ -42,7 +42,7 @@ class BatchMethods(metaclass=AdapterMeta):
         """
         model = model_context["model"]
         if f"get_incremental_{strategy.replace('+', '_')}_sql" not in model_context:
-            with streaming.sentences(), streaming.named(model):
+            with streaming.sentences(), stream_node.named(model):
                 raise batch.unknown(strategy)
         return super().get_incremental_strategy_macro(model_context, strategy)  # type: ignore[misc]
 
@@ -53,7 +53,7 @@ class BatchMethods(metaclass=AdapterMeta):
         Raises:
             CompilationError: they don't; what to write instead.
         """
-        with streaming.sentences(), streaming.named(model):
+        with streaming.sentences(), stream_node.named(model):
             batch.check(model, strategy, file_format)
 
     @available.parse(lambda *arguments, **named: batch.Incremental(""))
@@ -78,7 +78,7 @@ class BatchMethods(metaclass=AdapterMeta):
         if getattr(self.config.args, "EMPTY", False):
             return batch.Incremental(sql, batch.NOTHING)
         sample = getattr(self.config.args, "SAMPLE", None)
-        with streaming.sentences(), streaming.named(model):
+        with streaming.sentences(), stream_node.named(model):
             table = None if existing is None else existing.render()
             if strategy == batch.MICROBATCH:
                 found = batch.microbatch(model, sql, sample is None, table, self._ask)

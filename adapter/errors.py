@@ -18,6 +18,14 @@ _NOT_UNIQUE = (
 )
 
 
+def of_spark() -> tuple[type[Exception], ...]:
+    """The errors of Spark and of the way to it, for an ``except``: PySpark is imported only when something went wrong."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    return Py4JError, PySparkException
+
+
 def readable(problem: BaseException) -> str:
     """The message of an exception, without plans, stack traces and secrets, with its cause if that says more."""
     return without_secrets(_readable(problem))

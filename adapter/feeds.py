@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .query.errors import QueryError
 from .query.streams import Known
@@ -13,7 +13,6 @@ from .stream.changes import KEY_PROPERTY, REPLACED_PROPERTY
 from .stream.iceberg import load
 from .stream.identifiers import last
 from .stream.model import feed_of
-from .stream_config import MATERIALIZATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,13 +51,3 @@ def with_feeds(
                 f"streaming model reads it (`dbt run --select {name}`)."
             )
     return found
-
-
-def is_read_downstream(node: Mapping[str, Any], graph: Any) -> bool:
-    """Whether a streaming model reads a model, so that it has to say what changes in it."""
-    nodes: Iterable[Mapping[str, Any]] = (graph or {}).get("nodes", {}).values()
-    return any(
-        (other.get("config") or {}).get("materialized") in MATERIALIZATIONS
-        and node["unique_id"] in (other.get("depends_on") or {}).get("nodes", ())
-        for other in nodes
-    )

@@ -13,10 +13,12 @@ from .query.errors import QueryError
 
 if TYPE_CHECKING:
     from . import stream_config, streaming
-    from .query import rewriting, stream_rewrites
+    from .query import rewrite_configs, rewriting, stream_rewrites
 else:
     stream_config, streaming = Lazily("stream_config"), Lazily("streaming")
-    rewriting, stream_rewrites = Lazily("query.rewriting"), Lazily("query.stream_rewrites")
+    rewrite_configs, rewriting, stream_rewrites = map(
+        Lazily, ("query.rewrite_configs", "query.rewriting", "query.stream_rewrites")
+    )
 
 
 class RewriteMethods(metaclass=AdapterMeta):
@@ -71,7 +73,7 @@ class RewriteMethods(metaclass=AdapterMeta):
 
 def _check(node: Any) -> None:
     try:
-        asked = rewriting.asked_for({name: node.config.get(name) for name in rewriting.REWRITES})
+        asked = rewrite_configs.asked_for({name: node.config.get(name) for name in rewrite_configs.NAMES})
     except QueryError as problem:
         raise QueryError(f"Model {node.name}: {problem}") from problem
     materialized = node.config.get("materialized")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .query import emission, intervals, rewriting
+from .query import emission, intervals, rewrite_configs
 from .query.emission import FINAL, Emission
 from .query.errors import QueryError
 from .sizes import size
@@ -98,8 +98,8 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
         if value == "backfill"
         else f"is {value!r}; write 'from_now' or leave it out"
     ),
-    # Read by `query.rewriting.asked_for`, for batch models too.
-    **dict.fromkeys(rewriting.REWRITES, _any),
+    # Read by `query.rewrite_configs.asked_for`, for batch models too.
+    **dict.fromkeys(rewrite_configs.NAMES, _any),
 }
 """Config key → what is wrong with a value, if anything."""
 

@@ -6,19 +6,15 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 
 from . import feeds, stream_config
 from .environment import Environment
-from .environment.file_sources import at_project
-from .errors import readable
-from .lookup_source import LookupSource, lookup_source
+from .errors import of_spark, readable
 from .query import generate, intervals, mini_batch, planner, ranges, rewriting
 from .query.continuous import growth
 from .query.emission import FINAL
@@ -26,15 +22,16 @@ from .query.errors import QueryError
 from .query.functions import Ask
 from .query.operators.base import Recompute
 from .query.plan import Plan
-from .query.program import Program, StreamInput
+from .query.program import Program
 from .query.streams import Known
 from .redaction import cause_of, without_secrets
 from .stream.errors import StreamError
-from .stream.identifiers import joined, parts, with_suffix
-from .stream.limits import limited
-from .stream.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
-from .stream.runner import StreamResult
+from .stream_node import config, in_catalog, named
 from .stream_source import stream_source
+
+if TYPE_CHECKING:
+    # What runs streams needs PySpark; who only plans them does without.
+    from .stream.runner import StreamResult
 
 FLUSH = "flush"
 _TITLES = {
@@ -77,7 +74,7 @@ def sentences() -> Iterator[None]:
         raise CompilationError(without_secrets(problem)) from cause_of(problem)
     except StreamError as problem:
         raise DbtRuntimeError(str(problem)) from cause_of(problem)
-    except (Py4JError, PySparkException) as problem:
+    except of_spark() as problem:
         raise DbtRuntimeError(readable(problem)) from cause_of(problem)
 
 
@@ -136,7 +133,7 @@ def asks(environment: Environment, project_root: str) -> Ask:
         environment.declared.make_mentioned(query, project_root)
         try:
             return tuple(environment.session().sql(query).first() or ())
-        except PySparkException as problem:
+        except of_spark() as problem:
             # Spark can't read a part of the query, and says why.
             raise QueryError(readable(problem)) from cause_of(problem)
 
@@ -302,125 +299,25 @@ def _found(plan: Plan) -> str:
     return " and ".join(dict.fromkeys(kinds)) or "no aggregate"
 
 
-@contextmanager
-def named(node: Mapping[str, Any]) -> Iterator[None]:
-    """Errors name the model."""
-    try:
-        yield
-    except QueryError as problem:
-        raise QueryError(f"Model {node['name']}: {problem}") from problem
-
-
-def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:
-    """The settings of a streaming model.
-
-    Raises:
-        QueryError: as in `stream_config.read`, with the model's name.
-    """
-    from dbt.artifacts.resources.v1.model import ModelConfig
-
-    with named(node):
-        return stream_config.read(
-            node["config"], frozenset(field.name for field in fields(ModelConfig)) | {"pre-hook", "post-hook"}
-        )
-
-
-def model(
-    node: Mapping[str, Any],
-    environment: Environment,
-    made: Program | None = None,
-    project_root: str = ".",
-    graph: Any = None,
-) -> StreamModel:
-    """Names and places of a streaming model. Without a program it has no sources, which is enough
-    to look at it or forget it. Projects may share an environment, so it can't know the `project_root`
-    at which the sources' paths start. By dbt's `graph` it knows whether another model needs its changes."""
-    settings = config(node)
-    # Named in full: a declared source of the same schema and name lies in another catalog.
-    target = _in_catalog(node["relation_name"], environment)
-    return StreamModel(
-        name=node["name"],
-        target=target,
-        state=with_suffix(target, STATE),
-        storage=environment.storage,
-        sources=_sources(made, environment, project_root) if made else (),
-        lookups=_lookups(made) if made else (),
-        watermark_delay=settings.watermark,
-        changelog=settings.changelog
-        or (made is not None and made.upsert is not None and feeds.is_read_downstream(node, graph)),
-        idle_timeout=settings.idle_timeout,
-        retention=settings.retention,
-        on_state_change=settings.on_state_change,
-        on_schema_change=_on_schema_change(node),
-        # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
-        trigger=None,
-    )
-
-
-def _on_schema_change(node: Mapping[str, Any]) -> str:
-    """What becomes of a table whose query gives other columns. dbt's own default, to ignore them, is for models that are
-    built from their rows at any time; here a column that comes later would have lost what came before."""
-    asked = node["config"].get("on_schema_change")
-    return (
-        str(asked) if asked and (node.get("unrendered_config") or {}).get("on_schema_change") else APPEND_NEW
-    )
-
-
-def _in_catalog(name: str, environment: Environment) -> str:
-    named = parts(name)
-    return joined(named if len(named) > 2 else [environment.credentials.catalog, *named])
-
-
 def tables(sql: str, environment: Environment) -> Mapping[str, str]:
     """The tables that a text reads as streams, in full, by their names in it."""
     named = {relation: stream_source(relation) for relation in planner.stream_relations(sql)}
     return {
-        relation: _in_catalog(relation, environment)
+        relation: in_catalog(relation, environment)
         for relation, declared in named.items()
         if declared is None or declared.is_table
     }
 
 
-def _lookups(made: Program) -> tuple[LookupSource, ...]:
-    every = [*made.lookups, *(each for level in made.levels for each in level.lookups)]
-    found = {each.relation: lookup_source(each.relation) for each in every}
-    return tuple(source for source in found.values() if source is not None)
-
-
-def _sources(made: Program, environment: Environment, project_root: str) -> tuple[StreamSource, ...]:
-    rows = made.mini_batch.rows if made.mini_batch else None
-    # The streams of a micro-batch are read at once, and share its rows.
-    share = None if rows is None else max(1, rows // len(made.inputs))
-    return tuple(_source(stream, environment, project_root, share) for stream in made.inputs)
-
-
-def _source(
-    stream: StreamInput, environment: Environment, project_root: str, rows: int | None
-) -> StreamSource:
-    relation = stream.relation
-    declared = stream_source(relation)
-    if declared is None or declared.is_table:
-        options = declared.options if declared else {}
-        if rows is not None:
-            options = limited(declared.format if declared else "iceberg", options, rows)
-        table = _in_catalog(relation, environment)
-        return StreamSource(relation, feed_of(table) if stream.feed else table, options=options)
-    located = at_project(declared, project_root)
-    options = {key: value for key, value in located.options.items() if key != "path"}
-    if rows is not None:
-        options = limited(located.format, options, rows)
-    return StreamSource(relation, located.options.get("path", ""), located.format, located.schema, options)
-
-
 def added(first: StreamResult, then: StreamResult) -> StreamResult:
     """Two runs of a model as one."""
-    return StreamResult(
+    return replace(
+        then,
         batches=first.batches + then.batches,
         rows_in=first.rows_in + then.rows_in,
         rows_out=first.rows_out + then.rows_out,
         late_rows=first.late_rows + then.late_rows,
         null_time_rows=first.null_time_rows + then.null_time_rows,
-        watermark=then.watermark,
         lookup_requests=first.lookup_requests + then.lookup_requests,
         lookup_keys=first.lookup_keys + then.lookup_keys,
         stopped=first.stopped or then.stopped,
@@ -472,10 +369,10 @@ def columns_of(session: Any, sql: str, ask: Ask | None = None) -> dict[str, str]
     try:
         try:
             found = session.sql(sql)
-        except PySparkException:
+        except of_spark():
             # Spark is stricter than the planner in places.
             found = session.sql(batch_text(sql, ask))
-    except PySparkException as problem:
+    except of_spark() as problem:
         raise QueryError(readable(problem)) from cause_of(problem)
     return {field.name: type_text(field.dataType) for field in found.schema.fields}
 

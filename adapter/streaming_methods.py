@@ -15,7 +15,7 @@ from .lazily import Lazily
 from .stream.identifiers import joined, parts, type_text
 
 if TYPE_CHECKING:
-    from . import streaming
+    from . import stream_node, streaming
     from .environment import Environment
     from .query import expansion, generate, window_arguments
     from .query.functions import Ask
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .stream import columns, limits, runner, upstream
     from .stream.model import StreamModel
 else:
-    streaming = Lazily("streaming")
+    stream_node, streaming = Lazily("stream_node"), Lazily("streaming")
     expansion, generate, window_arguments = map(
         Lazily, ("query.expansion", "query.generate", "query.window_arguments")
     )
@@ -141,7 +141,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             DbtRuntimeError: a source can't be read from its beginning.
         """
         with streaming.sentences():
-            streaming.config(model)
+            stream_node.config(model)
             if self._is_empty_run():
                 return
             if getattr(self.config.args, "SAMPLE", None) is not None:  # type: ignore[attr-defined]
@@ -152,7 +152,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             found = self._plan(model, sql, graph)
             program = streaming.program(model, found)
             if anew:
-                described = streaming.model(model, self.environment, program)
+                described = stream_node.model(model, self.environment, program)
                 described = _bootstrapped(described, bootstrap, graph)
                 session = self.environment.session()
                 if bootstrapping.check_bootstrap(session, described, program.inputs) is None:
@@ -185,7 +185,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             return None
         with streaming.sentences():
             program = streaming.program(model, self._plan(model, sql, graph))
-            described = streaming.model(model, self.environment, program, graph=graph)
+            described = stream_node.model(model, self.environment, program, graph=graph)
             gives = {column.name: column.dtype for column in self.query_columns(sql)}
             has = None
             if not anew:
@@ -198,7 +198,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     def reset_stream(self, model: Mapping[str, Any]) -> None:
         """Forgets checkpoint and state of a streaming model."""
         with streaming.sentences():
-            runner.reset(self.environment.session(), streaming.model(model, self.environment))
+            runner.reset(self.environment.session(), stream_node.model(model, self.environment))
 
     @available.parse(lambda *arguments, **named: streaming.StreamResponse("STREAM"))
     def run_stream(
@@ -232,7 +232,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         with streaming.sentences():
             program = streaming.program(model, self._plan(model, sql, graph))
             project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
-            described = streaming.model(model, self.environment, program, project_root, graph)
+            described = stream_node.model(model, self.environment, program, project_root, graph)
             described = replace(described, keep_state=keep_state, columns=gives)
             described = _bootstrapped(described, bootstrap, graph)
             if at_once:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from .. import batch, streaming
+from .. import batch, stream_node, streaming
 from ..query import ranges
 from ..query.errors import QueryError
 from ..query.overwrite import Overwriting
@@ -52,7 +52,7 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
     with project_errors():
         ask = streaming.asks(environment, str(project.folder))
         program = streaming.program(node, streaming.plan(node, sql, known, ask))
-        model = streaming.model(node, environment, program, str(project.folder))
+        model = stream_node.model(node, environment, program, str(project.folder))
         session = environment.session()
         environment.declared.make_mentioned(sql, str(project.folder))
         rows = backfill.backfill(session, model, program, windows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from .. import streaming
+from .. import stream_node, streaming
 from ..query import intervals
 from ..stream import orphans, runner
 from ..stream.errors import StreamError
@@ -38,7 +38,7 @@ def clean(
     would = "would be" if dry_run else "were"
     with project_errors(), streaming.sentences():
         session, storage = environment.session(), environment.storage
-        models = [streaming.model(node, environment) for node in nodes]
+        models = [stream_node.model(node, environment) for node in nodes]
         for model in models:
             try:
                 files = orphans.of_model(session, model, before, not dry_run)

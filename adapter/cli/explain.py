@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from .. import streaming
+from .. import stream_node, streaming
 from ..query import generate, intervals
 from ..query.emission import Emission
 from ..query.errors import QueryError
@@ -49,7 +49,7 @@ def _explained(node: Mapping[str, Any], known: Mapping[str, Known]) -> _Explaine
         program = streaming.program(node, plan)
     except QueryError as problem:
         raise ProjectError(str(problem)) from problem
-    config = streaming.config(node)
+    config = stream_node.config(node)
     asked = build.Settings(
         table=str(node["relation_name"]),
         emission=config.emission,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import streaming
+from .. import stream_node, streaming
 from ..stream import runner
 from .project import Project, project_errors
 
@@ -18,6 +18,6 @@ def flush_model(project: Project, name: str) -> str:
     with project_errors():
         ask = streaming.asks(environment, str(project.folder))
         program = streaming.program(node, streaming.plan(node, node["compiled_code"], known, ask))
-        described = streaming.model(node, environment, program)
+        described = stream_node.model(node, environment, program)
         result = runner.flush(environment.session(), described, program)
     return f"{name}: {result.rows_out} rows out; its windows are closed."

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import streaming
+from .. import stream_node, streaming
 from ..query.functions import Ask
 from ..query.plan import Plan
 from ..query.program import Program
@@ -65,7 +65,7 @@ def planned_with_query(project: Project, name: str) -> tuple[Planned, Query]:
         ask = streaming.asks(environment, str(project.folder))
         plan = streaming.plan(node, sql, known, ask)
         program = streaming.program(node, plan)
-        model = streaming.model(node, environment, program, str(project.folder))
+        model = stream_node.model(node, environment, program, str(project.folder))
         environment.declared.make_mentioned(sql, str(project.folder))
         session = environment.session()
         gives = streaming.columns_of(session, sql, ask)

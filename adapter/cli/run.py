@@ -9,7 +9,7 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from .. import streaming
+from .. import stream_node, streaming
 from ..environment import Environment
 from ..query import intervals
 from ..query.program import Program
@@ -95,8 +95,8 @@ def _described(
     with project_errors():
         root = str(project.folder)
         program = streaming.program(node, streaming.plan_in_run(node, sql, environment, graph, root))
-        model = streaming.model(node, environment, program, root, graph)
-        interval = streaming.interval(streaming.config(node), program)
+        model = stream_node.model(node, environment, program, root, graph)
+        interval = streaming.interval(stream_node.config(node), program)
     environment.declared.make_mentioned(sql, root)
     return replace(model, trigger=interval or every), program
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from .. import streaming
+from .. import stream_node
 from ..environment import Environment
 from ..stream import restoring, saving
 from ..stream.lock import check_free
@@ -133,4 +133,4 @@ def _model(project: Project, name: str) -> tuple[StreamModel, Environment]:
     node = project.streaming_model(name)
     environment = project.environment()
     with project_errors():
-        return streaming.model(node, environment), environment
+        return stream_node.model(node, environment), environment

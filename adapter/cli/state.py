@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-from .. import streaming
+from .. import stream_node
 from ..stream.going_on import Verdict, verdict
 from ..stream.inspection import Inspected, inspect
 from ..stream.watermark import to_text
@@ -37,7 +37,7 @@ def show(project: Project, name: str, sample: int, keys: Sequence[str]) -> dict[
         asked[column.strip()] = value.strip()
     environment = project.environment()
     with project_errors():
-        model = streaming.model(node, environment)
+        model = stream_node.model(node, environment)
         found = inspect(environment.session(), model, sample, asked)
     if found is None:
         raise ProjectError(f"{name} has no state: it keeps none, or has not run yet.")

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from .. import streaming
+from .. import stream_node
 from ..stream.progress import read_progress
 from .project import Project, Selection, project_errors
 
@@ -21,7 +21,7 @@ def collect(project: Project, selection: Selection) -> list[dict[str, Any]]:
     environment = project.environment()
     for node in nodes:
         with project_errors():
-            described = streaming.model(node, environment)
+            described = stream_node.model(node, environment)
         found.append(
             {"model": node["name"], "table": node["relation_name"], "progress": read_progress(described)}
         )

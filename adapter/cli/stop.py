@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .. import streaming
+from .. import stream_node
 from ..environment import Environment
 from ..stream import runner
 from ..stream.lock import check_free, is_held
@@ -63,4 +63,4 @@ def _model(project: Project, name: str) -> tuple[Environment, StreamModel]:
     node = project.streaming_model(name)
     environment = project.environment()
     with project_errors():
-        return environment, streaming.model(node, environment)
+        return environment, stream_node.model(node, environment)

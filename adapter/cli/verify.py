@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .. import streaming
+from .. import stream_node, streaming
 from ..query import comparing
 from ..query.errors import QueryError
 from ..stream import verifying
@@ -29,7 +29,7 @@ def verify(project: Project, name: str) -> dict[str, Any]:
     """
     (session, model, program), query = planned_with_query(project, name)
     with project_errors():
-        with streaming.named(query.node):
+        with stream_node.named(query.node):
             comparing.check(query.sql, query.plan, query.known)
         found = verifying.verify(session, model, program, _asked(query, program.upsert is None))
     told = _told(name, found)
@@ -42,7 +42,7 @@ def verify(project: Project, name: str) -> dict[str, Any]:
 
 
 def _asked(query: Query, is_append: bool) -> Asked:
-    settings = streaming.config(query.node)
+    settings = stream_node.config(query.node)
 
     def text(views: Mapping[str, str]) -> str:
         try:

@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 
 logger = AdapterLogger("Spark")
 
-WORTH_KEEPING = 10
-"""Statements after which most classes have been used."""
-
 ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
@@ -59,7 +56,6 @@ class SessionEnvironment(Environment):
         self._java: Java | None = None
         self._session: SparkSession | None = None
         self._classes: ClassData | None = None
-        self._statements = 0
 
     def session(self) -> SparkSession:
         """See `Environment.session`."""
@@ -142,7 +138,6 @@ class SessionEnvironment(Environment):
 
     def enter(self, group: str, description: str = "") -> None:
         """See `Environment.enter`."""
-        self._statements += 1
         # Interrupting is safe here: it reaches tasks only, and what they wrote isn't committed.
         self.session().sparkContext.setJobGroup(group, description, interruptOnCancel=True)
 
@@ -188,7 +183,7 @@ class SessionEnvironment(Environment):
                 return  # someone else's Spark
             if session is not None and jvm.alive:
                 try:
-                    if self._classes and self._classes.wanted and self._statements >= WORTH_KEEPING:
+                    if self._classes and self._classes.wanted:
                         self._classes.write(session)
                     session.stop()
                 except Exception as problem:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from . import stream_rewrites
 from .dialect import parse, sql
 from .errors import QueryError
+from .rewrite_configs import asked_for
 from .rewrites.enum_distinct import enum_distinct
 from .rewrites.split_distinct import split_distinct
 from .rewrites.split_topn import split_topn
@@ -37,30 +38,6 @@ def rewritten(name: str, text: str, **options: Any) -> str:
         return sql(REWRITES[name](parse(text, f"What {name} rewrites"), **options), pretty=True)
     except QueryError as problem:
         raise QueryError(f"{name}: {problem}") from problem
-
-
-def asked_for(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The rewrites that a model's config switches on, in the order they are made, with their options.
-
-    Raises:
-        QueryError: a value that is wrong.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for name in REWRITES:
-        value = config.get(name)
-        if value is None or value is False:
-            continue
-        if name == "enum_distinct":
-            if value is not True:
-                raise QueryError(f"config '{name}' is {value!r}; write true or false.")
-            found[name] = {}
-        else:
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise QueryError(
-                    f"config '{name}' is {value!r}; write the number of buckets, as in {name}: 128, or false."
-                )
-            found[name] = {"buckets": value}
-    return found
 
 
 def by_config(text: str, config: Mapping[str, Any], streaming: bool = False) -> str:

@@ -21,8 +21,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from .clauses import left_out, relations
-from .dialect import DIALECT, sql
+from .dialect import DIALECT
 from .functions import Ask
+from .types import question
 
 
 def write_out(
@@ -94,7 +95,7 @@ def _names(relation: exp.Expr) -> list[str] | None:
 def _asked(relation: exp.Expr, ask: Ask) -> list[str] | None:
     if not isinstance(relation, exp.Subquery | exp.Table):
         return None
-    (kind,) = ask(f"select typeof(any_value(struct(*))) from {sql(relation)} where false")
+    (kind,) = ask(question(exp.Select().from_(relation.copy()), ["any_value(struct(*))"]))
     try:
         made = exp.DataType.build(str(kind), dialect=DIALECT)
     except SqlglotError:

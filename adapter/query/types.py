@@ -63,11 +63,27 @@ def _is_of_rows(call: exp.Expr, select: exp.Select) -> bool:
 
 
 def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
-    """A query that gives types and reads no row."""
-    read = read_alone(select)
+    values: list[str] = []
     for call in calls:
         argument = sql(arguments(call)[0])
         total = f"sum({argument})"
-        for asked in (sql(call), total, f"{total} / count({argument})", f"any_value({argument})"):
-            read.select(f"typeof({asked})", dialect=DIALECT, copy=False)
-    return sql(read.where("false"))
+        values += (sql(call), total, f"{total} / count({argument})", f"any_value({argument})")
+    return question(read_alone(select), values)
+
+
+def question(read: exp.Select, values: Sequence[str]) -> str:
+    """A query of one row: the types of values over what a SELECT reads.
+
+    Spark answers it while it plans, without a job: types are constants, and a join that nothing fulfils needs no rows. An
+    aggregate of no rows would take one, which in a new process is 2 seconds.
+
+    Args:
+        read: a SELECT of nothing yet. Is changed.
+        values: SQL of aggregates.
+    """
+    names = [f"__value_{number}" for number in range(len(values))]
+    for name, value in zip(names, values, strict=True):
+        read.select(f"{value} as {name}", dialect=DIALECT, copy=False)
+    made = exp.select(*(f"typeof({name})" for name in names), dialect=DIALECT)
+    made = made.from_("values (1) as one(row)", dialect=DIALECT)
+    return sql(made.join(read.where("false").subquery("asked"), on="false", join_type="left"))

@@ -336,14 +336,15 @@ class Laboratory:
             return ["UTC"]
         tree = sqlglot.parse_one(query, read="spark")
         assert isinstance(tree, exp.Select)
-        asked = tree.expressions
+        asked, read = tree.expressions, tree.args["joins"][0].this.unnest()
         if len(asked) == 1:  # the columns of a relation
-            relation = tree.args["from_" if "from_" in tree.args else "from"].this
-            read = translated(f"select * from {relation.sql('spark')}")
-            described = self.base.execute(f"describe {read}").fetchall()
+            relation = read.args["from_" if "from_" in read.args else "from"].this
+            columns = translated(f"select * from {relation.sql('spark')}")
+            described = self.base.execute(f"describe {columns}").fetchall()
             return [f"struct<{','.join(f'{name}:int' for name, *_ in described)}>"]
         # Of each call: its own type, that of a sum, of the sum divided by a count, and of the argument.
         tree.set("expressions", asked[3::4])
+        read.set("expressions", read.expressions[3::4])
         row = self.base.execute(translated(tree.sql("spark"))).fetchone()
         return [kind for argument in row or () for kind in _types_of_sums(str(argument))]
 

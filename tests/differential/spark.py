@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dbt.adapters.spark_streaming import feeds, streaming
+from dbt.adapters.spark_streaming import feeds, stream_node, streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import Program
@@ -195,7 +195,7 @@ class Streamed:
         self.batches = 0
         name = f"m{next(laboratory.numbers)}"
         target = f"{SCHEMA}.{name}"
-        settings = streaming.config(planning.node_of(model, name))
+        settings = stream_node.config(planning.node_of(model, name))
         self.model = StreamModel(
             name=name,
             target=target,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jinja2
 from pyspark.errors import AnalysisException
 
-from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming import stream_node, streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, generate, window_arguments
 from dbt.adapters.spark_streaming.query.plan import Plan
@@ -92,7 +92,7 @@ def planned(oracle: Path, name: str, tables: Collection[str]) -> Planned:
     text = jinja2.Template(text).render(MACROS)
     node = {"name": name, "config": settings_of(name)}
     plan = streaming.plan(node, text, {table: Known("ts") for table in tables})
-    return Planned(text, plan, streaming.program(node, plan), streaming.config(node).watermark)
+    return Planned(text, plan, streaming.program(node, plan), stream_node.config(node).watermark)
 
 
 class Case:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -63,3 +64,52 @@ def test_help_imports_neither_dbt_nor_spark() -> None:
     )
     assert "savepoint" in found
     assert found.endswith("[]")
+
+
+_PROJECT = {
+    "dbt_project.yml": "name: shop\nprofile: shop\n",
+    "profiles.yml": "shop: {target: dev, outputs: {dev: {type: spark_streaming, schema: shop}}}\n",
+    "models/events.sql": "select timestamp'2026-03-01' as at, 1 as v",
+    "models/counts.sql": "{{ config(materialized='streaming_table') }}\n"
+    "select window_start, window_end, count(*) as n from {{ tumble(ref('events'), 'at', '1 minute') }} group by all",
+}
+
+_EACH_IN_TURN = """
+import sys
+from dbt.adapters.spark_streaming.cli.commands import main
+from dbt.cli.main import dbtRunner
+
+started = []
+sys.addaudithook(lambda event, args: started.append(str(args[0])) if event == "subprocess.Popen" else None)
+
+def there(*names):
+    print("imported", [name for name in names if name in sys.modules])
+
+def ours(*command):
+    try:
+        main(command)
+    except SystemExit as ended:
+        assert not ended.code, ended.code
+
+ours("status")
+assert dbtRunner().invoke(["--quiet", "parse"]).success
+assert dbtRunner().invoke(["--quiet", "ls"]).success
+there("pyspark", "py4j", "sqlglot", "pandas", "pyarrow")
+ours("explain", "counts")
+there("pyspark", "py4j", "pandas", "pyarrow")
+print("java", [each for each in started if "java" in each])
+"""
+
+
+def test_what_only_looks_at_a_project_needs_no_spark(tmp_path: Path) -> None:
+    """To import PySpark takes two tenths of a second, sqlglot one, to start Java several seconds."""
+    for name, text in _PROJECT.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-c", _EACH_IN_TURN], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("imported", "java"))]
+    assert lines == ["imported []", "imported []", "java []"]
+    assert "has not run" in done.stdout and "On-time firing" in done.stdout

@@ -50,10 +50,24 @@ def test_not_where_all_is_thrown_away(tmp_path: Path, jar: Path, monkeypatch: py
     assert ClassData(JAVA, [jar], tmp_path).flags() == []
 
 
+def test_few_classes_are_not_worth_it(tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after `dbt debug`: a model's run comes later, and has more of them."""
+    monkeypatch.setattr(class_data, "_diagnostic_command", lambda *args: Path(args[-1]).touch())
+    monkeypatch.setattr(class_data, "_loaded", lambda _: class_data.WORTH_KEEPING - 1)
+    classes = ClassData(JAVA, [jar], tmp_path)
+    classes.write(None)
+    assert classes.wanted
+    monkeypatch.setattr(class_data, "_loaded", lambda _: class_data.WORTH_KEEPING)
+    classes.write(None)
+    assert not classes.wanted
+    assert classes.archive.exists()
+
+
 def test_what_fails_is_not_tried_again(tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> str:
         raise OSError("no such command")
 
+    monkeypatch.setattr(class_data, "_loaded", lambda _: class_data.WORTH_KEEPING)
     monkeypatch.setattr(class_data, "_diagnostic_command", fail)
     classes = ClassData(JAVA, [jar], tmp_path)
     classes.write(None)
@@ -62,6 +76,7 @@ def test_what_fails_is_not_tried_again(tmp_path: Path, jar: Path, monkeypatch: p
 
 
 def test_old_archives_go(tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_data, "_loaded", lambda _: class_data.WORTH_KEEPING)
     monkeypatch.setattr(class_data, "_diagnostic_command", lambda *args: Path(args[-1]).touch())
     for version in ("17.0.1", "17.0.2", "17.0.3", "17.0.4"):
         ClassData(Java(JAVA.executable, version), [jar], tmp_path).write(None)

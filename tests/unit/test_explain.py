@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming import stream_node
 from dbt.adapters.spark_streaming.cli import explain
 from dbt.adapters.spark_streaming.cli.project import ProjectError
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
@@ -559,7 +559,7 @@ def test_queries_of_the_oracle(name: str) -> None:
     assert ORACLE is not None
     tables = [path.stem for path in (ORACLE / "data" / "small").glob("*.parquet")]
     case = planned_case(ORACLE, name, tables)
-    ttl = streaming.config({"name": name, "config": settings_of(name)}).state_ttl
+    ttl = stream_node.config({"name": name, "config": settings_of(name)}).state_ttl
     made = build.tree(case.plan, case.program, build.Settings("db.model", ttl=ttl))
     check(made, [part.name for level in case.program.levels for part in level.parts])
 

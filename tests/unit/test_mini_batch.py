@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming import stream_source, streaming
+from dbt.adapters.spark_streaming import stream_node, stream_source, streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.errors import QueryError
@@ -114,7 +114,7 @@ def node(hint: str, **config: Any) -> dict[str, Any]:
 
 def interval(hint: str, **config: Any) -> str | None:
     made = node(hint, **config)
-    return streaming.interval(streaming.config(made), streaming.plan(made, made["compiled_code"]))
+    return streaming.interval(stream_node.config(made), streaming.plan(made, made["compiled_code"]))
 
 
 def test_the_time_is_the_triggers() -> None:
@@ -140,7 +140,7 @@ def described(text: str) -> StreamModel:
         credentials=SimpleNamespace(catalog="lake"), storage=Storage("/tmp/nowhere", lambda: None)
     )
     program = streaming.program(made, streaming.plan(made, text))
-    return streaming.model(made, environment, program)
+    return stream_node.model(made, environment, program)
 
 
 def test_rows_are_limited_by_each_sources_own_option(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
-from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming import stream_node
 from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import Project, Selection
 from dbt.adapters.spark_streaming.cli.run import run_models
@@ -186,7 +186,7 @@ class TestRun:
     def stopped_after_one(self, project: Any) -> Iterator[None]:
         """A run of `tens` is asked to stop in its first micro-batch."""
         told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
-        model = streaming.model(told.streaming_model("tens"), told.environment())
+        model = stream_node.model(told.streaming_model("tens"), told.environment())
 
         def stop(point: str, name: str) -> None:
             if point == "batch:done" and not model.storage.exists(model.stop_request):

@@ -216,6 +216,23 @@ def test_averages_with_more_digits_than_a_quotient_keep_rows(spark: Any, folder:
     assert differences(found, expected, asked, 3) == []
 
 
+def test_types_are_asked_without_a_job(spark: Any, folder: str) -> None:
+    """A job takes a new process seconds."""
+    asked: list[str] = []
+
+    def ask(query: str) -> Any:
+        asked.append(query)
+        spark.sparkContext.setJobGroup("types are asked", "")
+        try:
+            return tuple(spark.sql(query).first())
+        finally:
+            spark.sparkContext.setJobGroup(None, None)
+
+    planner.plan(over_windows("hop", ["sum(money)", "max(struct(*))"]), ask=ask)
+    assert len(asked) == 2
+    assert list(spark.sparkContext.statusTracker().getJobIdsForGroup("types are asked")) == []
+
+
 # -- overflow -------------------------------------------------------------------------------------
 
 OVERFLOWING = {
