@@ -99,6 +99,7 @@ def _told(name: str, found: Verdict) -> dict[str, Any]:
             "forget_parts": list(change.parts) if change else [],
         },
         "table": {"add": dict(found.add), "drop": list(found.drop)},
+        "history": found.history,
         "undo": found.undo,
     }
 
@@ -121,7 +122,7 @@ def print_diff(found: Mapping[str, Any]) -> None:
     table = Table("", "becomes", box=SIMPLE_HEAD)
     for what, said in (
         ("kept", "kept"),
-        ("new", "new, from the next row on"),
+        ("new", f"computed from {found['history']}" if found["history"] else "new, from the next row on"),
         ("removed", "removed"),
         ("made_anew", "made anew from the state, in a step of its own"),
         ("shortened", "kept, and no more than that"),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 _MOST_FILES = 500
 """That one compaction puts together."""
@@ -422,6 +423,13 @@ def stored_types(spark: SparkSession, kinds: Mapping[str, str]) -> dict[str, str
     types = java_class(spark, _TYPES)
     stored = StructType.fromJson(json.loads(types.convert(types.convert(asked)).json()))
     return {field.name: type_text(field.dataType) for field in stored.fields}
+
+
+def columns_in_spark(spark: SparkSession, table: Any) -> StructType:
+    """The columns of one of Iceberg's tables, as Spark's."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(java_class(spark, _TYPES).convert(table.schema()).json()))
 
 
 def is_of_stream(snapshot: Any) -> bool:

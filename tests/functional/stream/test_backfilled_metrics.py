@@ -1,0 +1,250 @@
+"""A new aggregate that is computed from the source's history: what a run from scratch would have, for what is open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from tests.functional.stream.harness import replayed
+from tests.functional.stream.test_evolution import (
+    AFTER,
+    BEFORE,
+    CASES,
+    EDITED,
+    KEPT,
+    NEW,
+    OLD,
+    THEN,
+    Edited,
+    Event,
+    _by_key,
+    cut_short_at,
+    failing,  # noqa: F401
+    folded,  # noqa: F401
+    grouped,
+    in_order,
+    ranked,
+    windowed,
+)
+from tests.thorough import mostly_thorough
+
+KEYS = ("window_start", "window_end", "k")
+COLUMNS = [*EDITED]
+
+
+def backfilling(spark: Any, root: Path, **config: Any) -> Edited:
+    found = Edited(spark, root, **config)
+    found.model = replace(found.model, on_new_metric="backfill")
+    return found
+
+
+@pytest.mark.parametrize("name", mostly_thorough(CASES, ["tumble", "cumulate"]))
+def test_windows(spark: Any, storage_root: Path, name: str) -> None:
+    kind, config = CASES[name]
+    s = backfilling(spark, storage_root, **config)
+    s.add(BEFORE[:12])
+    s.run(windowed(kind, OLD))
+    s.add(BEFORE[12:])
+    s.run(windowed(kind, OLD))
+    sent = s.rows(*KEYS)
+    assert sent
+    # New rows are there when the query is edited: they come once.
+    s.add(AFTER)
+    s.run(windowed(kind, EDITED))
+    s.add(THEN)
+    s.run(windowed(kind, EDITED), closing=True)
+    found, expected = s.rows(*KEYS), _by_key(s.batch(windowed(kind, EDITED)), KEYS)
+    assert found.keys() == expected.keys()
+    filled = 0
+    for key, row in found.items():
+        row = {item: row[item] for item in COLUMNS}
+        if key in sent and row["c"] is None:
+            # It was put out, and stays.
+            assert {item: row[item] for item in KEPT} == {item: sent[key][item] for item in KEPT}
+            assert all(row[item] is None for item in NEW if item != "same_name")
+            continue
+        assert row == expected[key], key
+        filled += key not in sent
+    assert filled
+    if config:
+        again = {tuple(map(repr, row)) for row in replayed(spark, s.model)}
+        assert again == {tuple(map(repr, row)) for row in s.table().collect()}
+
+
+@pytest.mark.parametrize("ttl", [False, True])
+def test_groups(spark: Any, storage_root: Path, ttl: bool) -> None:
+    config: dict[str, Any] = {"state_ttl": "20 minutes"} if ttl else {"constant_domains": ["k"]}
+    s = backfilling(spark, storage_root, changelog=True, **config)
+    gone = Event(-60, "gone", 5, 5, False)
+    s.add([gone])
+    s.run(grouped(OLD))
+    s.add([*BEFORE, Event(14, "idle", 1, 1, False)])
+    s.run(grouped(OLD))
+    s.add([Event(14.5, "a", 2, 3, False)])
+    s.run(grouped(OLD))
+    sent = s.rows("k")
+    # No row comes, and all groups that are there have what is new.
+    s.run(grouped(EDITED))
+
+    def is_right() -> None:
+        found, expected = s.rows("k"), _by_key(s.batch(grouped(EDITED)), ("k",))
+        assert found.keys() == expected.keys()
+        for key, row in found.items():
+            if ttl and key == ("gone",):
+                assert {item: row[item] for item in OLD if item != "same_name"} == {
+                    item: sent[key][item] for item in OLD if item != "same_name"
+                }
+                assert row["c"] is None
+            else:
+                assert {item: row[item] for item in COLUMNS} == expected[key], key
+        again = {tuple(map(repr, row)) for row in replayed(spark, s.model)}
+        assert again == {tuple(map(repr, row)) for row in s.table().collect()}
+
+    is_right()
+    for more in (AFTER, THEN):
+        s.add(more)
+        s.run(grouped(EDITED))
+        is_right()
+
+
+AT = ["state.migrate:written", "state.migrate:after", "batch.finish:before", "state.migrate:before"]
+
+
+@pytest.mark.parametrize("point", mostly_thorough(AT, AT[:2]))
+@pytest.mark.parametrize("kind", ["tumble", "groups"])
+@pytest.mark.usefixtures("failing")
+def test_cut_short(spark: Any, storage_root: Path, kind: str, point: str) -> None:
+    """Until the one commit the old query goes on as if nothing had been; after it all of the history is there."""
+    if kind == "tumble" and point == "batch.finish:before":
+        pytest.skip("nothing is put out of open windows")
+    keys = ("k",) if kind == "groups" else KEYS
+
+    def text(items: dict[str, str]) -> str:
+        return grouped(items) if kind == "groups" else windowed("tumble", items)
+
+    old = {"n": "count(*)", "m": "max(v)"}
+    new = {"s": "sum(x)", "u": "count(distinct v)", "n": "count(*)"}
+    is_in = point in ("state.migrate:after", "batch.finish:before")
+    for after in [new] if is_in else [old, new]:
+        s = backfilling(spark, storage_root, constant_domains=["k"])
+        s.add(BEFORE)
+        s.run(text(old))
+        before, sent = s.snapshots(), s.rows(*keys)
+        with cut_short_at(point):
+            s.run(text(new))
+        assert s.snapshots() == before + is_in
+        s.run(text(after))
+        s.add(AFTER)
+        s.run(text(after), closing=kind == "tumble")
+        expected = _by_key(s.batch(text(after)), keys)
+        found = s.rows(*keys)
+        assert found.keys() == expected.keys()
+        for key, row in found.items():
+            if kind == "groups" or key not in sent:
+                assert {name: row[name] for name in after} == expected[key], key
+            else:
+                assert row["n"] == expected[key]["n"]
+
+
+@pytest.mark.parametrize("kind", ["tumble", "groups"])
+@pytest.mark.usefixtures("failing")
+def test_a_step_that_was_cut_short(spark: Any, storage_root: Path, kind: str) -> None:
+    """What had not been put out when the query was edited has what is new."""
+    keys = ("k",) if kind == "groups" else KEYS
+
+    def text(items: dict[str, str]) -> str:
+        return grouped(items) if kind == "groups" else windowed("tumble", items)
+
+    old, new = {"n": "count(*)"}, {"s": "sum(x)", "u": "count(distinct v)", "n": "count(*)"}
+    s = backfilling(spark, storage_root, constant_domains=["k"])
+    s.add(BEFORE)
+    with cut_short_at("table.overwrite:before" if kind == "groups" else "table.append:before"):
+        s.run(text(old))
+    assert not s.rows(*keys)
+    s.run(text(new))
+    assert s.rows(*keys)
+    s.add(AFTER)
+    s.run(text(new), closing=kind == "tumble")
+    assert s.rows(*keys) == _by_key(s.batch(text(new)), keys)
+
+
+def test_a_ranking_of_groups(spark: Any, storage_root: Path) -> None:
+    s = backfilling(spark, storage_root, constant_domains=["v", "x"], changelog=True)
+    s.add(BEFORE)
+    s.run(ranked("n desc", 2, "count(*) as n"))
+    new = ranked("ks desc, sd", 2, "sum(d) as sd, count(*) as n, count(distinct k) as ks")
+    for rows in ([], AFTER, THEN):
+        if rows:
+            s.add(rows)
+        s.run(new)
+        columns = s.batch(new).columns
+        assert in_order(s.table().select(*columns)) == in_order(s.batch(new).select(*columns))
+        again = {tuple(map(repr, row)) for row in replayed(spark, s.model)}
+        assert again == {tuple(map(repr, row)) for row in s.table().collect()}
+
+
+def test_one_from_now_and_another_from_the_past(spark: Any, storage_root: Path) -> None:
+    """What lacks rows itself doesn't speak against the history, and is left as it is."""
+    s = Edited(spark, storage_root, constant_domains=["k"])
+    s.add(BEFORE)
+    s.run(grouped({"n": "count(*)"}))
+    s.run(grouped({"n": "count(*)", "s": "sum(x)"}))
+    s.add(AFTER)
+    s.run(grouped({"n": "count(*)", "s": "sum(x)"}))
+    s.model = replace(s.model, on_new_metric="backfill")
+    all_three = {"m": "max(x)", "n": "count(*)", "s": "sum(x)"}
+    s.run(grouped(all_three))
+    expected = {**all_three, "s": "sum(x) filter (where late)"}
+    assert s.rows("k") == _by_key(s.batch(grouped(expected)), ("k",))
+    s.add(THEN)
+    s.run(grouped(all_three))
+    assert s.rows("k") == _by_key(s.batch(grouped(expected)), ("k",))
+
+
+def refused(s: Edited, text: str, sentence: str) -> None:
+    """Nothing is changed, and one may go on without the past."""
+    before, columns, rows = s.snapshots(), s.table().columns, in_order(s.table())
+    with pytest.raises(StreamError, match=sentence) as found:
+        s.run(text)
+    assert "Nothing was changed. Write on_new_metric='from_now'" in str(found.value)
+    assert (s.snapshots(), s.table().columns, in_order(s.table())) == (before, columns, rows)
+    s.model = replace(s.model, on_new_metric="from_now")
+    s.run(text)
+    s.model = replace(s.model, on_new_metric="backfill")
+
+
+def test_what_the_history_does_not_tell(spark: Any, storage_root: Path) -> None:
+    counts, more = {"n": "count(*)"}, {"n": "count(*)", "s": "sum(x)"}
+    s = backfilling(spark, storage_root, constant_domains=["k"])
+    s.add(BEFORE)
+    s.run(grouped(counts))
+    spark.sql(f"delete from {s.events} where k = 'a' and ts < timestamp_millis(120000)")
+    refused(
+        s,
+        grouped(more),
+        r"for 1 of 2 windows or groups have another COUNT\(\*\) by it than the state says \(as k a\): rows of the sources "
+        "were changed or deleted, the state was edited, or a key had been forgotten and came again",
+    )
+
+
+def test_a_key_that_came_again(spark: Any, storage_root: Path) -> None:
+    """Which of its rows came since it was forgotten, the history doesn't say."""
+    counts = {"n": "count(*)", "m": "max(v)"}
+    s = backfilling(spark, storage_root, state_ttl="20 minutes")
+    s.add([Event(-60, "back", 5, 5, False)])
+    s.run(grouped(counts))
+    s.add([*BEFORE])
+    s.run(grouped(counts))
+    s.add([Event(14.5, "back", 5, 5, False)])
+    s.run(grouped(counts))
+    refused(s, grouped({**counts, "s": "sum(x)"}), r"for 1 of 3 .* have another COUNT\(\*\) .* \(as k back\)")
+    # What is kept then doesn't say it at all.
+    refused(
+        s,
+        grouped({"m": "max(v)", "lo": "min(v)"}),
+        r"with state_ttl no COUNT\(\*\) goes on by which it would show",
+    )
