@@ -127,6 +127,8 @@ class Rows:
     forgets: bool = False
     """Whether what a row would have met may be forgotten once the watermark has passed its event time: such a row is
     taken all the same, and counted as late."""
+    by_clock: bool = False
+    """Whether the watermark when it comes says which rows there are."""
 
 
 @dataclass(frozen=True)

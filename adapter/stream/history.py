@@ -109,9 +109,10 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
             )
         if source.is_table:
             found.append(_of_table(spark, model, source, stream, offset))
-            table = found[-1].table
-            if table is not None and {each.operation for each in table.lineage()} - {APPEND, REPLACE}:
-                changed.append(source.relation)
+            table, at = found[-1].table, found[-1].snapshot
+            if table is not None and at is not None:
+                if {each.operation for each in table.lineage_of(at)} - {APPEND, REPLACE}:
+                    changed.append(source.relation)
         elif source.is_files:
             found.append(_of_files(spark, model, source, stream, place, offset))
         else:

@@ -77,8 +77,11 @@ def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Pos
     program = work.program
     if position.cut is not None:
         return "not all rows of its last micro-batch are in, for the run that took them in was ended"
-    if program.again is not None or len(program.levels) > 1:
+    in_stages = {stage.get("name") for stage in had["stages"]}
+    if program.again is not None or len(program.levels) > 1 or found.come.keys() - in_stages:
         return "its state is of several operators on top of each other"
+    if any(rows.by_clock for rows in program.levels[0].rows):
+        return "which rows there are depends on the watermark when they came (current_timestamp())"
     if work.state.apart:
         return "a column of its state is of several types"
     stages = _stages(work, found, had)

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.stream.errors import StreamError
-from tests.functional.stream.harness import replayed
+from dbt.adapters.spark_streaming.stream.model import StreamSource
+from tests.functional.stream.harness import Stream, replayed, sorted_rows
 from tests.functional.stream.test_evolution import (
     AFTER,
     BEFORE,
@@ -128,9 +130,10 @@ def test_cut_short(spark: Any, storage_root: Path, kind: str, point: str) -> Non
 
     old = {"n": "count(*)", "m": "max(v)"}
     new = {"s": "sum(x)", "u": "count(distinct v)", "n": "count(*)"}
+    config = {"constant_domains": ["k"]} if kind == "groups" else {}
     is_in = point in ("state.migrate:after", "batch.finish:before")
     for after in [new] if is_in else [old, new]:
-        s = backfilling(spark, storage_root, constant_domains=["k"])
+        s = backfilling(spark, storage_root, **config)
         s.add(BEFORE)
         s.run(text(old))
         before, sent = s.snapshots(), s.rows(*keys)
@@ -160,9 +163,9 @@ def test_a_step_that_was_cut_short(spark: Any, storage_root: Path, kind: str) ->
         return grouped(items) if kind == "groups" else windowed("tumble", items)
 
     old, new = {"n": "count(*)"}, {"s": "sum(x)", "u": "count(distinct v)", "n": "count(*)"}
-    s = backfilling(spark, storage_root, constant_domains=["k"])
+    s = backfilling(spark, storage_root, **({"constant_domains": ["k"]} if kind == "groups" else {}))
     s.add(BEFORE)
-    with cut_short_at("table.overwrite:before" if kind == "groups" else "table.append:before"):
+    with cut_short_at("state.append:after"):
         s.run(text(old))
     assert not s.rows(*keys)
     s.run(text(new))
@@ -222,7 +225,12 @@ def test_what_the_history_does_not_tell(spark: Any, storage_root: Path) -> None:
     s = backfilling(spark, storage_root, constant_domains=["k"])
     s.add(BEFORE)
     s.run(grouped(counts))
+    # A stream may be told to pass over that.
+    option = {"streaming-skip-overwrite-snapshots": "true"}
+    s.model = replace(s.model, sources=(replace(s.model.sources[0], options=option),))
     spark.sql(f"delete from {s.events} where k = 'a' and ts < timestamp_millis(120000)")
+    s.add(AFTER)
+    s.run(grouped(counts))
     refused(
         s,
         grouped(more),
@@ -248,3 +256,61 @@ def test_a_key_that_came_again(spark: Any, storage_root: Path) -> None:
         grouped({"m": "max(v)", "lo": "min(v)"}),
         r"with state_ttl no COUNT\(\*\) goes on by which it would show",
     )
+
+
+def test_a_folder_and_a_table(spark: Any, storage_root: Path, tmp_path: Path) -> None:
+    """Of each what was read, and no more: rows and files that are there already come as the stream's next."""
+    folder = tmp_path / "in come"
+    text = "select k, {} from ({} union all {}) group by k"
+    branches = [f"select k, day, x from (select /*+ STREAM */ * from {name})" for name in ("files", "lines")]
+
+    def put(day: int, *values: int) -> None:
+        rows = spark.createDataFrame([(f"k{v % 2}", v) for v in values], "k string, x int")
+        rows.coalesce(1).write.mode("append").parquet(str(folder / f"day={day}"))
+
+    def add(*values: int) -> None:
+        listed = ", ".join(f"('k{v % 2}', 9, {v})" for v in values)
+        spark.sql(f"insert into {lines} values {listed}")
+
+    def run(items: str) -> None:
+        plan = planner.plan(text.format(items, *branches))
+        stream.program = generate.program(plan)
+        columns = {"k": "string", "n": "bigint", **({"s": "bigint", "d": "bigint"} if "sum" in items else {})}
+        stream.model = replace(stream.model, columns=columns, on_new_metric="backfill")
+        stream.run()
+
+    def rows() -> list[tuple[Any, ...]]:
+        made = f"select k, day, x from {lines} union all select k, cast(day as int), x from files_there"
+        spark.read.parquet(str(folder)).createOrReplaceTempView("files_there")
+        batch = spark.sql(f"select k, {more} from ({made}) group by k")
+        assert sorted_rows(spark.table(stream.model.target).select(batch.columns).collect()) == sorted_rows(
+            batch.collect()
+        )
+        return sorted_rows(batch.collect())
+
+    counts, more = "count(*) as n", "sum(x) as s, count(*) as n, count(distinct day) as d"
+    plan = planner.plan(text.format(counts, *branches))
+    stream = Stream(spark, storage_root, generate.program(plan), "k string, n bigint")
+    lines = f"{stream.model.target}_lines"
+    spark.sql(f"create table {lines} (k string, day int, x int) using iceberg")
+    put(1, 1, 2, 3)
+    sources = (
+        StreamSource("files", str(folder), "parquet", "k string, x int, day int"),
+        StreamSource("lines", lines),
+    )
+    stream.model = replace(stream.model, sources=sources)
+    add(4, 5)
+    run(counts)
+    put(1, 6)
+    put(2, 7, 8)
+    run(counts)
+    put(3, 9)
+    add(10)
+    run(more)
+    assert rows()
+    # One that was read is gone.
+    next(folder.glob("day=2/*.parquet")).unlink()
+    with pytest.raises(
+        StreamError, match=r"1 files that it has read of files are gone, as .*day=2.* Nothing was changed"
+    ):
+        run(f"{more}, max(x) as m")
