@@ -24,7 +24,7 @@ TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 m
 
 
 def program(text: str, ttl: int | None = None) -> Program:
-    return generate.program(planner.plan_any(text, {"raw.bid": Known("ts")}), ttl=ttl)
+    return generate.program(planner.plan_any(text, {"raw.bid": Known("ts")}, ttl, ["item", "n"]), ttl=ttl)
 
 
 def model(tmp_path: Any, source: StreamSource) -> StreamModel:

@@ -113,6 +113,30 @@ def test_groups(spark: Any, storage_root: Path, ttl: bool) -> None:
         is_right()
 
 
+@pytest.mark.parametrize(
+    "kind", mostly_thorough(["tumble", "hop", "cumulate", "dynamic_cumulate"], ["cumulate"])
+)
+def test_late_rows(spark: Any, storage_root: Path, kind: str) -> None:
+    """A row that came late counts in the windows that a stream which had the query from the beginning has it in."""
+    one, other = backfilling(spark, storage_root), Edited(spark, storage_root)
+    late = [Event(0.3, "a", 7, 9, False), Event(9.3, "b", 8, 9, False), Event(13.95, "a", 9, 9, False)]
+    for s in (one, other):
+        for rows in (BEFORE[:20], [*BEFORE[20:], late[0]], late[1:]):
+            s.add(rows)
+            s.run(windowed(kind, OLD if s is one else EDITED))
+    sent = one.rows(*KEYS)
+    for s in (one, other):
+        for rows in ([], AFTER, [Event(12, "b", 6, 6, False)], THEN):
+            if rows:
+                s.add(rows)
+            s.run(windowed(kind, EDITED), closing=rows == THEN)
+    found, expected = one.rows(*KEYS), other.rows(*KEYS)
+    assert found.keys() == expected.keys() and found.keys() > sent.keys()
+    for key, row in found.items():
+        for item in COLUMNS if key not in sent else KEPT:
+            assert row[item] == expected[key][item], (key, item)
+
+
 AT = ["state.migrate:written", "state.migrate:after", "batch.finish:before", "state.migrate:before"]
 
 
