@@ -16,6 +16,7 @@ from .checkpoint import file_entries, read_offsets
 from .errors import StreamError
 from .file_names import is_pattern
 from .iceberg import APPEND, REPLACE, IcebergTable, load
+from .identifiers import parts
 from .initial_offset import bootstrapped_from
 from .limits import without_limits
 from .model import StreamModel, StreamSource
@@ -56,10 +57,9 @@ class History:
         """How much there is to be read, in words. Nothing is read for that."""
         told = []
         for each in self.sources:
-            if each.table is not None:
-                told.append(f"{_count(each):,} rows of {each.source.relation}")
-            else:
-                told.append(f"{len(each.files):,} files of {each.source.relation}")
+            of = ".".join(parts(each.source.relation)[-2:])
+            what = f"{len(each.files):,} files" if each.table is None else f"{_count(each):,} rows"
+            told.append(f"{what} of {of}")
         return " and ".join(told)
 
     @property
