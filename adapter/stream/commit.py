@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import StreamError
 from .failpoints import around, reached
-from .iceberg import COMMIT, REPLACE, IcebergTable, change_columns, columns_in_spark, is_of_stream
+from .iceberg import (
+    COMMIT,
+    REPLACE,
+    IcebergTable,
+    change_columns,
+    columns_in_spark,
+    is_of_stream,
+    widen_columns,
+)
 from .migration import Migration
 from .model import StreamModel
 from .session import java_class, static_method
@@ -152,6 +160,7 @@ def migrate(
         transaction = table.java.newTransaction()
         schema = transaction.updateSchema()
         change_columns(spark, schema, change.add, change.drop, change.rename)
+        widen_columns(spark, schema, change.widen)
         schema.commit()
         update = transaction.updateProperties()
         for key, value in settings.items():

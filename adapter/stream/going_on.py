@@ -15,15 +15,16 @@ from ..query.program import Program
 from . import settings
 from .apart import Called, TwoTypesError, as_in_table, is_of
 from .columns import alterations, check_columns
-from .differences import COLUMNS, ROW_KEY, Evolution, carried_on, changed_in
+from .differences import COLUMNS, ROW_KEY, TEXT, Evolution, carried_on, changed_in
 from .errors import StreamError
 from .history import History
 from .iceberg import stored_types
 from .identifiers import type_text
+from .later_columns import later_columns
 from .lookups import Lookups
 from .microbatch import MicroBatch, Work
 from .migration import Migration, migration
-from .model import BACKFILL, StreamModel
+from .model import BACKFILL, IGNORE, StreamModel
 from .new_metrics import NewMetrics, check_new_metrics
 from .position import Position
 from .recovery import query_problem, settings_problem, what_becomes
@@ -85,6 +86,8 @@ class Change:
     @property
     def told(self) -> str:
         """What it does, for the log."""
+        if not self.found.is_migration and self.migration is not None:
+            return f"rows that are kept have NULL in {', '.join(self.migration.added)}, which their source got later"
         if self.history is None:
             return self.found.sentence
         return self.found.told(f"computed from {self.history.size}")
@@ -186,11 +189,14 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
     found = what_becomes(had, signature, model.keep_state)
     if not found.is_migration:
         signature = carried_on(had, signature, {})
-        if signature == had:
+        later = _later(spark, work, position, had, signature)
+        if signature == had and not later:
             return None
         # Which columns are kept of rows is known by their types alone.
-        _planned(spark, work, found, position, had, signature)
-        return Change(found, None, signature)
+        migration, layout = _planned(spark, work, found, position, had, signature, later)
+        if migration is not None and migration.widen:
+            return Change(found, migration, signature, layout.apart, layout.schema)
+        return Change(found, None, signature) if signature != had else None
     if model.columns is None:
         raise StreamError(
             f"Model {model.name}: {changed_in(found.words)}. "
@@ -287,6 +293,26 @@ def go_on(
     return position
 
 
+def _later(
+    spark: SparkSession,
+    work: Work,
+    position: Position,
+    had: Mapping[str, object],
+    signature: Mapping[str, object],
+) -> dict[str, str]:
+    """The columns that sources have got since, if it may be that rows which are kept get them: by a `*`, for the query's
+    text says nothing of them."""
+    if TEXT not in had or had[TEXT] != signature.get(TEXT):
+        return {}
+    upsert = work.program.upsert
+    if upsert is not None and upsert.key is None and work.model.on_schema_change == IGNORE:
+        # Rows are known by all of their columns, and the table would lack one.
+        return {}
+    if not any(kind.lower().startswith("struct<") for kind in work.state.types(spark).values()):
+        return {}
+    return later_columns(spark, work.model, work.program.inputs, position.batch)
+
+
 def _planned(
     spark: SparkSession,
     work: Work,
@@ -294,6 +320,7 @@ def _planned(
     position: Position,
     had: Mapping[str, object],
     signature: Mapping[str, object],
+    later: Mapping[str, str] | None = None,
 ) -> tuple[Migration, Layout]:
     """What becomes of the state table, and which columns it has from then on."""
     model, state = work.model, work.state
@@ -314,7 +341,7 @@ def _planned(
             )
     wants = stored_types(spark, {field.name: type_text(field.dataType) for field in layout.schema.fields})
     own = _kept(found, layout.called) if found.sweeps else set()
-    change, problems = migration(found, has, wants, own)
+    change, problems = migration(found, has, wants, own, later)
     if problems:
         raise StreamError(f"Model {model.name}: {changed_in(problems)}. To build it anew: {model.rebuild}.")
     return change, layout

@@ -13,10 +13,12 @@ from .position import PREFIX
 from .session import active, java_class, jvm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+    from .migration import Wider
 
 _MOST_FILES = 500
 """That one compaction puts together."""
@@ -259,6 +261,19 @@ class IcebergTable:
             listed.append(f"{column} as {name}")
         return ", ".join(listed)
 
+    def later_than(self, snapshot: int) -> dict[str, str]:
+        """The columns that the table didn't have when one of its snapshots was made, with their types, which are NULL in all
+        rows of that."""
+        then = self._table.schemas().get(self._table.snapshot(snapshot).schemaId())
+        kinds = {each.name: type_text(each.dataType) for each in columns_in_spark(self._spark, self._table)}
+        fields = self._table.schema().columns().iterator()
+        found = {}
+        while fields.hasNext():
+            field = fields.next()
+            if then.findColumnName(field.fieldId()) is None and field.initialDefault() is None:
+                found[str(field.name())] = kinds[field.name()]
+        return found
+
     def at(self, snapshot: int) -> str:
         """The table as it was at one of its snapshots, as a relation with the columns it has now."""
         then = f"{self.name} version as of {snapshot}"
@@ -411,6 +426,19 @@ def change_columns(
         update.addColumn(None, column.name(), column.type())
         if before is not None:
             update.moveBefore(column.name(), before)
+
+
+def widen_columns(spark: SparkSession, update: Any, widen: Mapping[str, Sequence[Wider]]) -> None:
+    """Note in Iceberg's update of a table's schema that columns which are structs get more fields, each after another."""
+    types = java_class(spark, _TYPES)
+    for column, fields in widen.items():
+        for name, kind, after in fields:
+            made = java_class(spark, _STRUCT).fromDDL(f"{quoted(name)} {kind}")
+            update.addColumn(column, name, types.convert(made).columns().get(0).type())
+            if after is None:
+                update.moveFirst(f"{column}.{name}")
+            else:
+                update.moveAfter(f"{column}.{name}", f"{column}.{after}")
 
 
 def stored_types(spark: SparkSession, kinds: Mapping[str, str]) -> dict[str, str]:

@@ -65,7 +65,9 @@ class UpsertSink(Sink):
         if self._upsert.key is None:
             # The rows may be made from the table: from the same ones that they are compared with then.
             columns = self._columns or self.columns_of_table(spark)
-            show(spark.sql(f"select * from {self._as_it_is(columns)}"), TABLE_BEFORE)
+            show(
+                spark.sql(f"select {self._as_in_query(columns)} from {self._as_it_is(columns)}"), TABLE_BEFORE
+            )
         return self._merge(spark, query, position, few, kept)
 
     @property
@@ -171,6 +173,16 @@ class UpsertSink(Sink):
     def _overwrite(self, rows: DataFrame, position: Position) -> None:
         """Put rows in the place of all. If someone else has written since the step began, it fails, as a MERGE does."""
         commit.overwrite("table.overwrite", self.model, self.table, rows, self._notes(position))
+
+    def _as_in_query(self, columns: Columns) -> str:
+        """The table's columns that the query gives, in its order: one that came later is the table's last, wherever the
+        query has it."""
+        if self.model.columns is None:
+            return "*"
+        has = {name.lower(): name for name in columns.names}
+        return (
+            ", ".join(quoted(has[name.lower()]) for name in self.model.columns if name.lower() in has) or "*"
+        )
 
     def _as_it_is(self, columns: Columns) -> str:
         """The table before the step, by its snapshot: what is kept of rows of the table itself, Spark would compute

@@ -134,7 +134,9 @@ def test_late_rows(spark: Any, storage_root: Path, kind: str) -> None:
     assert found.keys() == expected.keys() and found.keys() > sent.keys()
     for key, row in found.items():
         for item in COLUMNS if key not in sent else KEPT:
-            assert row[item] == expected[key][item], (key, item)
+            exact = row[item] == expected[key][item]
+            # In which order values are added up is no matter.
+            assert exact or row[item] == pytest.approx(expected[key][item], rel=1e-8), (key, item)
 
 
 AT = ["state.migrate:written", "state.migrate:after", "batch.finish:before", "state.migrate:before"]
