@@ -255,6 +255,9 @@ class Upsert:
     """Whether the key is known to tell rows apart; else that is looked at."""
     carried: Mapping[str, str] = field(default_factory=dict)
     """What columns of the table carry, where that is known: a window column, or a key of a stage."""
+    change: str | None = None
+    """The view with what comes and goes, where nothing identifies a row and the output is `TABLE_BEFORE` and that, added
+    up; None: it isn't."""
 
     @property
     def is_whole(self) -> bool:

@@ -64,7 +64,7 @@ def migration(
 
     >>> found = Evolution(renamed={"a": "a"}, own={"a"}, dropped={"stage_1": {"b"}}, begun={"stage_1": {"c"}})
     >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "int", "c": "int"})[0]
-    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={})
+    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={}, widen={})
     """
     problems = []
     begun = set(wants) - {*kept} if found.sweeps else set().union(*found.begun.values())
