@@ -8,12 +8,11 @@ to something else than the state has, the history isn't what the state was made 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..query.program import EXPIRES_AT, STEP
+from ..query.program import EXPIRES_AT, STEP, Step
 from .differences import FROM_NOW, Evolution
 from .errors import StreamError
 from .history import History, history
@@ -29,9 +28,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_GROUPS = re.compile(r"stage_\d+_(?:slices|groups|sessions)")
-_SET = re.compile(r"stage_\d+_distinct_.*")
+_KINDS = ("slices", "groups", "sessions")
+"""What parts with partial aggregates are called after, behind the name of their stage."""
 _LIFE, _MERGE_FROM, _SLICE = "since", "merge_from", "slice_end"
+_CLOCK = "FROM clock).now_before"
+"""What a text has that compares the watermark with a time of the query's own."""
 _EXACT = ("COUNT(", "COUNT_IF(", "SUM(", "AVG(", "MEAN(")
 """Aggregates that come to the same in whichever order their values are added up, where these are exact numbers."""
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal")
@@ -77,19 +78,25 @@ def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Pos
     program = work.program
     if position.cut is not None:
         return "not all rows of its last micro-batch are in, for the run that took them in was ended"
-    in_stages = {stage.get("name") for stage in had["stages"]}
-    if program.again is not None or len(program.levels) > 1 or found.come.keys() - in_stages:
-        return "its state is of several operators on top of each other"
-    if any(rows.by_clock for rows in program.levels[0].rows):
+    is_tree = program.again is not None
+    if len(program.levels) > 1:
+        return "its state is of windows on top of each other"
+    level = program.levels[0]
+    by_clock = is_tree and any(_CLOCK in step.sql for step in level.ingest)
+    if by_clock or any(rows.by_clock for rows in level.rows):
         return "which rows there are depends on the watermark when they came (current_timestamp())"
     if work.state.apart:
         return "a column of its state is of several types"
     stages = _stages(work, found, had)
-    parts = {part.name for part in program.levels[0].parts}
+    if is_tree and not all(map(_counts_rows, stages)):
+        return (
+            "its state is of several operators on top of each other, and no COUNT(*) goes on by which it would show whether "
+            "all rows that come to what is grouped came to it then"
+        )
     for stage in stages:
-        if stage.main not in parts:
+        if not stage.main:
             return f"{stage.name} keeps rows and no aggregates"
-    ttl = any(part.forgets is not None for part in program.levels[0].parts)
+    ttl = any(part.forgets is not None for part in level.parts)
     for stage in stages if ttl else ():
         if not _counts_rows(stage):
             return (
@@ -153,15 +160,17 @@ class _Stage:
 
 def _stages(work: Work, found: Evolution, had: Mapping[str, Any]) -> list[_Stage]:
     signature: Mapping[str, Any] = work.program.signature
-    before = {stage["name"]: stage for stage in had["stages"]}
-    parts = [part.name for level in work.program.levels for part in level.parts]
+    before, now = (
+        {**{stage["name"]: stage for stage in each["stages"]}, **(each.get("groups") or {})}
+        for each in (had, signature)
+    )
+    parts = {part.name for level in work.program.levels for part in level.parts}
     made = []
-    for stage in signature["stages"]:
-        name = stage["name"]
-        come = frozenset(found.come.get(name, ()))
+    for name, keys in found.come.items():
+        come, stage = frozenset(keys), now[name]
         if not come:
             continue
-        main = [part for part in parts if part.startswith(f"{name}_") and _GROUPS.fullmatch(part)]
+        main = [each for each in (f"{name}_{kind}" for kind in _KINDS) if each in parts]
         goes_on = frozenset(
             key
             for key in stage["metrics"]
@@ -230,8 +239,9 @@ class NewMetrics(MicroBatch):
             StreamError: the history isn't what the state was made of.
         """
         self._spread(self._read.count)
-        parts = [part.name for part in self._level.parts]
-        self._take_history()
+        # Nothing else of the history is computed.
+        parts = list(dict.fromkeys(name for stage in self._stages for name in self._parts_of(stage)))
+        self._take_history(parts)
         self._show_state(
             [
                 self._columns().select(self._spark, f"select * from {_taken(name)}", part=name)
@@ -239,8 +249,7 @@ class NewMetrics(MicroBatch):
             ]
         )
         self._move_clock(self._at)
-        involved = {name for stage in self._stages for name in self._parts_of(stage)}
-        self._fold_into(involved, _past)
+        self._fold_into({*parts}, _past)
         self._show_state([self._present()])
         self._fold_into({stage.main for stage in self._stages}, _present)
         for stage in self._stages:
@@ -258,8 +267,8 @@ class NewMetrics(MicroBatch):
 
     # -- the history -------------------------------------------------------------------------------
 
-    def _take_history(self) -> None:
-        """What the state would have, if it had begun with the history: a view for each part."""
+    def _take_history(self, parts: Sequence[str]) -> None:
+        """What some parts of the state would have, if it had begun with the history: a view for each."""
         self._move_clock(None)
         show(self._spark.createDataFrame([], self._schema), "state")
         self._show_streams(self._read.rows(self._spark), self._level)
@@ -270,7 +279,13 @@ class NewMetrics(MicroBatch):
         for step in self._level.ingest:
             self._show(step, True)
         for part in self._level.parts:
-            self._hold(sql(self._spark, text_of(part, True)), _taken(part.name))
+            if part.name in parts:
+                self._hold(sql(self._spark, text_of(part, True)), _taken(part.name))
+
+    def _show(self, step: Step, state_is_empty: bool = False) -> None:
+        """See `MicroBatch._show`. It is computed with what reads it, if anything does."""
+        rows = sql(self._spark, text_of(step, state_is_empty))
+        show(self._kept.hold(rows) if step.persist else rows, step.name)
 
     def _move_clock(self, watermark: int | None) -> None:
         self.position = replace(self.position, before=watermark, after=watermark)

@@ -13,6 +13,9 @@ from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 from tests.functional.stream.harness import Stream, replayed, sorted_rows
 from tests.functional.stream.test_evolution import (
+    _LIKE,
+    _LIKED,
+    _RANK,
     AFTER,
     BEFORE,
     CASES,
@@ -29,6 +32,7 @@ from tests.functional.stream.test_evolution import (
     folded,  # noqa: F401
     grouped,
     in_order,
+    of_groups,
     ranked,
     windowed,
 )
@@ -340,3 +344,37 @@ def test_a_folder_and_a_table(spark: Any, storage_root: Path, tmp_path: Path) ->
         StreamError, match=r"1 files that it has read of files are gone, as .*day=2.* Nothing was changed"
     ):
         run(f"{more}, max(x) as m")
+
+
+@pytest.mark.parametrize("name", mostly_thorough(["groups of groups", "ranking", "exists"], ["exists"]))
+def test_trees_of_operators(spark: Any, storage_root: Path, name: str) -> None:
+    """The groups at the bottom have it, and what stands on them is made anew from these."""
+    config = {"constant_domains": ["k", "v", "n", "x"], "changelog": True}
+    lower, more = "count(*) as n", "sum(x) as s, count(*) as n, count(distinct k) as ks, avg(d) as mean"
+    old, new = {
+        "groups of groups": (
+            of_groups("n, count(*) as c", lower),
+            of_groups("n, count(*) as c, max(s) as most, sum(ks) as ks, max(mean) as mean", more),
+        ),
+        "ranking": (
+            f"select * from {_RANK.format(of_groups('n, count(*) as s', lower, _LIKED), 2)}",
+            f"select * from {_RANK.format(of_groups('n, max(s) as s, sum(ks) as ks', more, _LIKED), 2)}",
+        ),
+        "exists": (
+            of_groups("k, v, n", lower, f"where exists ({_LIKE})"),
+            of_groups("k, v, s, n, ks, mean", more, f"where exists ({_LIKE})"),
+        ),
+    }[name]
+    s = backfilling(spark, storage_root, **config)
+    s.add(BEFORE)
+    s.run(old)
+    s.add(AFTER)
+    s.run(new)
+    for rows in ([], THEN):
+        if rows:
+            s.add(rows)
+            s.run(new)
+        expected = s.batch(new)
+        assert in_order(s.table().select(expected.columns)) == in_order(expected)
+        again = {tuple(map(repr, row)) for row in replayed(spark, s.model)}
+        assert again == {tuple(map(repr, row)) for row in s.table().collect()}
