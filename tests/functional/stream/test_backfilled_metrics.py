@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 from tests.functional.stream.harness import Stream, replayed, sorted_rows
@@ -24,9 +24,11 @@ from tests.functional.stream.test_evolution import (
     NEW,
     OLD,
     THEN,
+    WINDOWS,
     Edited,
     Event,
     _by_key,
+    _listed,
     cut_short_at,
     failing,  # noqa: F401
     folded,  # noqa: F401
@@ -378,3 +380,70 @@ def test_trees_of_operators(spark: Any, storage_root: Path, name: str) -> None:
         assert in_order(s.table().select(expected.columns)) == in_order(expected)
         again = {tuple(map(repr, row)) for row in replayed(spark, s.model)}
         assert again == {tuple(map(repr, row)) for row in s.table().collect()}
+
+
+SETS = "group by window_start, window_end, grouping sets ((k, x), (k))"
+SHAPES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "grouping sets": ("cumulate", f"select window_start, window_end, k, x, {{}} from {{}} {SETS}", {}),
+    "of hops": ("hop", f"select window_start, window_end, k, x, {{}} from {{}} {SETS}", {}),
+    "few keys": (
+        "cumulate",
+        "select window_start, window_end, k, {} from {} where k in ('a', 'b') group by window_start, window_end, k",
+        {"enum_distinct": True},
+    ),
+    "few keys of a tumble": (
+        "tumble",
+        "select window_start, window_end, k, {} from {} where k in ('a', 'b') group by window_start, window_end, k",
+        {"enum_distinct": True},
+    ),
+    "no key": ("", "select {} from {}", {}),
+    "no key of windows": (
+        "tumble",
+        "select window_start, window_end, {} from {} group by window_start, window_end",
+        {},
+    ),
+    "a NULL key": ("", "select v, {} from {} group by v", {"constant_domains": ["v"]}),
+}
+
+
+@pytest.mark.parametrize("name", mostly_thorough(SHAPES, ["few keys"]))
+def test_shapes(spark: Any, storage_root: Path, name: str) -> None:
+    """Sets that are kept for some keys, values that few keys have, one group of all rows."""
+    kind, shape, config = SHAPES[name]
+    lengths, options = WINDOWS[kind] if kind else ((), {})
+    source = (
+        expansion.expand("events", window_arguments.make(kind, "ts", *lengths, **options))
+        if kind
+        else expansion.expand_stream("events")
+    )
+    items = {
+        "uf": "count(distinct x) filter (where v > 1)",
+        "n": "count(*)",
+        "u": "count(distinct x)",
+        "w": "count(distinct v)",
+        "s": "sum(x)",
+    }
+    text = shape.format(_listed(items), source)
+    s = backfilling(spark, storage_root, **config)
+    s.add(BEFORE)
+    s.run(shape.format(_listed({"u": items["u"], "n": items["n"]}), source))
+    sent = {row.asDict()["n"] for row in s.table().collect()} if not kind else set()
+    before = in_order(s.table())
+    s.run(text)
+    columns = s.batch(text).columns
+    if kind:
+        assert len(in_order(s.table())) == len(before)
+    else:
+        assert sent and in_order(s.table().select(columns)) == in_order(s.batch(text))
+    s.add([*AFTER, *THEN])
+    s.run(text, closing=bool(kind))
+    if not kind:
+        assert in_order(s.table().select(columns)) == in_order(s.batch(text))
+        return
+    # Of windows that had closed what is new is NULL.
+    old = s.table().where("s is null").select("window_end").distinct()
+    closed = [row[0] for row in old.collect()]
+    found = in_order(s.table().where("s is not null").select(columns))
+    expected = s.batch(text)
+    assert found == in_order(expected.where(~expected["window_end"].isin(closed)) if closed else expected)
+    assert len(found) > 0
