@@ -6,9 +6,9 @@ of a folder the files that were read, whatever others lie there.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
 from ..query.program import StreamInput
@@ -23,11 +23,33 @@ from .model import StreamModel, StreamSource
 from .pinned import fully_read
 from .session import jvm
 from .source_order import in_first_order
-from .sources import as_one, schema_of_files, wanted
+from .sources import as_one, of_messages, schema_of_files, wanted
 from .upstream import FROM_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_WHICH = ("subscribe", "subscribepattern", "assign")
+"""Options that say which topics are read."""
+
+
+_Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Of a topic's partitions."""
+
+
+@dataclass(frozen=True)
+class _Messages:
+    """From where to where messages were read."""
+
+    first: _Offsets
+    end: _Offsets
+
+    @property
+    def count(self) -> int:
+        """How many there are at most."""
+        return sum(
+            end - self.first[topic][each] for topic in self.end for each, end in self.end[topic].items()
+        )
 
 
 @dataclass(frozen=True)
@@ -39,6 +61,7 @@ class _Read:
     table: IcebergTable | None = None
     snapshot: int | None = None
     files: tuple[str, ...] = ()
+    messages: _Messages | None = None
 
 
 @dataclass(frozen=True)
@@ -49,8 +72,13 @@ class History:
     """With its sources in the order of its checkpoint."""
     inputs: tuple[StreamInput, ...]
     sources: tuple[_Read, ...]
-    changed: tuple[str, ...]
-    """The sources whose rows others have changed than by adding to them, which a stream doesn't see."""
+    unsure: tuple[str, ...]
+    """Why it may not be what was read, though that isn't known, as parts of a sentence."""
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether some of it is in Kafka, where nobody knows what is there until it is read."""
+        return any(each.messages is not None for each in self.sources)
 
     @property
     def size(self) -> str:
@@ -58,14 +86,15 @@ class History:
         told = []
         for each in self.sources:
             of = ".".join(parts(each.source.relation)[-2:])
-            what = f"{len(each.files):,} files" if each.table is None else f"{_count(each):,} rows"
+            rows = "messages" if each.messages is not None else "rows"
+            what = f"{len(each.files):,} files" if each.source.is_files else f"{_count(each):,} {rows}"
             told.append(f"{what} of {of}")
         return " and ".join(told)
 
     @property
     def count(self) -> int | None:
         """How many rows there are; None: that isn't known before they are read."""
-        if any(each.table is None for each in self.sources):
+        if any(each.source.is_files for each in self.sources):
             return None
         return sum(map(_count, self.sources))
 
@@ -99,7 +128,7 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
         raise StreamError(
             f"Model {model.name}: its checkpoint {model.checkpoint} doesn't say how far micro-batch {batch} has read."
         )
-    found, changed = [], []
+    found, unsure = [], []
     for place, (source, stream, offset) in enumerate(
         zip(order.model.sources, order.inputs, offsets, strict=True)
     ):
@@ -112,18 +141,22 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
             table, at = found[-1].table, found[-1].snapshot
             if table is not None and at is not None:
                 if {each.operation for each in table.lineage_of(at)} - {APPEND, REPLACE}:
-                    changed.append(source.relation)
+                    unsure.append(
+                        f"rows of its source {source.relation} were changed by others than by adding to them"
+                    )
         elif source.is_files:
             found.append(_of_files(spark, model, source, stream, place, offset))
         else:
-            raise StreamError(
-                f"Model {model.name}: its source {source.relation} is Kafka, of which nobody knows whether it still has all "
-                "that was read."
+            found.append(_of_kafka(model, source, stream, place, offset))
+            unsure.append(
+                f"messages of its source {source.relation} may be gone, as where a topic is compacted"
             )
-    return History(order.model, order.inputs, tuple(found), tuple(changed))
+    return History(order.model, order.inputs, tuple(found), tuple(unsure))
 
 
 def _count(read: _Read) -> int:
+    if read.messages is not None:
+        return read.messages.count
     return 0 if read.table is None or read.snapshot is None else read.table.appended(None, read.snapshot)
 
 
@@ -170,12 +203,44 @@ def _of_files(
     return _Read(source, stream, files=tuple(files))
 
 
+def _of_kafka(
+    model: StreamModel, source: StreamSource, stream: StreamInput, place: int, offset: str
+) -> _Read:
+    options = {name.lower(): str(value).lower() for name, value in source.options.items()}
+    if options.get("failondataloss") == "false":
+        raise StreamError(
+            f"Model {model.name}: messages of its source {source.relation} may have been gone before they were read "
+            "(failOnDataLoss is false)."
+        )
+    began = model.storage.read_text(f"{model.checkpoint}/sources/{place}/0")
+    if began is None:
+        raise StreamError(
+            f"Model {model.name}: its checkpoint {model.checkpoint} doesn't say from where it has read {source.relation}."
+        )
+    end, begin = json.loads(offset), json.loads(began[began.index("{") :])
+    # A partition that came later is read from its beginning.
+    first = {topic: {each: begin.get(topic, {}).get(each, 0) for each in end[topic]} for topic in end}
+    return _Read(source, stream, messages=_Messages(first, end))
+
+
 def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> DataFrame:
     source = read.source
     if read.table is not None:
         return spark.sql(
             f"select * from {read.table.name if read.snapshot is None else read.table.at(read.snapshot)}"
         )
+    if read.messages is not None:
+        partitions = {topic: sorted(map(int, each)) for topic, each in read.messages.end.items()}
+        options = {
+            name: value
+            for name, value in without_limits(source.options).items()
+            if name.lower() not in _WHICH and not name.lower().startswith(("starting", "ending"))
+        } | {
+            "assign": json.dumps(partitions),
+            "startingOffsets": json.dumps(read.messages.first),
+            "endingOffsets": json.dumps(read.messages.end),
+        }
+        return of_messages(source, spark.read.format("kafka").options(**options).load())
     schema = schema_of_files(spark, model, source)
     if not read.files:
         nothing = spark.readStream.format(source.format).schema(schema).load(source.location)

@@ -65,11 +65,11 @@ def check_new_metrics(
         read = history(spark, model, work.program.inputs, position.batch)
     except StreamError as problem:
         raise _refused(model.name, _without_name(model.name, problem)) from problem
-    if read.changed and not all(_counts_rows(stage) for stage in _stages(work, found, had)):
+    if read.unsure and not all(map(_counts_rows, _stages(work, found, had))):
         raise _refused(
             model.name,
-            f"rows of its source {', '.join(read.changed)} were changed by others than by adding to them, and no COUNT(*) "
-            "goes on by which it would show whether its history is still what the stream has read",
+            f"{' and '.join(read.unsure)}, and no COUNT(*) goes on by which it would show whether the history is still what "
+            "the stream has read",
         )
     return read
 
@@ -241,7 +241,15 @@ class NewMetrics(MicroBatch):
         self._spread(self._read.count)
         # Nothing else of the history is computed.
         parts = list(dict.fromkeys(name for stage in self._stages for name in self._parts_of(stage)))
-        self._take_history(parts)
+        try:
+            self._take_history(parts)
+        except Exception as problem:
+            if isinstance(problem, StreamError) or not self._read.has_messages:
+                raise
+            raise _refused(
+                self._work.model.name,
+                f"messages that were read are no longer in Kafka, or can't be read ({str(problem).splitlines()[0]})",
+            ) from problem
         self._show_state(
             [
                 self._columns().select(self._spark, f"select * from {_taken(name)}", part=name)

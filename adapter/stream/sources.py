@@ -216,6 +216,11 @@ def _read_kafka(spark: SparkSession, model: StreamModel, source: StreamSource) -
         raise StreamError(
             f"Model {model.name}: its stream {source.relation} can't be read from Kafka: {advice(_first_line(problem))}."
         ) from problem
+    return of_messages(source, rows)
+
+
+def of_messages(source: StreamSource, rows: DataFrame) -> DataFrame:
+    """The rows that are in Kafka's messages; the messages themselves where the source doesn't say which these are."""
     if source.schema is None:
         return rows
     return rows.selectExpr(message(source.schema)).select(f"{MESSAGE}.*")
