@@ -283,7 +283,7 @@ def _commit(
         if transaction is not None:
             transaction.commitTransaction()
     except Exception as problem:
-        if condition.refused:
+        if condition.refused or (transaction is not None and _has_moved(table, by_anyone, name)):
             for file in files:
                 table.java.io().deleteFile(file.location())
             raise StreamError(_of_another_run(model, table.name)) from problem
@@ -294,6 +294,16 @@ def _commit(
         # Others may have built on it already: known is this one, not the newest.
         if not table.build_on(name):
             raise StreamError(_of_another_run(model, table.name))
+
+
+def _has_moved(table: IcebergTable, by_anyone: bool, name: str) -> bool:
+    """Whether another run has committed, and not this one by that name: Iceberg makes no second try of a change of columns,
+    so the condition isn't asked then."""
+    try:
+        table.refresh()
+        return not Unmoved(table.known, by_anyone, name).holds(table.snapshots())
+    except Exception:
+        return False  # what failed before says more, or the commit was made
 
 
 def _is_made(table: IcebergTable, name: str) -> bool:

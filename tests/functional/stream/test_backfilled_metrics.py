@@ -11,6 +11,7 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
+from dbt.adapters.spark_streaming.stream.restoring import undo
 from tests.functional.stream.harness import Stream, replayed, sorted_rows
 from tests.functional.stream.test_evolution import (
     _LIKE,
@@ -38,6 +39,7 @@ from tests.functional.stream.test_evolution import (
     ranked,
     windowed,
 )
+from tests.functional.stream.test_two_runs import Remote, meanwhile
 from tests.thorough import mostly_thorough
 
 KEYS = ("window_start", "window_end", "k")
@@ -447,3 +449,40 @@ def test_shapes(spark: Any, storage_root: Path, name: str) -> None:
     expected = s.batch(text)
     assert found == in_order(expected.where(~expected["window_end"].isin(closed)) if closed else expected)
     assert len(found) > 0
+
+
+def test_taken_back(spark: Any, storage_root: Path) -> None:
+    """`undo` has state and table as they were, and the old query goes on; and the new one, once more."""
+    old, new = grouped({"n": "count(*)"}), grouped({"n": "count(*)", "u": "count(distinct v)"})
+    s = backfilling(spark, storage_root, constant_domains=["k"], changelog=True)
+    s.add(BEFORE)
+    s.run(old)
+    before = in_order(s.table())
+    s.run(new)
+    undo(spark, replace(s.model, columns={"k": "string", "n": "bigint"}), s._planned(old)[1])
+    assert in_order(s.table()) == before
+    s.add(AFTER)
+    s.run(old)
+    assert in_order(s.table()) == in_order(s.batch(old))
+    s.run(new)
+    assert in_order(s.table()) == in_order(s.batch(new).select(s.table().columns))
+    again = {tuple(map(repr, row)) for row in replayed(spark, s.model)}
+    assert again == {tuple(map(repr, row)) for row in s.table().collect()}
+
+
+def test_another_run_meanwhile(spark: Any, storage_root: Path) -> None:
+    """What the state has got since the history was read isn't lost: the one that comes second writes nothing."""
+    old, new = grouped({"n": "count(*)"}), grouped({"n": "count(*)", "s": "sum(x)"})
+    s = backfilling(spark, storage_root, constant_domains=["k"])
+    s.model = replace(s.model, storage=Remote(s.model.storage.root, lambda: spark))
+    s.add(BEFORE)
+    s.run(old)
+    s.add(AFTER)
+    with (
+        meanwhile("state.migrate:written", lambda: s.run(old)),
+        pytest.raises(StreamError, match="was written by another run meanwhile"),
+    ):
+        s.run(new)
+    assert in_order(s.table().select("k", "n")) == in_order(s.batch(old))
+    s.run(new)
+    assert in_order(s.table()) == in_order(s.batch(new).select(s.table().columns))
