@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
 from ..query.program import StreamInput
-from .checkpoint import file_entries, read_offsets
+from .checkpoint import file_entries, last_snapshot, read_offsets
 from .errors import StreamError
 from .file_names import is_pattern
 from .iceberg import APPEND, REPLACE, IcebergTable, load
@@ -171,7 +171,9 @@ def _of_table(
     table = load(spark, source.location)
     if table is None:
         raise StreamError(f"Model {model.name}: its source {source.location} is gone.")
-    return _Read(source, stream, table, fully_read(model, source, table, offset))
+    # Of one that it has read nothing of, whatever came since is the stream's next.
+    at = None if last_snapshot(offset) is None else fully_read(model, source, table, offset)
+    return _Read(source, stream, table, at)
 
 
 def _of_files(
@@ -226,9 +228,8 @@ def _of_kafka(
 def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> DataFrame:
     source = read.source
     if read.table is not None:
-        return spark.sql(
-            f"select * from {read.table.name if read.snapshot is None else read.table.at(read.snapshot)}"
-        )
+        none = f"{read.table.name} where false"
+        return spark.sql(f"select * from {none if read.snapshot is None else read.table.at(read.snapshot)}")
     if read.messages is not None:
         partitions = {topic: sorted(map(int, each)) for topic, each in read.messages.end.items()}
         options = {

@@ -486,3 +486,25 @@ def test_another_run_meanwhile(spark: Any, storage_root: Path) -> None:
     assert in_order(s.table().select("k", "n")) == in_order(s.batch(old))
     s.run(new)
     assert in_order(s.table()) == in_order(s.batch(new).select(s.table().columns))
+
+
+def test_a_table_of_which_nothing_was_read(spark: Any, storage_root: Path) -> None:
+    """Rows that it has by then are the stream's next."""
+    branches = [f"select k, v, x from (select /*+ STREAM */ * from {name})" for name in ("one", "two")]
+    text = f"select k, {{}} from ({' union all '.join(branches)}) group by k"
+    counts, more = "count(*) as n", "count(*) as n, sum(x) as s"
+    stream = Stream(
+        spark, storage_root, generate.program(planner.plan(text.format(counts))), "k string, n bigint"
+    )
+    other = f"{stream.events}_other"
+    spark.sql(f"create table {other} (ts timestamp, k string, v bigint, x bigint) using iceberg")
+    sources = (StreamSource("one", stream.events), StreamSource("two", other))
+    stream.model = replace(stream.model, sources=sources)
+    stream.add((0, "a", 1), (1, "b", 2))
+    stream.run()
+    spark.sql(f"insert into {other} values (null, 'a', 3, 4)")
+    stream.program = generate.program(planner.plan(text.format(more)))
+    columns = {"k": "string", "n": "bigint", "s": "bigint"}
+    stream.model = replace(stream.model, columns=columns, on_new_metric="backfill")
+    assert stream.run().rows_in == 1
+    assert stream.rows() == [("a", 2, 5), ("b", 1, 2)]
