@@ -10,7 +10,7 @@ from .query import emission, intervals, rewrite_configs
 from .query.emission import FINAL, Emission
 from .query.errors import QueryError
 from .sizes import size
-from .stream.model import APPEND_NEW, FAIL, IGNORE, MIGRATE, SYNC, Retention
+from .stream.model import APPEND_NEW, BACKFILL, FAIL, FROM_NOW, IGNORE, MIGRATE, SYNC, Retention
 
 MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate", "topn")
 
@@ -43,6 +43,8 @@ class StreamConfig:
     """Whether what no rule derives from changes may be computed again from the rows that are kept."""
     on_state_change: str = MIGRATE
     """Whether a state goes on with an edited query where it can."""
+    on_new_metric: str = FROM_NOW
+    """What an aggregate has that comes to such a state: the rows that come from now on, or its sources' history."""
 
 
 def _is_text(value: Any) -> bool:
@@ -91,12 +93,7 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
         None if value in (None, MIGRATE, FAIL) else f"is {value!r}; write 'migrate' or 'fail'"
     ),
     "on_new_metric": lambda value: (
-        None
-        if value in (None, "from_now")
-        else "'backfill' is not supported yet, so a new aggregate counts from its first run on; write 'from_now' or leave "
-        "it out, and where its past is needed build the model anew with --full-refresh"
-        if value == "backfill"
-        else f"is {value!r}; write 'from_now' or leave it out"
+        None if value in (None, FROM_NOW, BACKFILL) else f"is {value!r}; write 'from_now' or 'backfill'"
     ),
     # Read by `query.rewrite_configs.asked_for`, for batch models too.
     **dict.fromkeys(rewrite_configs.NAMES, _any),
@@ -198,4 +195,5 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         retention=retention,
         allow_recompute=config.get("allow_recompute") is not False,
         on_state_change=config.get("on_state_change") or MIGRATE,
+        on_new_metric=config.get("on_new_metric") or FROM_NOW,
     )

@@ -68,6 +68,7 @@ def model(
         idle_timeout=settings.idle_timeout,
         retention=settings.retention,
         on_state_change=settings.on_state_change,
+        on_new_metric=settings.on_new_metric,
         on_schema_change=_on_schema_change(node),
         # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
         trigger=None,

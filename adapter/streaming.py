@@ -284,9 +284,9 @@ def known(graph: Any, upstream: Sequence[Mapping[str, Any]] = (), ask: Ask | Non
                 found[relation] = Known(event_time=time, key=columns, lookup="lookup" in meta)
     for node in upstream:
         replaces = program(node, plan(node, node["compiled_code"], found, ask)).upsert
-        if replaces is not None and replaces.key is not None:
+        if replaces is not None:
             said = found.get(node["relation_name"], Known())
-            found[node["relation_name"]] = replace(said, key=replaces.key, changes=True)
+            found[node["relation_name"]] = replace(said, key=replaces.key or (), changes=True)
     return found
 
 

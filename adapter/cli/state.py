@@ -81,7 +81,7 @@ def _told(name: str, found: Verdict) -> dict[str, Any]:
     elif found.position is None:
         said = "no state yet" if found.is_stateful else "no state"
     else:
-        said = "migrated" if evolution.is_migration else "goes on"
+        said = "migrated" if evolution.is_migration or found.change is not None else "goes on"
     change = found.change
     return {
         "model": name,
@@ -93,12 +93,13 @@ def _told(name: str, found: Verdict) -> dict[str, Any]:
         "made_anew": evolution.remade,
         "shortened": evolution.shortened,
         "state": {
-            "add": dict(change.add) if change else {},
+            "add": change.added if change else {},
             "drop": list(change.drop) if change else [],
             "rename": dict(change.rename) if change else {},
             "forget_parts": list(change.parts) if change else [],
         },
         "table": {"add": dict(found.add), "drop": list(found.drop)},
+        "history": found.history,
         "undo": found.undo,
     }
 
@@ -121,7 +122,7 @@ def print_diff(found: Mapping[str, Any]) -> None:
     table = Table("", "becomes", box=SIMPLE_HEAD)
     for what, said in (
         ("kept", "kept"),
-        ("new", "new, from the next row on"),
+        ("new", f"computed from {found['history']}" if found["history"] else "new, from the next row on"),
         ("removed", "removed"),
         ("made_anew", "made anew from the state, in a step of its own"),
         ("shortened", "kept, and no more than that"),

@@ -86,6 +86,7 @@ def _levels(
                         piece.rows_text(piece.stage.rows, clock=True),
                         piece.stage.streams,
                         piece.window.time_zone,
+                        by_clock=event_clock.READS_CLOCK in piece.stage.rows,
                     )
                     for piece in pieces
                 ),

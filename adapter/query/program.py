@@ -127,6 +127,8 @@ class Rows:
     forgets: bool = False
     """Whether what a row would have met may be forgotten once the watermark has passed its event time: such a row is
     taken all the same, and counted as late."""
+    by_clock: bool = False
+    """Whether the watermark when it comes says which rows there are."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +255,9 @@ class Upsert:
     """Whether the key is known to tell rows apart; else that is looked at."""
     carried: Mapping[str, str] = field(default_factory=dict)
     """What columns of the table carry, where that is known: a window column, or a key of a stage."""
+    change: str | None = None
+    """The view with what comes and goes, where nothing identifies a row and the output is `TABLE_BEFORE` and that, added
+    up; None: it isn't."""
 
     @property
     def is_whole(self) -> bool:

@@ -102,12 +102,17 @@ def needed(log: Iterable[str]) -> list[str]:
 
 def files_read(storage: Storage, path: str, source: int) -> set[str]:
     """The files that were read of a source that is a folder, going by its log; none of another kind of source."""
+    return {*file_entries(storage, path, source)}
+
+
+def file_entries(storage: Storage, path: str, source: int) -> dict[str, int]:
+    """The same files, each with the offset of the log up to which it was read."""
     log = f"{path}/sources/{source}"
-    found = set()
+    found = {}
     for name in needed(storage.list(log)):
         for line in (storage.read_text(f"{log}/{name}") or "").splitlines():
             if line.startswith("{") and "path" in (entry := json.loads(line)):
-                found.add(str(entry["path"]))
+                found[str(entry["path"])] = int(entry["batchId"])
     return found
 
 

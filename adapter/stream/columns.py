@@ -124,6 +124,18 @@ def _parts(kind: str) -> dict[str, str]:
     return {f"struct {field[1]}": field[2] for field in fields if field is not None}
 
 
+def fields_of(kind: str) -> list[tuple[str, str]] | None:
+    """The fields of a struct, by their names, with their types; None: it is something else.
+
+    >>> fields_of("struct<a:int,`b,c`:map<int,int>>"), fields_of("int")
+    ([('a', 'int'), ('b,c', 'map<int,int>')], None)
+    """
+    if not kind.lower().startswith("struct<"):
+        return None
+    named = ((name.removeprefix("struct "), each) for name, each in _parts(kind).items())
+    return [(name[1:-1].replace("``", "`") if name.startswith("`") else name, each) for name, each in named]
+
+
 def _digits(kind: str) -> tuple[int, int] | None:
     found = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
     return (int(found[1]), int(found[2])) if found else None

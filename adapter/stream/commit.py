@@ -12,18 +12,27 @@ commit to whoever started it, and the commit is made here.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .errors import StreamError
 from .failpoints import around, reached
-from .iceberg import COMMIT, REPLACE, IcebergTable, change_columns, is_of_stream
+from .iceberg import (
+    COMMIT,
+    REPLACE,
+    IcebergTable,
+    change_columns,
+    columns_in_spark,
+    is_of_stream,
+    widen_columns,
+)
 from .migration import Migration
 from .model import StreamModel
 from .session import java_class, static_method
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _WRITTEN = "written_files"
 _CATALOG_OF_FILES = "org.apache.iceberg.spark.SparkRewriteTableCatalog"
@@ -83,7 +92,7 @@ def append(
         StreamError: another run of the model has written the table; nothing was added.
     """
     with around(point, model.name):
-        files = [] if rows is None else _written(rows, table)
+        files = [] if rows is None else _written(rows, table.java)
         reached(f"{point}:written", model.name)
         update = table.java.newAppend()
         for file in files:
@@ -113,7 +122,7 @@ def overwrite(
         StreamError: somebody has written the table; nothing was changed.
     """
     with around(point, model.name):
-        files = _written(rows, table)
+        files = _written(rows, table.java)
         reached(f"{point}:written", model.name)
         update = table.java.newOverwrite().overwriteByRowFilter(_rows_of(rows.sparkSession, parts))
         for file in files:
@@ -129,8 +138,9 @@ def migrate(
     change: Migration,
     settings: Mapping[str, str],
     properties: Mapping[str, str],
+    added: Callable[[StructType], DataFrame] | None = None,
 ) -> None:
-    """Change a table's columns, its properties and which parts it has, all in one commit.
+    """Change a table's columns, its properties and which parts it has, and add rows, all in one commit.
 
     Args:
         spark: a session.
@@ -140,6 +150,7 @@ def migrate(
         change: of columns and parts.
         settings: properties of the table.
         properties: of the snapshot.
+        added: rows that come to it, in the columns that it has then; None: none do.
 
     Raises:
         StreamError: another run of the model has written the table; nothing was changed.
@@ -149,18 +160,25 @@ def migrate(
         transaction = table.java.newTransaction()
         schema = transaction.updateSchema()
         change_columns(spark, schema, change.add, change.drop, change.rename)
+        widen_columns(spark, schema, change.widen)
         schema.commit()
         update = transaction.updateProperties()
         for key, value in settings.items():
             update.set(key, value)
         update.commit()
+        then = transaction.table()
+        files = [] if added is None else _written(added(columns_in_spark(spark, then)), then)
         if change.parts:
-            rows = transaction.newDelete().deleteFromRowFilter(_rows_of(spark, change.parts))
+            rows = transaction.newOverwrite().overwriteByRowFilter(_rows_of(spark, change.parts))
+            add = rows.addFile
         else:
-            # Without rows: a snapshot has the columns of its time, and state is read by its snapshot.
+            # Also without rows: a snapshot has the columns of its time, and state is read by its snapshot.
             rows = transaction.newAppend()
+            add = rows.appendFile
+        for file in files:
+            add(file)
         reached(f"{point}:written", model.name)
-        _commit(model, table, rows, (), properties, by_anyone=True, transaction=transaction)
+        _commit(model, table, rows, files, properties, by_anyone=True, transaction=transaction)
 
 
 def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> bool:
@@ -265,7 +283,7 @@ def _commit(
         if transaction is not None:
             transaction.commitTransaction()
     except Exception as problem:
-        if condition.refused:
+        if condition.refused or (transaction is not None and _has_moved(table, by_anyone, name)):
             for file in files:
                 table.java.io().deleteFile(file.location())
             raise StreamError(_of_another_run(model, table.name)) from problem
@@ -278,6 +296,16 @@ def _commit(
             raise StreamError(_of_another_run(model, table.name))
 
 
+def _has_moved(table: IcebergTable, by_anyone: bool, name: str) -> bool:
+    """Whether another run has committed, and not this one by that name: Iceberg makes no second try of a change of columns,
+    so the condition isn't asked then."""
+    try:
+        table.refresh()
+        return not Unmoved(table.known, by_anyone, name).holds(table.snapshots())
+    except Exception:
+        return False  # what failed before says more, or the commit was made
+
+
 def _is_made(table: IcebergTable, name: str) -> bool:
     try:
         return table.build_on(name)
@@ -285,26 +313,26 @@ def _is_made(table: IcebergTable, name: str) -> bool:
         return False  # what failed before says more
 
 
-def _written(rows: DataFrame, table: IcebergTable) -> list[Any]:
-    """Iceberg's descriptions of the files that rows were written to, which no snapshot has yet."""
+def _written(rows: DataFrame, table: Any) -> list[Any]:
+    """Iceberg's descriptions of the files that rows were written to, which no snapshot of its table has yet."""
     from pyspark.sql import functions as F
 
     spark = rows.sparkSession
     tables = static_method(spark, "org.apache.iceberg.spark.SparkTableCache", "get")()
     coordinator = static_method(spark, "org.apache.iceberg.spark.FileRewriteCoordinator", "get")()
     name = str(uuid.uuid4())
-    if java_class(spark, "org.apache.iceberg.TableUtil").supportsRowLineage(table.java):
+    if java_class(spark, "org.apache.iceberg.TableUtil").supportsRowLineage(table):
         # From version 3 of the format on a compaction writes the ids that rows have. New rows get theirs by the commit.
         rows = rows.withColumns({column: F.lit(None).cast("bigint") for column in _LINEAGE})
     # In the session of the rows: what Iceberg sets by itself it sets in the thread's, which may be another.
     rows.sparkSession.conf.set(f"spark.sql.catalog.{_WRITTEN}", _CATALOG_OF_FILES)
-    tables.add(name, table.java)
+    tables.add(name, table)
     try:
         rows.writeTo(f"{_WRITTEN}.`{name}`").append()
-        return list(_each(coordinator.fetchNewFiles(table.java, name).iterator()))
+        return list(_each(coordinator.fetchNewFiles(table, name).iterator()))
     finally:
         tables.remove(name)
-        coordinator.clearRewrite(table.java, name)
+        coordinator.clearRewrite(table, name)
 
 
 def _rows_of(spark: SparkSession, parts: Sequence[str] | None) -> Any:

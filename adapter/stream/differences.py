@@ -39,6 +39,8 @@ ROW_KEY, COLUMNS = "row_key", "columns"
 """Entries about the model's table: what tells its rows apart, and the columns that the query gives."""
 TEXT = "text"
 """The entry with a digest of the model's text."""
+FROM_NOW = "from_now"
+"""The entry of an aggregate that came to a state which had rows: it lacks those."""
 REPLAYED = "replayed"
 """The entry with the groups that what stands on them was made anew from the last time; it may still have to be."""
 _ONE_RESULT = {"first": None, "update": None, "complete": 0, "last": 0}
@@ -56,6 +58,8 @@ class Evolution:
     """The aggregates that go on, as the query writes them."""
     new: list[str] = field(default_factory=list)
     """Those that begin with the next row."""
+    come: dict[str, set[str]] = field(default_factory=dict)
+    """The same by stage, as the signature tells them apart."""
     removed: list[str] = field(default_factory=list)
     """Those that are forgotten."""
     refused: list[str] = field(default_factory=list)
@@ -101,9 +105,13 @@ class Evolution:
     @property
     def sentence(self) -> str:
         """What a migration does, for the log."""
+        return self.told("new from here on")
+
+    def told(self, new: str) -> str:
+        """The same; `new`: what is said of new aggregates."""
         told = [
             (f"{len(self.kept)} aggregates are kept" if len(self.kept) != 1 else f"{self.kept[0]} is kept"),
-            *([f"new from here on: {', '.join(self.new)}"] if self.new else []),
+            *([f"{new}: {', '.join(self.new)}"] if self.new else []),
             *([f"removed: {', '.join(self.removed)}"] if self.removed else []),
             *(f"{what} is made anew" for what in self.remade),
             *self.shortened,
@@ -169,6 +177,7 @@ def carried_on(
     left: Mapping[str, set[str]],
     dropped: Collection[str] = (),
     replayed: Sequence[str] | None = None,
+    from_now: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, Any]:
     """The signature of a state that goes on with another query.
 
@@ -178,11 +187,18 @@ def carried_on(
         left: of each stage columns that still hold what is forgotten, since something else has them too.
         dropped: columns that the state hasn't any more.
         replayed: the groups that what stands on them is to be made anew from; None: those of before.
+        from_now: of each stage the aggregates that come, where they lack the rows that came before them.
     """
 
     def with_left(name: str, had: Mapping[str, Any], has: Mapping[str, Any]) -> dict[str, Any]:
         listed = sorted(({*had.get("left", ())} - {*dropped}) | {*left.get(name, ())})
-        return {**has, **({"left": listed} if listed else {})}
+        noted = {key for key, metric in had.get("metrics", {}).items() if FROM_NOW in metric}
+        noted |= {*(from_now or {}).get(name, ())}
+        metrics = {
+            key: {**metric, FROM_NOW: True} if key in noted else metric
+            for key, metric in has.get("metrics", {}).items()
+        }
+        return {**has, **({"metrics": metrics} if metrics else {}), **({"left": listed} if listed else {})}
 
     had = {stage.get("name"): stage for stage in old.get("stages", ())}
     found = dict(new)
@@ -460,6 +476,7 @@ def _of_aggregates(found: Evolution, old: Mapping[str, Any], new: Mapping[str, A
     found.kept += [after[key]["sql"] for key in kept]
     found.removed += [before[key]["sql"] for key in gone]
     found.new += [after[key]["sql"] for key in come]
+    found.come[new["name"]] = {*come}
     if gone or come:
         _of_qualified(
             found, {key: before[key]["sql"] for key in gone}, {key: after[key]["sql"] for key in come}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,19 +15,22 @@ from ..query.program import Program
 from . import settings
 from .apart import Called, TwoTypesError, as_in_table, is_of
 from .columns import alterations, check_columns
-from .differences import COLUMNS, ROW_KEY, Evolution, carried_on, changed_in
+from .differences import COLUMNS, ROW_KEY, TEXT, Evolution, carried_on, changed_in
 from .errors import StreamError
+from .history import History
 from .iceberg import stored_types
 from .identifiers import type_text
+from .later_columns import later_columns
 from .lookups import Lookups
 from .microbatch import MicroBatch, Work
 from .migration import Migration, migration
-from .model import StreamModel
+from .model import BACKFILL, IGNORE, StreamModel
+from .new_metrics import NewMetrics, check_new_metrics
 from .position import Position
 from .recovery import query_problem, settings_problem, what_becomes
 from .savepoints import STATE, cut_short, listed
-from .schema import Known
-from .session import asked, working_session
+from .schema import Known, Layout
+from .session import asked, spread, working_session
 from .sink import AppendSink
 from .source_order import in_first_order
 from .sources import read_streams
@@ -35,6 +39,7 @@ from .upstream import check_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 logger = AdapterLogger("Spark")
 
@@ -56,6 +61,8 @@ class Verdict:
     """Columns that the table gets."""
     drop: Sequence[str] = ()
     """Columns that it loses."""
+    history: str | None = None
+    """How much of the history of its sources is read for new aggregates, in words; None: none is."""
     undo: str | None = None
     """A savepoint of the state before the query was edited last, which has more of what this query asks for."""
 
@@ -71,6 +78,19 @@ class Change:
     """What the state depends on from then on."""
     apart: Called = field(default_factory=dict)
     """By part the columns of the state that aren't called by their own names from then on."""
+    schema: StructType | None = None
+    """The columns of the state then."""
+    history: History | None = None
+    """What new aggregates are computed from; None: they count from then on."""
+
+    @property
+    def told(self) -> str:
+        """What it does, for the log."""
+        if not self.found.is_migration and self.migration is not None:
+            return f"rows that are kept have NULL in {', '.join(self.migration.added)}, which their source got later"
+        if self.history is None:
+            return self.found.sentence
+        return self.found.told(f"computed from {self.history.size}")
 
 
 def signed(spark: SparkSession, model: StreamModel, program: Program) -> Program:
@@ -116,7 +136,10 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     except StreamError as error:
         refused = _sentence(model, error)
     undo = _before(model, program, found) if refused is not None or found.new else None
-    return Verdict(True, position, found, change.migration if change else None, refused, add, drop, undo)
+    history = change.history.size if change is not None and change.history is not None else None
+    return Verdict(
+        True, position, found, change.migration if change else None, refused, add, drop, history, undo
+    )
 
 
 def _before(model: StreamModel, program: Program, found: Evolution) -> str | None:
@@ -166,11 +189,14 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
     found = what_becomes(had, signature, model.keep_state)
     if not found.is_migration:
         signature = carried_on(had, signature, {})
-        if signature == had:
+        later = _later(spark, work, position, had, signature)
+        if signature == had and not later:
             return None
         # Which columns are kept of rows is known by their types alone.
-        _planned(spark, work, found, position, had, signature)
-        return Change(found, None, signature)
+        migration, layout = _planned(spark, work, found, position, had, signature, later)
+        if migration is not None and migration.widen:
+            return Change(found, migration, signature, layout.apart, layout.schema)
+        return Change(found, None, signature) if signature != had else None
     if model.columns is None:
         raise StreamError(
             f"Model {model.name}: {changed_in(found.words)}. "
@@ -185,13 +211,66 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
         )
     # What keeps the run from going on is told before anything is changed.
     check_sources(spark, in_first_order(model, work.program.inputs).model)
-    migration, apart = _planned(spark, work, found, position, had, signature)
-    on = carried_on(had, signature, migration.left, migration.drop, found.replayed)
-    return Change(found, migration, on, apart)
+    backfills = bool(found.new) and model.on_new_metric == BACKFILL
+    read = check_new_metrics(spark, work, found, had, position) if backfills else None
+    migration, layout = _planned(spark, work, found, position, had, signature)
+    from_now = {} if backfills else found.come
+    on = carried_on(had, signature, migration.left, migration.drop, found.replayed, from_now)
+    return Change(found, migration, on, layout.apart, layout.schema, read)
 
 
-def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -> Position:
+@contextmanager
+def of_history(
+    spark: SparkSession,
+    work: Work,
+    change: Change | None,
+    had: Mapping[str, object] | None,
+    position: Position | None,
+    unfinished: bool,
+) -> Iterator[NewMetrics | None]:
+    """What new aggregates of a change have of the history of their sources; None: nothing. Nothing is written.
+
+    Args:
+        spark: a session.
+        work: what is carried out.
+        change: what becomes of the state.
+        had: the signature of the state.
+        position: its last step.
+        unfinished: whether what comes of that step isn't in the table yet.
+
+    Raises:
+        StreamError: the history isn't what the state was made of.
+    """
+    if change is None or change.history is None:
+        yield None
+        return
+    assert had is not None and position is not None
+    assert change.migration is not None and change.schema is not None
+    made = NewMetrics(
+        work, spark, position, unfinished, change.found, had, change.migration, change.schema, change.history
+    )
+    try:
+        logger.info(
+            f"Model {work.model.name}: reads {change.history.size} again, for what {', '.join(change.found.new)} had been."
+        )
+        made.compute()
+        yield made
+    finally:
+        made.release()
+        spread(spark, asked(spark))
+
+
+def go_on(
+    spark: SparkSession, work: Work, change: Change, position: Position, added: NewMetrics | None = None
+) -> Position:
     """Make a state that of the program, in one commit.
+
+    Args:
+        spark: a session.
+        work: what is carried out.
+        change: what becomes of the state.
+        position: its last step.
+        added: what new aggregates had been; None: they begin.
 
     Returns:
         Its last step, as it says it from then on.
@@ -199,19 +278,39 @@ def go_on(spark: SparkSession, work: Work, change: Change, position: Position) -
     Raises:
         StreamError: another run has written it; nothing was changed.
     """
-    position = replace(position, signature=digest(change.signature))
+    position = replace(position if added is None else added.then, signature=digest(change.signature))
     if change.migration is None:
         work.state.sign(spark, change.signature)
         return position
     position = replace(position, to_remake=position.to_remake or bool(change.found.remade))
     inputs = read_streams(spark, work.model, work.program.inputs).schema
-    work.state.migrate(spark, change.migration, change.signature, position, inputs, change.apart)
-    told = change.found.sentence
+    rows = None if added is None else added.rows
+    work.state.migrate(spark, change.migration, change.signature, position, inputs, change.apart, rows)
     logger.info(
-        f"Model {work.model.name}: its state goes on with the changed query ({told}). To take it back: "
+        f"Model {work.model.name}: its state goes on with the changed query ({change.told}). To take it back: "
         f"`dbt-stream state undo {work.model.name}`."
     )
     return position
+
+
+def _later(
+    spark: SparkSession,
+    work: Work,
+    position: Position,
+    had: Mapping[str, object],
+    signature: Mapping[str, object],
+) -> dict[str, str]:
+    """The columns that sources have got since, if it may be that rows which are kept get them: by a `*`, for the query's
+    text says nothing of them."""
+    if TEXT not in had or had[TEXT] != signature.get(TEXT):
+        return {}
+    upsert = work.program.upsert
+    if upsert is not None and upsert.key is None and work.model.on_schema_change == IGNORE:
+        # Rows are known by all of their columns, and the table would lack one.
+        return {}
+    if not any(kind.lower().startswith("struct<") for kind in work.state.types(spark).values()):
+        return {}
+    return later_columns(spark, work.model, work.program.inputs, position.batch)
 
 
 def _planned(
@@ -221,8 +320,9 @@ def _planned(
     position: Position,
     had: Mapping[str, object],
     signature: Mapping[str, object],
-) -> tuple[Migration, Called]:
-    """What becomes of the state table, and of its columns those that aren't called by their own names from then on."""
+    later: Mapping[str, str] | None = None,
+) -> tuple[Migration, Layout]:
+    """What becomes of the state table, and which columns it has from then on."""
     model, state = work.model, work.state
     rows = spark.createDataFrame([], read_streams(spark, model, work.program.inputs).schema)
     step = MicroBatch(work, spark, position, asked(spark))
@@ -241,10 +341,10 @@ def _planned(
             )
     wants = stored_types(spark, {field.name: type_text(field.dataType) for field in layout.schema.fields})
     own = _kept(found, layout.called) if found.sweeps else set()
-    change, problems = migration(found, has, wants, own)
+    change, problems = migration(found, has, wants, own, later)
     if problems:
         raise StreamError(f"Model {model.name}: {changed_in(problems)}. To build it anew: {model.rebuild}.")
-    return change, layout.apart
+    return change, layout
 
 
 def begins(found: Evolution, part: str) -> Collection[str] | None:

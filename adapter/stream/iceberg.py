@@ -13,9 +13,12 @@ from .position import PREFIX
 from .session import active, java_class, jvm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from .migration import Wider
 
 _MOST_FILES = 500
 """That one compaction puts together."""
@@ -258,6 +261,19 @@ class IcebergTable:
             listed.append(f"{column} as {name}")
         return ", ".join(listed)
 
+    def later_than(self, snapshot: int) -> dict[str, str]:
+        """The columns that the table didn't have when one of its snapshots was made, with their types, which are NULL in all
+        rows of that."""
+        then = self._table.schemas().get(self._table.snapshot(snapshot).schemaId())
+        kinds = {each.name: type_text(each.dataType) for each in columns_in_spark(self._spark, self._table)}
+        fields = self._table.schema().columns().iterator()
+        found = {}
+        while fields.hasNext():
+            field = fields.next()
+            if then.findColumnName(field.fieldId()) is None and field.initialDefault() is None:
+                found[str(field.name())] = kinds[field.name()]
+        return found
+
     def at(self, snapshot: int) -> str:
         """The table as it was at one of its snapshots, as a relation with the columns it has now."""
         then = f"{self.name} version as of {snapshot}"
@@ -412,6 +428,19 @@ def change_columns(
             update.moveBefore(column.name(), before)
 
 
+def widen_columns(spark: SparkSession, update: Any, widen: Mapping[str, Sequence[Wider]]) -> None:
+    """Note in Iceberg's update of a table's schema that columns which are structs get more fields, each after another."""
+    types = java_class(spark, _TYPES)
+    for column, fields in widen.items():
+        for name, kind, after in fields:
+            made = java_class(spark, _STRUCT).fromDDL(f"{quoted(name)} {kind}")
+            update.addColumn(column, name, types.convert(made).columns().get(0).type())
+            if after is None:
+                update.moveFirst(f"{column}.{name}")
+            else:
+                update.moveAfter(f"{column}.{name}", f"{column}.{after}")
+
+
 def stored_types(spark: SparkSession, kinds: Mapping[str, str]) -> dict[str, str]:
     """The types that columns have once they are in a table: Iceberg has fewer than Spark."""
     from pyspark.sql.types import StructType
@@ -422,6 +451,13 @@ def stored_types(spark: SparkSession, kinds: Mapping[str, str]) -> dict[str, str
     types = java_class(spark, _TYPES)
     stored = StructType.fromJson(json.loads(types.convert(types.convert(asked)).json()))
     return {field.name: type_text(field.dataType) for field in stored.fields}
+
+
+def columns_in_spark(spark: SparkSession, table: Any) -> StructType:
+    """The columns of one of Iceberg's tables, as Spark's."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(java_class(spark, _TYPES).convert(table.schema()).json()))
 
 
 def is_of_stream(snapshot: Any) -> bool:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from .columns import fields_of
 from .differences import Evolution
+
+
+class Wider(NamedTuple):
+    """A field that comes to a column which is a struct; NULL in all rows that are there."""
+
+    name: str
+    kind: str
+    after: str | None
+    """The field that it stands after; None: it is the first."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +36,22 @@ class Migration:
     """Parts whose rows go."""
     left: Mapping[str, set[str]]
     """Of each stage columns with values of what is forgotten, which stay for others that have a column of that name."""
+    widen: Mapping[str, tuple[Wider, ...]] = field(default_factory=dict)
+    """Columns with rows that are kept, and the fields that come to these."""
+
+    @property
+    def added(self) -> dict[str, str]:
+        """All columns and fields that come, with their types."""
+        fields = {f"{name}.{each.name}": each.kind for name, listed in self.widen.items() for each in listed}
+        return {**self.add, **fields}
 
 
 def migration(
-    found: Evolution, has: Mapping[str, str], wants: Mapping[str, str], kept: Collection[str] = ()
+    found: Evolution,
+    has: Mapping[str, str],
+    wants: Mapping[str, str],
+    kept: Collection[str] = (),
+    later: Mapping[str, str] | None = None,
 ) -> tuple[Migration, list[str]]:
     """What has to be done, and what keeps it from being done.
 
@@ -37,10 +60,11 @@ def migration(
         has: the table's columns and their types.
         wants: the columns and types that the query needs.
         kept: where everything is forgotten but some parts, the columns of these.
+        later: columns that sources have got since, in lower case, with their types: a row that is kept has NULL there.
 
     >>> found = Evolution(renamed={"a": "a"}, own={"a"}, dropped={"stage_1": {"b"}}, begun={"stage_1": {"c"}})
     >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "int", "c": "int"})[0]
-    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={})
+    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={}, widen={})
     """
     problems = []
     begun = set(wants) - {*kept} if found.sweeps else set().union(*found.begun.values())
@@ -61,8 +85,13 @@ def migration(
                 f"the column {was} of its state would be called {now}, and something else has one of the names"
             )
     there = {rename.get(name, name): kind for name, kind in has.items() if name not in drop}
+    widen = {}
     for name, kind in wants.items():
-        if there.get(name, kind).lower() != kind.lower():
+        if there.get(name, kind).lower() == kind.lower():
+            continue
+        if fields := _wider(there[name], kind, later or {}):
+            widen[name] = fields
+        else:
             problems.append(f"{name} of its state is a {there[name].upper()} and would be a {kind.upper()}")
     left = {stage: columns & stays for stage, columns in found.dropped.items() if columns & stays}
     for stage, columns in left.items():
@@ -76,5 +105,36 @@ def migration(
         add={name: kind for name, kind in wants.items() if name not in there},
         parts=tuple(found.gone_parts),
         left=left,
+        widen=widen,
     )
     return made, problems
+
+
+def _wider(was: str, wanted: str, later: Mapping[str, str]) -> tuple[Wider, ...]:
+    """The fields that a struct has more than another, if these are such columns, and all else is the same; none if not.
+
+    >>> _wider("struct<a:int,b:int>", "struct<a:int,c:string,b:int>", {"c": "string"})
+    (Wider(name='c', kind='string', after='a'),)
+    >>> _wider("struct<a:int>", "struct<a:int,c:int>", {"c": "string"})
+    ()
+    >>> _wider("struct<a:int>", "struct<c:int>", {"c": "int"})
+    ()
+    """
+    had, has = fields_of(was), fields_of(wanted)
+    if had is None or has is None:
+        return ()
+    left, after = [*had], None
+    more: list[Wider] = []
+    for name, kind in has:
+        if left and (name, kind.lower()) == (left[0][0], left[0][1].lower()):
+            left.pop(0)
+        elif (
+            later.get(name.lower()) == kind.lower()
+            and name not in dict(had)
+            and name not in {each.name for each in more}
+        ):
+            more.append(Wider(name, kind, after))
+        else:
+            return ()
+        after = name
+    return () if left else tuple(more)

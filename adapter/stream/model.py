@@ -14,6 +14,7 @@ from .identifiers import last, parts, with_suffix
 STATE, CHANGES = "__state", "__changes"
 """What is added to a table's name for those of its state and of its changes."""
 MIGRATE, FAIL = "migrate", "fail"
+FROM_NOW, BACKFILL = "from_now", "backfill"
 APPEND_NEW, SYNC, IGNORE = "append_new_columns", "sync_all_columns", "ignore"
 
 
@@ -108,6 +109,8 @@ class StreamModel:
     """A table whose rows its stream begins with, in the place of those that its source has had so far; None: those."""
     on_state_change: str = MIGRATE
     """Whether a state goes on with an edited query where it can: `MIGRATE`, or `FAIL`."""
+    on_new_metric: str = FROM_NOW
+    """What an aggregate has that comes to a state which goes on: `FROM_NOW`, or `BACKFILL`, the history of its sources."""
     columns: Mapping[str, str] | None = None
     """The columns of its query and their types; None: those of its table are taken for granted."""
     on_schema_change: str = APPEND_NEW

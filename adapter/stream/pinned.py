@@ -121,6 +121,13 @@ def _table(
 
 
 def _fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, offset: str) -> int | None:
+    try:
+        return fully_read(model, source, table, offset)
+    except StreamError as problem:
+        raise StreamError(f"{problem.msg} {_first(model)}") from problem
+
+
+def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, offset: str) -> int | None:
     """The snapshot up to which, and with which, a table was read; None: it had no rows, and has none.
 
     Raises:
@@ -130,24 +137,24 @@ def _fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, o
     if found is None:
         if table.count("total-records"):
             raise StreamError(
-                f"Model {model.name} has read nothing of {source.relation} yet, which has rows. {_first(model)}"
+                f"Model {model.name} has read nothing of {source.relation} yet, which has rows."
             )
         return None
     if not table.follows(found.snapshot):
         raise StreamError(
             f"Model {model.name}: {source.relation} no longer has the snapshot {found.snapshot} up to which the model has "
-            f"read it: it has expired, or the table was built anew. {_first(model)}"
+            "read it: it has expired, or the table was built anew."
         )
     summary = table.java.snapshot(found.snapshot).summary()
     files = int(summary.get("total-data-files" if found.all_files else "added-data-files") or 0)
     if 0 <= found.position < files:
         raise StreamError(
             f"Model {model.name} has read {found.position} of {files} files of the snapshot {found.snapshot} of "
-            f"{source.relation}: its run ended in between. {_first(model)}"
+            f"{source.relation}: its run ended in between."
         )
     if found.position < 0 < files:
         raise StreamError(
-            f"Model {model.name} has not read the snapshot {found.snapshot} of {source.relation} yet. {_first(model)}"
+            f"Model {model.name} has not read the snapshot {found.snapshot} of {source.relation} yet."
         )
     return found.snapshot
 

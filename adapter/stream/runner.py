@@ -19,7 +19,7 @@ from .columns import alterations
 from .differences import REPLAYED
 from .errors import StreamError, sentences
 from .failpoints import around, reached
-from .going_on import go_on, prepare, signed
+from .going_on import go_on, of_history, prepare, signed
 from .initial_offset import (
     begin_again,
     begin_with_all,
@@ -422,12 +422,13 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     if found.state is not None and found.signature is not None:
         change = prepare(session, work, found.signature, found.state)
     add, drop = ({}, []) if model.columns is None else alterations(model, session.table(model.target).columns)
-    if change is not None and change.migration is not None:
-        save_before(session, model, MIGRATION)
-    # Old and new query both go on with a table that has a column more.
-    sink.change_columns(session, add, ())
-    if change is not None and found.state is not None:
-        found = replace(found, state=go_on(session, work, change, found.state))
+    with of_history(session, work, change, found.signature, found.state, unfinished(found)) as added:
+        if change is not None and change.migration is not None:
+            save_before(session, model, MIGRATION)
+        # Old and new query both go on with a table that has a column more.
+        sink.change_columns(session, add, ())
+        if change is not None and found.state is not None:
+            found = replace(found, state=go_on(session, work, change, found.state, added))
     sink.change_columns(session, {}, drop)
     found = replace(found, target=sink.position())
     position = found.state if stateful else found.target

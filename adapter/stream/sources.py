@@ -6,7 +6,7 @@ number cover all of them: their rows travel as structs, one column per stream.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..messages import MESSAGE, advice, message
@@ -36,11 +36,15 @@ def read_streams(spark: SparkSession, model: StreamModel, inputs: tuple[StreamIn
             isn't a time.
     """
     sources = {source.relation: source for source in model.sources}
-    streams = [(each.view, _read(spark, model, sources, each)) for each in inputs]
-    if len(streams) == 1:
-        return streams[0][1]
+    return as_one([(each.view, _read(spark, model, sources, each)) for each in inputs])
+
+
+def as_one(streams: Sequence[tuple[str, DataFrame]]) -> DataFrame:
+    """The rows of streams, each with the name of its view, as one."""
     from pyspark.sql import functions as F
 
+    if len(streams) == 1:
+        return streams[0][1]
     structs = [stream.select(F.struct(*map(quoted, stream.columns)).alias(view)) for view, stream in streams]
     united = structs[0]
     for struct in structs[1:]:
@@ -67,7 +71,7 @@ def as_a_whole(
             spark, (name, at, _) = batch.sparkSession, tables[each.relation]
             table = IcebergTable(spark, name)
             columns = table.columns_of(at)
-            read[each.view] = _wanted(
+            read[each.view] = wanted(
                 each, spark.sql(f"select {columns} from {table.name} version as of {at}")
             )
     if len(inputs) == 1:
@@ -129,10 +133,10 @@ def _read(
     rows = read(spark, model, source)
     if stream.event_time is not None:
         _check_event_time(model, stream, rows)
-    return _wanted(stream, rows)
+    return wanted(stream, rows)
 
 
-def _wanted(stream: StreamInput, rows: DataFrame) -> DataFrame:
+def wanted(stream: StreamInput, rows: DataFrame) -> DataFrame:
     """The columns that are read of a stream."""
     if stream.columns is None:
         return rows
@@ -175,14 +179,20 @@ def _read_files(spark: SparkSession, model: StreamModel, source: StreamSource) -
             f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
         )
     check_folder(spark, model, source)
-    schema = source.schema or _schema_of_files(spark, model, source)
     reader = spark.readStream.format(source.format).options(**source.options)
-    return reader.schema(schema).load(source.location)
+    return reader.schema(schema_of_files(spark, model, source)).load(source.location)
 
 
-def _schema_of_files(spark: SparkSession, model: StreamModel, source: StreamSource) -> StructType:
+def schema_of_files(spark: SparkSession, model: StreamModel, source: StreamSource) -> StructType | str:
+    """The columns of a folder's files: those that the source says, or else those that the files have.
+
+    Raises:
+        StreamError: nothing says them.
+    """
     from pyspark.errors import AnalysisException
 
+    if source.schema is not None:
+        return source.schema
     reader = spark.read.format(source.format).options(**without_limits(source.options))
     try:
         return reader.load(source.location).schema
@@ -206,6 +216,11 @@ def _read_kafka(spark: SparkSession, model: StreamModel, source: StreamSource) -
         raise StreamError(
             f"Model {model.name}: its stream {source.relation} can't be read from Kafka: {advice(_first_line(problem))}."
         ) from problem
+    return of_messages(source, rows)
+
+
+def of_messages(source: StreamSource, rows: DataFrame) -> DataFrame:
+    """The rows that are in Kafka's messages; the messages themselves where the source doesn't say which these are."""
     if source.schema is None:
         return rows
     return rows.selectExpr(message(source.schema)).select(f"{MESSAGE}.*")

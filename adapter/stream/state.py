@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
@@ -128,8 +128,7 @@ class StateTable:
             self._growth = growth_from_text(newest.get(GROWTH, ""))
         elif found is not None:
             self._growth = dict(found.growth)
-            for part in (name[len(_PARTITION) :] for name in summary if name.startswith(_PARTITION)):
-                self._grow(unquote_plus(part), added_rows(summary, unquote_plus(part)), found)
+            self._grow_by(summary, found)
         return found
 
     def signature(self) -> Mapping[str, object] | None:
@@ -216,6 +215,7 @@ class StateTable:
         position: Position,
         inputs: StructType,
         apart: Called,
+        added: Callable[[StructType], DataFrame] | None = None,
     ) -> None:
         """Make it the state of another query, in one commit.
 
@@ -226,6 +226,7 @@ class StateTable:
             position: its last step, which stays what it is.
             inputs: the columns of a micro-batch from then on.
             apart: by part the columns that aren't called by their own names from then on.
+            added: rows that come to it, in the columns that it has then; None: none do.
 
         Raises:
             StreamError: another run of the model has written it.
@@ -243,7 +244,9 @@ class StateTable:
             },
         }
         properties = replace(position, growth=self._growth).properties()
-        commit.migrate(spark, "state.migrate", self._model, self._table, change, settings, properties)
+        commit.migrate(spark, "state.migrate", self._model, self._table, change, settings, properties, added)
+        if added is not None:
+            self._grow_by(self._table.last_summary(), position)
         self._columns = self._shown = self._known_apart = None
 
     def input_schema(self) -> StructType:
@@ -253,6 +256,13 @@ class StateTable:
         assert self._table is not None
         return StructType.fromJson(json.loads(self._table.property(_INPUTS) or "{}"))
 
+    @property
+    def relation(self) -> str:
+        """The table as it is now, as a relation."""
+        assert self._table is not None
+        snapshot = self._table.known
+        return f"{self._model.state}{'' if snapshot is None else f' version as of {snapshot}'}"
+
     def show(self, spark: SparkSession) -> None:
         """Make the view ``state``: the table as it is now."""
         assert self._table is not None
@@ -260,8 +270,7 @@ class StateTable:
         now = (spark._jsparkSession.sessionUUID(), snapshot)
         if self._shown != now:
             # By its snapshot: a commit would have Spark compute anew what is kept of rows made from it.
-            version = "" if snapshot is None else f" version as of {snapshot}"
-            self._relation = f"select * from {self._model.state}{version}"
+            self._relation = f"select * from {self.relation}"
             show(sql(spark, self._relation), "state")
             self._shown = now
 
@@ -286,8 +295,7 @@ class StateTable:
         self.show(spark)
         columns = self._columns_of(spark)
         made = [columns.select(spark, query, part=name) for name, query in parts.items()]
-        version = "" if self._table.known is None else f" version as of {self._table.known}"
-        self._relation = "\nunion all\n".join([f"select * from {self._model.state}{version}", *made])
+        self._relation = "\nunion all\n".join([f"select * from {self.relation}", *made])
         show(sql(spark, self._relation), "state")
         self._shown = None
 
@@ -419,6 +427,12 @@ class StateTable:
         assert self._table is not None
         for part in parts:
             self._grow(part, self._table.added_rows(part), position)
+
+    def _grow_by(self, summary: Mapping[str, str], position: Position) -> None:
+        for part in (
+            unquote_plus(name[len(_PARTITION) :]) for name in summary if name.startswith(_PARTITION)
+        ):
+            self._grow(part, added_rows(summary, part), position)
 
     def _grow(self, part: str, rows: int, position: Position) -> None:
         had = self._growth.get(part, Growth())

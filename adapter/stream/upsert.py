@@ -65,7 +65,8 @@ class UpsertSink(Sink):
         if self._upsert.key is None:
             # The rows may be made from the table: from the same ones that they are compared with then.
             columns = self._columns or self.columns_of_table(spark)
-            show(spark.sql(f"select * from {self._as_it_is(columns)}"), TABLE_BEFORE)
+            listed = self._as_in_change(spark, columns)
+            show(spark.sql(f"select {listed} from {self._as_it_is(columns)}"), TABLE_BEFORE)
         return self._merge(spark, query, position, few, kept)
 
     @property
@@ -171,6 +172,15 @@ class UpsertSink(Sink):
     def _overwrite(self, rows: DataFrame, position: Position) -> None:
         """Put rows in the place of all. If someone else has written since the step began, it fails, as a MERGE does."""
         commit.overwrite("table.overwrite", self.model, self.table, rows, self._notes(position))
+
+    def _as_in_change(self, spark: SparkSession, columns: Columns) -> str:
+        """The table's columns in the order of the change that its rows are added up with: one that came later is the table's
+        last, wherever the query has it."""
+        if self._upsert.change is None:
+            return "*"
+        has = {name.lower(): quoted(name) for name in columns.names}
+        names = [name.lower() for name in spark.table(self._upsert.change).columns]
+        return ", ".join(has[name] for name in names if name in has)
 
     def _as_it_is(self, columns: Columns) -> str:
         """The table before the step, by its snapshot: what is kept of rows of the table itself, Spark would compute

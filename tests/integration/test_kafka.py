@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dbt.tests.util import run_dbt
+from dbt.tests.util import run_dbt, write_file
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment.java import find_java
 from dbt.adapters.spark_streaming.environment.packages import default_cache, jars
 from dbt.adapters.spark_streaming.messages import CONNECTOR
+from dbt.adapters.spark_streaming.stream.session import static_method
 from dbt.adapters.spark_streaming.stream.state import StateTable
 from tests.integration.project import ROOT
 
@@ -319,6 +320,57 @@ class TestKafka:
         )
         assert self.failure(source).startswith(stream)
         assert self.failure(f"{source}_in_batch").startswith(f"A source can't be read from Kafka: {why}")
+
+    def test_a_new_aggregate_with_its_past(self, project: Any, views: Topic) -> None:
+        """Messages are read again up to where the stream is, and no further."""
+
+        def edit(items: str) -> None:
+            text = "select page, {} from {{{{ stream(source('raw', 'views')) }}}} as v group by page"
+            config = "materialized='streaming_table', constant_domains=['page'], on_new_metric='backfill'"
+            model = f"{{{{ config({config}) }}}}\n{text.format(items)}"
+            write_file(model, project.project_root, "models", "pages_seen.sql")
+
+        def is_right(items: str) -> None:
+            made = f"select page, {items} from {project.test_schema}.seen group by page"
+            expected = Counter(tuple(map(str, row)) for row in project.run_sql(made, fetch="all"))
+            columns = "page, views, devices, last"
+            found = project.run_sql(f"select {columns} from {project.test_schema}.pages_seen", fetch="all")
+            assert Counter(tuple(map(str, row)) for row in found) == expected
+
+        seen = "select ts, page, device from {{ source('raw', 'views') }}"
+        write_file(
+            f"{{{{ config(materialized='table') }}}}\n{seen}", project.project_root, "models", "seen.sql"
+        )
+        views.send(*(view(12, "home", device) for device in range(8)))
+        edit("count(*) as views")
+        self.run("pages_seen")
+        views.send(view(12, "home", 3), view(12, "late", 4))
+        more = "count(*) as views, count(distinct device) as devices, max(ts) as last"
+        edit(more)
+        # What came since is in the next micro-batch.
+        assert self.run("pages_seen")[1] == 2
+        run_dbt(["run", "--select", "seen"])
+        is_right(more)
+        edit(f"{more}, min(ts) as first")
+        java = views.spark._jvm
+        partition = java.org.apache.kafka.common.TopicPartition(views.name, 0)
+        records = "org.apache.kafka.clients.admin.RecordsToDelete"
+        gone = static_method(views.spark, records, "beforeOffset")(3)
+        settings = java.java.util.HashMap()
+        settings.put("bootstrap.servers", views.broker)
+        admin = java.org.apache.kafka.clients.admin.AdminClient.create(settings)
+        try:
+            admin.deleteRecords(java.java.util.Collections.singletonMap(partition, gone)).all().get()
+        finally:
+            admin.close()
+        said = self.failure("pages_seen")
+        assert "messages that were read are no longer in Kafka, or can't be read" in said
+        assert said.endswith(
+            "Nothing was changed. Write on_new_metric='from_now' to have them count the rows that come from now on."
+        )
+        edit(more)
+        assert self.run("pages_seen") == (0, 0, 0)
+        is_right(more)
 
     def test_a_topic_made_anew(self, project: Any, views: Topic) -> None:
         views.send(view(13, "home", 1), view(13, "home", 2))

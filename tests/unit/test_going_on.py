@@ -23,7 +23,8 @@ def prepared(monkeypatch: pytest.MonkeyPatch, had: dict[str, Any], signature: di
         raise StreamError("stage_1_row of its state is a STRUCT<price: INT> and would be a STRUCT<fee: INT>")
 
     monkeypatch.setattr(going_on, "_planned", planned)
-    work: Any = SimpleNamespace(model=MODEL, program=SimpleNamespace(signature=signature))
+    program, state = SimpleNamespace(signature=signature, upsert=None), SimpleNamespace(types=lambda _: {})
+    work: Any = SimpleNamespace(model=MODEL, program=program, state=state)
     none: Any = None
     return going_on.prepare(none, work, had, Position("curves", "q1", batch=7, rows_out=100))
 

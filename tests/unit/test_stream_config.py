@@ -75,8 +75,7 @@ def test_allow_recompute_is_true_or_false() -> None:
     ("config", "told"),
     [
         ({"on_state_change": "ask"}, "config 'on_state_change' is 'ask'; write 'migrate' or 'fail'"),
-        ({"on_new_metric": "backfill"}, "config 'on_new_metric' 'backfill' is not supported yet"),
-        ({"on_new_metric": "never"}, "config 'on_new_metric' is 'never'; write 'from_now'"),
+        ({"on_new_metric": "never"}, "config 'on_new_metric' is 'never'; write 'from_now' or 'backfill'"),
         (
             {"on_schema_change": "append"},
             "config 'on_schema_change' is 'append'; write 'append_new_columns', ",
@@ -87,3 +86,4 @@ def test_what_becomes_of_an_edited_query_is_one_of_few_things(config: dict[str, 
     with pytest.raises(QueryError, match=told):
         read(**config)
     assert read().on_state_change == read(on_state_change="migrate", on_new_metric="from_now").on_state_change
+    assert (read().on_new_metric, read(on_new_metric="backfill").on_new_metric) == ("from_now", "backfill")

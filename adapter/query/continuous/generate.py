@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from .. import identity, lookup_keys
+from .. import event_clock, identity, lookup_keys
 from ..plan import GroupStage, JoinStage, KeptStage, KeyedStage, Plan, TopStage
 from ..program import EVERYTHING, Level, Program, Rows, StatePart, StreamInput, Upsert, reading
 from ..windows import quote
@@ -130,6 +130,7 @@ def _rows(piece: Pieces) -> list[Rows]:
         expires=False,
         forgets=final,
         read_by=alone,
+        by_clock=event_clock.READS_CLOCK in piece.stage.rows,
     )
     return [rows]
 

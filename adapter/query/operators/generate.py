@@ -159,7 +159,7 @@ def _result(flow: Dataflow, anew: bool) -> tuple[str, Upsert | None]:
         # Nothing tells rows apart: the table as it was and the change are added up.
         rows = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n{change}"
         return spread(added_up(rows, True), True), Upsert(
-            None, f"select true as anything from {RESULT}", "true", None
+            None, f"select true as anything from {RESULT}", "true", None, change=RESULT
         )
     keys = [quote(name) for name in flow.key]
     listed = ", ".join(keys) or "true as anything"

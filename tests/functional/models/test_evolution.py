@@ -130,6 +130,42 @@ class TestAnEditedModel:
         assert [row for row in counted if row[1] is not None] == [(2, 1, 8), (1, 1, 7)]
         assert self.shown(project, "diff", "hours")["verdict"] == "goes on"
 
+    def test_a_metric_with_its_past(self, project: Any, spark: Any, events: Path) -> None:
+        write_events(spark, events, "e", "('2024-03-04 01:20:00', 'p1', 'd6', 9), (null, 'p1', 'd6', 9)")
+        items = f"{AFTER}, sum(amount) filter (where device <> 'd1') as others, avg(amount) as mean"
+        for name in ("hours", "pages"):
+            write_file(
+                model(name, items, "on_new_metric='backfill'"), project.project_root, "models", f"{name}.sql"
+            )
+            found = self.shown(project, "diff", name)
+            assert found["verdict"] == "migrated"
+            assert found["history"] == "4 files of raw.events"
+        assert "computed from 4 files of raw.events" in self.command(project, "diff", "pages").stdout
+        before = self.rows(project, spark, "hours")
+        _, log = run_dbt_and_capture(["run", "--select", "hours", "pages"])
+        assert (
+            "reads 4 files of raw.events again, for what SUM(amount) FILTER(WHERE device <> 'd1'), AVG(amount)"
+            in log
+        )
+        files = f"select * from parquet.`{events}/*`"
+        expected = spark.sql(
+            f"select page, {items} from ({files}) group by page order by page".replace(
+                # These had no past.
+                "count(distinct device)",
+                "count(distinct device) filter (where ts > '2024-03-04 01:05:30' or ts is null)",
+            )
+        ).collect()
+        pages = self.rows(project, spark, "pages")
+        assert [(row["others"], row["mean"]) for row in pages] == [
+            (row["others"], row["mean"]) for row in expected
+        ]
+        assert [row["views"] for row in pages] == [row["views"] for row in expected]
+        after = self.rows(project, spark, "hours")
+        # What was put out stays.
+        assert sorted(map(repr, after)) == sorted(
+            repr({**row, "others": None, "mean": None}) for row in before
+        )
+
     def test_what_is_in_a_state(self, project: Any) -> None:
         found = self.shown(project, "show", "pages", "--key", "page=p1")
         assert found["rows"] == sum(part["rows"] for part in found["parts"]) > 0
@@ -144,9 +180,9 @@ class TestAnEditedModel:
         assert "There is no streaming model 'nothing'" in self.command(project, "show", "nothing").stderr
 
     def test_what_is_refused(self, project: Any) -> None:
-        self.edit(project, AFTER, "on_new_metric='backfill'")
+        self.edit(project, AFTER, "on_new_metric='all'")
         results = run_dbt(["run", "--select", "pages"], expect_pass=False)
-        assert "config 'on_new_metric' 'backfill' is not supported yet" in str(results[0].message)
+        assert "config 'on_new_metric' is 'all'; write 'from_now' or 'backfill'" in str(results[0].message)
         edited = model("hours", AFTER).replace("window_end, page,", "window_end, device as page,")
         write_file(
             edited.replace("by window_start, window_end, page", "by window_start, window_end, device"),

@@ -135,7 +135,8 @@ class Edited:
             for e in rows
         )
         self.spark.sql(
-            f"insert into {self.events} select timestamp_millis(t), k, cast(v as bigint), cast(x as bigint), "
+            f"insert into {self.events} (ts, k, v, x, d, f, late) "
+            "select timestamp_millis(t), k, cast(v as bigint), cast(x as bigint), "
             f"cast(v * 1.25 as decimal(10,2)), cast(v as double) / 2, late from values {listed} as new(t, k, v, x, late)"
         )
 

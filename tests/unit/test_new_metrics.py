@@ -1,0 +1,154 @@
+"""Whether a new aggregate can be computed from the history of its sources, before any row of it is read."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream.differences import FROM_NOW, carried_on, evolution
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.history import history
+from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.new_metrics import check_new_metrics
+from dbt.adapters.spark_streaming.stream.position import Cut, Position
+
+STREAM = expansion.expand_stream("raw.bid")
+TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
+
+
+def program(text: str, ttl: int | None = None) -> Program:
+    return generate.program(planner.plan_any(text, {"raw.bid": Known("ts")}, ttl, ["item", "n"]), ttl=ttl)
+
+
+def model(tmp_path: Any, source: StreamSource) -> StreamModel:
+    return StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), (source,))
+
+
+def said(tmp_path: Any, old: Program, new: Program, cut: Cut | None = None, marked: bool = False) -> str:
+    had: Any = json.loads(json.dumps(old.signature))
+    if marked:
+        had = carried_on(had, had, {}, from_now={"stage_1": list(had["stages"][0]["metrics"])})
+    found = evolution(had, json.loads(json.dumps(new.signature)))
+    assert found.new and not found.refused
+    kafka = StreamSource("raw.bid", "", "kafka")
+    work: Any = SimpleNamespace(
+        model=model(tmp_path, kafka), program=new, state=SimpleNamespace(apart={}), sink=None, lookups=None
+    )
+    none: Any = None
+    with pytest.raises(StreamError) as refused:
+        check_new_metrics(none, work, found, had, Position("m", "", 3, cut=cut))
+    text = refused.value.msg
+    assert text.startswith(
+        "Model m: its new aggregates can't be computed from the history of its sources (on_new_metric is 'backfill'): "
+    )
+    assert text.endswith(
+        ". Nothing was changed. Write on_new_metric='from_now' to have them count the rows that come from now on."
+    )
+    return text
+
+
+def grouped(items: str) -> str:
+    return f"select item, {items} from {STREAM} group by item"
+
+
+def test_windows_on_top_of_each_other(tmp_path: Any) -> None:
+    by = "window_start, window_end, window_time, item"
+    tens = expansion.expand("low", window_arguments.make("tumble", "window_time", "1 hour"))
+    old, new = (
+        program(
+            f"with low as (select {by}, {items} from {TUMBLE} group by {by}) select window_start, window_end, item, "
+            f"sum(n) as n from {tens} group by window_start, window_end, item"
+        )
+        for items in ("count(*) as n", "count(*) as n, max(price) as m")
+    )
+    assert "its state is of windows on top of each other" in said(tmp_path, old, new)
+
+
+def test_operators_on_top_of_each_other_need_a_count_of_all_rows(tmp_path: Any) -> None:
+    wanted = "its state is of several operators on top of each other, and no COUNT(*) goes on"
+    old, new = (
+        program(f"select n, count(*) as c from ({grouped(items)}) group by n")
+        for items in ("max(price) as n", "max(price) as n, sum(price) as s")
+    )
+    assert wanted in said(tmp_path, old, new)
+    old, new = (
+        program(f"select n, count(*) as c from ({grouped(items)}) group by n")
+        for items in ("count(*) as n", "count(*) as n, sum(price) as s")
+    )
+    assert wanted not in said(tmp_path, old, new)
+
+
+def test_what_depends_on_the_watermark(tmp_path: Any) -> None:
+    text = (
+        "select window_start, window_end, item, {} from {} where {} group by window_start, window_end, item"
+    )
+    recent = "ts > current_timestamp() - interval '1' hour"
+    old, new = (
+        program(text.format(items, TUMBLE, recent))
+        for items in ("count(*) as n", "count(*) as n, sum(price) as s")
+    )
+    assert "depends on the watermark when they came" in said(tmp_path, old, new)
+
+
+def test_a_micro_batch_that_is_not_all_in(tmp_path: Any) -> None:
+    old, new = program(grouped("count(*) as n")), program(grouped("count(*) as n, sum(price) as s"))
+    assert "not all rows of its last micro-batch are in" in said(tmp_path, old, new, Cut(5, ("ts",)))
+
+
+def test_state_ttl_needs_a_count_of_all_rows(tmp_path: Any) -> None:
+    wanted = "with state_ttl no COUNT(*) goes on"
+    new = program(grouped("count(*) as n, max(price) as m, sum(price) as s"), 1_000_000)
+    old = program(grouped("max(price) as m"), 1_000_000)
+    assert wanted in said(tmp_path, old, new)
+    old = program(grouped("count(*) as n, max(price) as m"), 1_000_000)
+    assert wanted not in said(tmp_path, old, new)
+    # One that lacks rows itself says nothing.
+    assert wanted in said(tmp_path, old, new, marked=True)
+
+
+def test_what_lacks_rows_is_noted_for_good() -> None:
+    one, two, three = (
+        json.loads(json.dumps(program(grouped(items)).signature))
+        for items in (
+            "count(*) as n",
+            "count(*) as n, sum(price) as s",
+            "count(*) as n, sum(price) as s, max(price) as m",
+        )
+    )
+    found = evolution(one, two)
+    now = carried_on(one, two, {}, from_now=found.come)
+    assert not evolution(now, two).is_migration
+    last = carried_on(carried_on(now, two, {}), three, {})
+    marks = {entry["sql"]: FROM_NOW in entry for entry in last["stages"][0]["metrics"].values()}
+    assert marks == {"COUNT(*)": False, "SUM(price)": True, "MAX(price)": False}
+    # It is forgotten with the aggregate.
+    back = carried_on(carried_on(now, one, {}), two, {})
+    assert not any(FROM_NOW in entry for entry in back["stages"][0]["metrics"].values())
+
+
+def test_messages_of_kafka(tmp_path: Any) -> None:
+    made = model(tmp_path, StreamSource("raw.bid", "", "kafka"))
+    made.storage.write_text(f"{made.checkpoint}/offsets/3", 'v1\n{"batchWatermarkMs":0}\n{"bids":{"0":7}}')
+    none: Any = None
+    inputs = program(grouped("count(*) as n")).inputs
+    with pytest.raises(StreamError, match=r"doesn't say from where it has read raw\.bid"):
+        history(none, made, inputs, 3)
+    made.storage.write_text(f"{made.checkpoint}/sources/0/0", '\0v1\n{"bids":{"0":2}}')
+    made.storage.write_text(
+        f"{made.checkpoint}/offsets/3", 'v1\n{"batchWatermarkMs":0}\n{"bids":{"0":7,"1":4}}'
+    )
+    found = history(none, made, inputs, 3)
+    assert (found.size, found.count) == ("9 messages of raw.bid", 9)
+    assert "may be gone, as where a topic is compacted" in found.unsure[0]
+    lossy = model(tmp_path, StreamSource("raw.bid", "", "kafka", options={"failOnDataLoss": "False"}))
+    with pytest.raises(StreamError, match="may have been gone before they were read"):
+        history(none, lossy, inputs, 3)
+    with pytest.raises(StreamError, match="doesn't say how far micro-batch 4 has read"):
+        history(none, made, program(grouped("count(*) as n")).inputs, 4)
