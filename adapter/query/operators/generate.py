@@ -262,7 +262,8 @@ class _Generator:
             self._recompute(operator)
 
     def _step(self, operator: Operator, text: str, initial: str | None = None) -> None:
-        again = self.uses[operator.name] > 1
+        # What another reading would give otherwise is decided once: the state has what is put out.
+        again = self.uses[operator.name] > 1 or not operator.relation.repeatable
         self.steps.append(Step(operator.name, text, persist=again, initial=initial))
 
     # -- without state -----------------------------------------------------------------------------

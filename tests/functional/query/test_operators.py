@@ -240,6 +240,8 @@ ODD_NAMES = "(select item, uuid() as name from values ('a'), ('b'), ('c'), ('c')
 CHANGING = {
     "names": f"""select name, sum(n) as n, count(*) as rows from (
         select d.name, g.n from ({ITEMS}) as g join {ODD_NAMES} as d on d.item = g.item) group by name""",
+    "values of chance of rows": f"""select count(distinct r) as n, count(*) as rows from (select a.r, g.n from
+        (select uuid() as r, item from {B}) as a join ({ITEMS}) as g on g.item = a.item)""",
     "values of chance": f"select r, sum(n) as n, count(*) as rows from (select uuid() as r, n from ({ITEMS})) group by r",
 }
 
