@@ -6,7 +6,7 @@ relation and tables. What a row gets of a table is then told by the rows below i
 >>> nest(select, [True, True, False])
 True
 >>> print(sql(select))
-SELECT joined.`__c_0` AS k, joined.`__c_1` AS v, d.name FROM (SELECT l.k AS `__c_0`, r.v AS `__c_1`, r.k AS `__c_2` \
+SELECT joined.`k` AS k, joined.`v` AS v, d.name FROM (SELECT l.k AS `k`, r.v AS `v`, r.k AS `__c_2` \
 FROM l LEFT JOIN r ON l.k = r.k WHERE l.v > 0) AS joined JOIN d ON d.k = joined.`__c_2` WHERE d.n
 """
 
@@ -65,8 +65,14 @@ def nest(select: exp.Select, streaming: Sequence[bool], whole: bool = False) -> 
                 continue
             key = canonical(column)
             if key not in names:
+                # By its own name where nothing else is called so.
+                own = [] if of_first else [column.name]
+                hidden_names = _names(f"{_COLUMN}{len(names)}")
+                used = {name.lower() for name in names.values()}
                 names[key] = next(
-                    name for name in _names(f"{_COLUMN}{len(names)}") if name not in taken | {*names.values()}
+                    name
+                    for name in [*own, *(each for each in hidden_names if each not in taken)]
+                    if name.lower() not in used
                 )
                 below.append("expressions", exp.alias_(column.copy(), names[key], quoted=True))
             made: exp.Expr = exp.column(
