@@ -106,12 +106,7 @@ class Operators:
             select = _select(operator.sql)
             state = self._state(operator, _INPUT_ROWS)
             if operator.until:
-                ends = {
-                    kept_until(each, until).part: f"when the watermark has passed {text.until(until)}"
-                    for each, until in zip(operator.inputs, operator.until, strict=True)
-                }
-                own = {each.part: each for each in state}
-                state = tuple(replace(own[part], clears=ends[part]) for part in ends if part in own)
+                state = self._in_time(operator, state, operator.until)
             name = "IntervalJoin" if operator.until else "RegularJoin"
             node = self._node(operator, name, text.joins(select), inputs, state=state)
             return Read(project(node, _above(select)))
@@ -318,10 +313,23 @@ class Operators:
         subqueries = [each for each in operator.inputs[len(joined(select)) :]]
         if subqueries and not text.over(select):
             name, what = ("RegularJoin" if select.args.get("joins") else "Recompute"), text.shown(select)
-        node = self._node(
-            operator, name, what, inputs, self._state(operator, rows, clears), computing=computing
-        )
+        state = self._state(operator, rows, clears)
+        if operator.until:
+            name, state = "IntervalJoin", self._in_time(operator, state, operator.until)
+        node = self._node(operator, name, what, inputs, state, computing=computing)
         return Read(node, rank=rank)
+
+    @staticmethod
+    def _in_time(
+        operator: base.Join | base.Recompute, state: tuple[State, ...], until: tuple[base.Until, ...]
+    ) -> tuple[State, ...]:
+        """The rows of a join's sides, each with what clears it."""
+        ends = {
+            kept_until(each, last).part: f"when the watermark has passed {text.until(last)}"
+            for each, last in zip(operator.inputs, until, strict=True)
+        }
+        own = {each.part: each for each in state}
+        return tuple(replace(own[part], clears=ends[part]) for part in ends if part in own)
 
     def _ended(self, operator: base.Operator, column: str) -> int | None:
         """Where the queries above end a ranking."""

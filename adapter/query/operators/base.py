@@ -302,6 +302,9 @@ class Recompute:
     ends: tuple[str, ...] = ()
     """As of `GroupAggregate`."""
 
+    until: tuple[Until, ...] = ()
+    """As of `Join`."""
+
     @property
     def is_whole(self) -> bool:
         """Whether no partition limits what is computed anew."""

@@ -50,7 +50,7 @@ from .base import (
 )
 from .given_rows import GivenRows
 from .groups import GroupChanges
-from .kept import ROW, TIMES, KeptRows, Partitions, added_up, packed, spread
+from .kept import ROW, TIMES, KeptRows, Partitions, added_up, netted, packed, spread
 from .over_rows import OrderedRows
 from .plan_size import bounded
 from .recent_rows import RecentRows
@@ -400,6 +400,14 @@ class _Generator:
                 operator.inputs, operator.keys, operator.aliases, ends, strict=True
             )
         ]
+        if operator.until:
+            partitions = Partitions(operator.name, size, None) if size else None
+            kept = [
+                replace(kept_until(each, until), partitions=partitions, keys=keys, alias=alias, alone=True)
+                for each, until, keys, alias in zip(
+                    operator.inputs, operator.until, operator.keys, operator.aliases, strict=True
+                )
+            ]
         if partitions is not None:
             self.steps += partitions.steps(_touched(operator, partitions), kept)
         before: list[str] = []
@@ -410,12 +418,15 @@ class _Generator:
             for rows, found in ((each.before(), before), (each.after(), after), (each.change(), first)):
                 found.append(spread(added_up(rows, changes), changes))
             self._keep(each, kept)
-        text = (
-            f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n"
+        both = (
             f"select struct(*) as {ROW}, 1L as {TIMES} from (\n{over(operator.sql, after)}\n)\nunion all\n"
-            f"select struct(*) as {ROW}, -1L as {TIMES} from (\n{over(operator.sql, before)}\n)\n"
-            f") group by {ROW} having sum({TIMES}) <> 0"
+            f"select struct(*) as {ROW}, -1L as {TIMES} from (\n{over(operator.sql, before)}\n)"
         )
+        text = netted(both)
+        if not operator.relation.changes:
+            # Rows only come: nothing of what it gave before is missing after.
+            self._step(operator, spread(added_up(both, True), True), over(operator.sql, first))
+            return
         self._step(operator, text, f"select *, 1L as {WEIGHT} from (\n{over(operator.sql, first)}\n)")
 
     def _lasting(self, operator: WindowRows | WindowResults, rows: str) -> str:

@@ -89,6 +89,7 @@ class KeptRows:
         busy: as of `Recompute`.
         ends: the column with the end of the window with which a row goes; None: it doesn't go with one.
         lasts: as of `StatePart`.
+        alone: whether each row expires by itself, whatever it is kept by.
     """
 
     operator: Operator
@@ -100,6 +101,7 @@ class KeptRows:
     busy: str | None = None
     ends: str | None = None
     lasts: int | None = None
+    alone: bool = False
 
     @property
     def part(self) -> str:
@@ -127,7 +129,7 @@ class KeptRows:
 
     @property
     def _lives(self) -> Partitions | None:
-        return None if self.ttl is None else self.partitions
+        return None if self.ttl is None or self.alone else self.partitions
 
     def change(self) -> str:
         """The rows of the micro-batch's change, packed."""
@@ -161,6 +163,9 @@ class KeptRows:
         if self.partitions is None:
             return self.all_before()
         rows = self.touched() if self._lives is None else self._living()
+        if self.alone:
+            stored = lives.lasting(self._stored(), None, "watermark_before")
+            rows = of_keys(f"(\n{stored}\n)", self.partitions.names, self.partitions.touched)
         return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
     def _living(self) -> str:

@@ -36,7 +36,7 @@ from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
 from ..ties import break_ties
 from ..windows import Window, quote
-from . import above_groups, conditions, lives, single_rows
+from . import above_groups, conditions, lives, semi_joins, single_rows
 from .base import (
     GIVEN_BY,
     OVER_LIFE,
@@ -56,6 +56,7 @@ from .base import (
     TemporalFilter,
     Top,
     UnionAll,
+    Until,
     WindowChanges,
     WindowClose,
     WindowResults,
@@ -287,7 +288,9 @@ class _Planner:
                 for name in sorted(names)
             )
             ends = [column for column, kind in found.carried.items() if kind == "window_end"]
-            relation = Relation(open_until=ends[0] if ends else None)
+            relation = Relation(
+                open_until=ends[0] if ends else None, repeatable=conditions.is_repeatable(node)
+            )
             return self._add(WindowResults(f"rows_{digest(text)}", found, relation, label, inputs))
         zones = {stage.window.time_zone for stage in found.windowed}
         # Windows cut on another zone's clock may close at another time.
@@ -301,7 +304,12 @@ class _Planner:
         keys: tuple[frozenset[str], ...] = ()
         if found.certain and found.unique is not None and found.unique <= carried.keys():
             keys = (frozenset(carried[kind].lower() for kind in found.unique),)
-        relation = Relation(together=together, delays=_starts(found, zone), keys=keys)
+        relation = Relation(
+            together=together,
+            delays=_starts(found, zone),
+            keys=keys,
+            repeatable=conditions.is_repeatable(node),
+        )
         return self._add(WindowResults(f"windows_{digest(text)}", found, relation, label))
 
     def _changing(self, node: exp.Query, found: Plan, text: str) -> Operator:
@@ -823,7 +831,7 @@ class _Planner:
             raise QueryError("The query reads no stream.")
         relation = below.relation
         template, inputs = self._template(select, [source])
-        if not conditions.is_repeatable(template):
+        if not _is_repeatable(template, inputs):
             raise QueryError(
                 f"'{sql(select)[:80]}' groups and holds a function that gives another value each time; compute it in a "
                 "query below."
@@ -1002,7 +1010,7 @@ class _Planner:
         break_ties(select)
         conditions.order_all(select, source.alias)
         template, inputs = self._template(select, [source])
-        if not conditions.is_repeatable(template):
+        if not _is_repeatable(template, inputs):
             raise QueryError(
                 f"'{sql(select)[:80]}' ranks and holds a function that gives another value each time; compute it in a "
                 "query below."
@@ -1148,18 +1156,28 @@ class _Planner:
                 f"'{sql(inner[0])[:80]}' reads a stream inside an expression of a query over a table that is no stream; "
                 "read that as a stream too."
             )
+        if inner and (joins_only := semi_joins.as_joins(select)) is not None:
+            asked = self._read(joins_only)
+            if all(
+                each.operator and not each.operator.relation.changes for each in asked
+            ) and self._until_alone(joins_only, asked):
+                return self._join(joins_only, self._closed_unless(joins_only, asked, False), ())
         streaming = [each.operator is not None for each in read]
-        if not all(streaming) and nest(select, streaming, whole=sum(streaming) == 1):
+        asks = any(
+            (join.args.get("on") or exp.true()).find(exp.Query) for join in select.args.get("joins") or ()
+        )
+        if not all(streaming) and not asks and nest(select, streaming, whole=sum(streaming) == 1):
             return self._select(select)
         template, inputs = self._template(select, read)
         if (
             all(streaming)
             and not inner
+            and not asks
             and conditions.reads_tables(template)
             and nest(select, streaming, whole=True)
         ):
             return self._select(select)
-        if not conditions.is_repeatable(template):
+        if not _is_repeatable(template, inputs):
             raise QueryError(
                 f"'{sql(select)[:80]}' joins streams and holds a function that gives another value each time; compute it "
                 "in a query below."
@@ -1232,6 +1250,10 @@ class _Planner:
                     tuple(until[alias.lower()] for alias in aliases) if until else (),
                 )
             )
+        alone = None if inner or changes else self._until_alone(select, streams)
+        if alone:
+            inputs = tuple(map(self._counting_late, inputs))
+            growth = None
         partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
         all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
         if any(
@@ -1241,6 +1263,11 @@ class _Planner:
             keys = ()
         by_end = self._ends_among(partitions, all_aliases, relations)
         relation = Relation(True, keys=keys, bounded=bounded, ends=passed if by_end else None)
+        if alone and any(each.join is not None and each.join.kind == "SEMI" for each in streams):
+            # A row that has found one stays.
+            relation = Relation(
+                False, delays=self._delays_of_found(select, streams, alone, outputs), keys=keys
+            )
         if by_end:
             growth = None
         for query in conditions.inner_queries(template):
@@ -1248,8 +1275,42 @@ class _Planner:
                 select, relation.key, partial(conditions.why_not_again, query), after=", and join that"
             )
         return self._recompute(
-            select, template, inputs, partitions, all_aliases, relation, _short(select), growth=growth
+            select,
+            template,
+            inputs,
+            partitions,
+            all_aliases,
+            relation,
+            _short(select),
+            growth=growth,
+            until=tuple(alone[alias.lower()] for alias in aliases) if alone else (),
         )
+
+    @staticmethod
+    def _delays_of_found(
+        select: exp.Select,
+        streams: Sequence[_From],
+        until: Mapping[str, Until],
+        outputs: conditions.Outputs,
+    ) -> dict[str, int]:
+        """By column of a semi join for how long after the watermark has passed its time rows may still come."""
+        times = {each.alias.lower(): each.operator.relation.times for each in streams if each.operator}
+        found = TimeBounds(select, times).delays(until)
+        return {outputs.of[column]: delay for column, delay in found.items() if column in outputs.of}
+
+    @staticmethod
+    def _until_alone(select: exp.Select, streams: Sequence[_From]) -> dict[str, Until] | None:
+        """By alias until when the rows of an outer, semi or anti join of two relations are needed; None: no time bounds
+        it."""
+        if len(streams) != 2 or streams[1].join is None:
+            return None
+        one, other = (each.alias.lower() for each in streams)
+        side = (streams[1].join.side or "").upper()
+        preserved = {"FULL": (one, other), "RIGHT": (other,)}.get(side, (one,))
+        met = select.copy()
+        met.set("where", None)  # it is asked of rows that are alone, too
+        times = {each.alias.lower(): each.operator.relation.times for each in streams if each.operator}
+        return TimeBounds(met, times).until_alone(preserved)
 
     def _counting_late(self, operator: Operator) -> Operator:
         """The same, with its late rows counted, if it has rows as they come: of itself, or of what it puts together."""
@@ -1349,18 +1410,31 @@ class _Planner:
         label: str,
         top: Top | None = None,
         growth: Growth | None = None,
+        until: tuple[Until, ...] = (),
     ) -> Operator:
         if any(not each.relation.repeatable and each.relation.changes for each in inputs):
             raise QueryError(f"'{sql(select)[:80]}' stands over values that are other ones each time.")
         ends = self._ends_among(keys, aliases, [each.relation for each in inputs])
-        if ends:
+        if ends or until:
             growth = None
         elif growth is None and top is None and not all(each.relation.bounded for each in inputs):
             growth = Growth("every row", None)
         first = () if top is None else (top.rows,)
         name = f"recompute_{digest(canonical(template), *first, *(each.name for each in inputs))}"
         return self._add(
-            Recompute(name, inputs, sql(template), keys, aliases, relation, label, top, growth, ends=ends)
+            Recompute(
+                name,
+                inputs,
+                sql(template),
+                keys,
+                aliases,
+                relation,
+                label,
+                top,
+                growth,
+                ends=() if until else ends,
+                until=until,
+            )
         )
 
 
@@ -1436,6 +1510,12 @@ def _reads_stream(node: exp.Expr) -> bool:
         marks.is_stream(table) or table.meta_get(conditions.OPERATOR) is not None
         for table in node.find_all(exp.Table)
     )
+
+
+def _is_repeatable(template: exp.Select, inputs: Sequence[Operator]) -> bool:
+    """Whether a query, and all below it, gives the same each time it is computed."""
+    below = [each for operator in inputs for each in in_order(operator)]
+    return conditions.is_repeatable(template) and all(each.relation.repeatable for each in below)
 
 
 def _multiplies(select: exp.Select) -> bool:

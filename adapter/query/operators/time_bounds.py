@@ -1,4 +1,4 @@
-"""For how long the rows of an inner join may still find others, where its conditions bound their times.
+"""For how long the rows of a join may still find others, where its conditions bound their times.
 
 Of each relation it is known which columns carry event time: for how long after the watermark has passed a time rows
 with it may still come. Conditions say how far apart the times of rows that meet may lie. Together they say from
@@ -8,7 +8,7 @@ windows' results, whose bounds are such columns.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import product
 
 from sqlglot import exp
@@ -25,7 +25,7 @@ _Column = tuple[str, str]
 
 
 class TimeBounds:
-    """What a SELECT's inner joins say of the times of the rows that meet.
+    """What a SELECT's joins say of the times of the rows that meet.
 
     Args:
         select: the query.
@@ -44,6 +44,31 @@ class TimeBounds:
             if not each or None in each:
                 return None
             found[alias] = tuple(dict.fromkeys(last for last in each if last is not None))
+        return found
+
+    def until_alone(self, preserved: Collection[str]) -> dict[str, Until] | None:
+        """The same of an outer, semi or anti join of two relations, which says of the rows of some that they are alone, or
+        not: what they met is kept as long as they may meet another.
+
+        Args:
+            preserved: the aliases of these, in lower case.
+        """
+        until = self.until()
+        if until is None or len(until) != 2:
+            return None
+        found = dict(until)
+        for alias, other in (tuple(until), tuple(until)[::-1]):
+            for column, micros in until[other] if other in preserved else ():
+                later = [
+                    (apart + micros, own)
+                    for own in self._times[alias]
+                    if (apart := self._apart.get(((other, column), (alias, own)))) is not None
+                ]
+                if not later:
+                    return None
+                more, own = min(later)
+                lasts = dict(found[alias])
+                found[alias] = tuple({**lasts, own: max(more, lasts.get(own, more))}.items())
         return found
 
     def _last(self, alias: str, other: str) -> tuple[str, int] | None:

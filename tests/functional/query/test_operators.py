@@ -47,6 +47,8 @@ MATCHED = f"(select b.ts, b.item, b.bidder, a.price from {B} as b join {A} as a 
 MINUTES = f"(select date_trunc('minute', ts) as ts, item, count(*) as n from {B} group by date_trunc('minute', ts), item)"
 
 
+FOUND = f"""(select b.ts, b.item, b.price from {B} as b where b.price < 30 and exists (select 1 from {A} as a
+    where a.item = b.item and a.price > b.price and a.ts between b.ts and b.ts + interval '2' minute))"""
 NAMES = "(select * from values ('a', 'x', 1), ('a', 'y', 2), ('b', 'x', 3), ('zz', 'n', 4) as t (item, name, factor))"
 
 QUERIES = {
@@ -185,6 +187,12 @@ QUERIES = {
         collect_set(price) as s, count(*) as n from
         {window("cumulate", "30 minutes", "1 day", emit="on_change", time_zone="America/New_York")}
         group by window_start, window_end, item) group by item""",
+    "full join in time": f"""select b.item, b.ts, a.ts as at, a.price from {B} as b full join {A} as a
+        on a.item = b.item and a.ts between b.ts - interval '40' second and b.ts + interval '1' minute""",
+    "exists in time": per("tumble", "5 minutes", of=FOUND),
+    "not exists in time": f"""select b.item, b.bidder, b.ts from {B} as b where b.price > 5 and not exists (
+        select 1 from {A} as a where a.item = b.item and a.ts > b.ts + interval 30 seconds
+        and a.ts < b.ts + interval 1 minute)""",
     "rows of windows of last rows": f"select bidder, window_end, price from {window('tumble', '5 minutes', of=LAST_ROWS)}",
 }
 WITHOUT_TTL = {
@@ -192,13 +200,14 @@ WITHOUT_TTL = {
     "windows of two kinds",
     "groups of groups", "groups of groups without keys", "groups of topn", "topn of first rows", "topn of a join of groups",
     "rank of rank", "full join of groups", "semi join of groups", "not in", "a cte twice", "rollup without its id",
-    "join of three", "decimals of groups", "stddev of groups", "sessions in groups",
+    "join of three", "full join in time", "not exists in time", "decimals of groups", "stddev of groups",
+    "sessions in groups",
 }  # fmt: skip
 """The others keep rows, or values, for which only a time bounds the state."""
 TTL = QUERIES.keys() - WITHOUT_TTL
 AT_CLOSE = {
     "windows of first rows", "windows of last rows", "growing windows of a join", "windows of groups by minute",
-    "sessions of last rows", "topn of windows of a join",
+    "sessions of last rows", "topn of windows of a join", "exists in time",
 }  # fmt: skip
 """Their rows come when windows close."""
 DOMAINS = ("item", "bidder")
@@ -240,8 +249,6 @@ ODD_NAMES = "(select item, uuid() as name from values ('a'), ('b'), ('c'), ('c')
 CHANGING = {
     "names": f"""select name, sum(n) as n, count(*) as rows from (
         select d.name, g.n from ({ITEMS}) as g join {ODD_NAMES} as d on d.item = g.item) group by name""",
-    "values of chance of rows": f"""select count(distinct r) as n, count(*) as rows from (select a.r, g.n from
-        (select uuid() as r, item from {B}) as a join ({ITEMS}) as g on g.item = a.item)""",
     "values of chance": f"select r, sum(n) as n, count(*) as rows from (select uuid() as r, n from ({ITEMS})) group by r",
 }
 
