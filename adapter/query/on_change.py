@@ -102,7 +102,7 @@ def _tell(over: exp.Select, group: exp.Select | None) -> None:
     assert window is not None
     if group is None:
         raise QueryError(refusal(window))
-    if group.args.get("distinct"):
+    if group.args.get("distinct") and not group.args.get("group"):
         write_distinct_as_group(group)
     rows = over.copy()
     for hint in rows.args["hint"].expressions:

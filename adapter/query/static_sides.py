@@ -101,6 +101,8 @@ def _take_star_apart(select: exp.Select, count: int) -> bool:
         return False
     names = [sides[0][0].alias_or_name]
     names += [node.alias_or_name for node, join in sides[count:] if join is not None and not only_asks(join)]
+    if not all(names):
+        return False
     stars = [exp.Column(this=exp.Star(), table=exp.to_identifier(name)) for name in names]
     items = select.expressions
     at = next(n for n, item in enumerate(items) if item is plain[0])

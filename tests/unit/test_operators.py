@@ -498,7 +498,7 @@ def test_steps_without_new_rows_are_left_out_by_having() -> None:
     [
         (
             f"select k, v, count(*) as n from {STREAM} group by rollup (k, v) having max(v) > (select max(v) from {OTHER})",
-            "in the select list or HAVING of grouping sets",
+            "stands in a SELECT with grouping sets; put the GROUP BY into a query below",
         ),
         (
             f"select s.k, (select max(v) from {OTHER} as t where t.k = s.k) as m, max(v) from {STREAM} as s group by s.k",
@@ -518,7 +518,7 @@ def test_steps_without_new_rows_are_left_out_by_having() -> None:
         ),
         (
             f"select k, count(*), (select min(v) from {OTHER}) as m from {STREAM} group by k",
-            "'COUNT(*)' stands beside a subquery over a stream and has no name",
+            "'COUNT(*)' stands beside OVER or a subquery over a stream, and has no name",
         ),
     ],
 )

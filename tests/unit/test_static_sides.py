@@ -88,6 +88,7 @@ def test_fields_of_structs_and_names_that_are_taken() -> None:
         "select l.k from l natural left join r join d on d.k = l.k",
         "select l.*, r.* from l left join r on l.k = r.k join d on d.k = l.k",
         "select l.k from l left join r on l.k = r.k",
+        "select * from l left join r on l.k = r.k cross join (select max(v) as v from d)",
     ],
 )
 def test_what_stays_as_it_is(text: str) -> None:

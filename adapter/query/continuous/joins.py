@@ -149,9 +149,14 @@ def _check_kinds(sources: Sequence[Source], streams: Sequence[Source]) -> bool:
         if side == "LEFT" and kind in ("", "OUTER") and len(streams) == 2 and len(sources) == 2:
             outer = True
         elif side or kind not in ("", "INNER", "CROSS"):
+            beside = (
+                " Of a table that stands beside them in the SELECT, every column has to say whose it is (r.v), without "
+                "USING and with one star at most of the streams."
+            )
             raise QueryError(
                 f"{word} JOIN of streams, with '{source.alias}', is not supported; write an INNER JOIN, or a LEFT JOIN "
                 "of two streams that is bounded in time on both sides; or join them within windows."
+                f"{beside if len(sources) > len(streams) else ''}"
             )
     return outer
 

@@ -94,7 +94,7 @@ class Operators:
         if isinstance(operator, base.WindowClose):
             return self._close(operator, inputs)
         if isinstance(operator, base.Local):
-            return Read(self._local(operator))
+            return Read(self._local(operator), _lifted(operator.sql, self.read[operator.inputs[0].name]))
         if isinstance(operator, base.SetOperation):
             rows = "how often a row is there, on either side"
             return Read(
@@ -305,7 +305,7 @@ class Operators:
                 operator, name, text.grouped_by(select), inputs, self._state(operator, rows, clears), computing, metrics,
                 (f"Why rows are kept: {operator.label}.",), tuple(text.keys(select)),
             )  # fmt: skip
-            return Read(node)
+            return Read(node, _lifted(operator.sql, self.read[operator.inputs[0].name]))
         elif select.args.get("joins"):
             name, what = "RegularJoin", text.joins(select)
         else:

@@ -205,7 +205,11 @@ def _breaks_ties(node: exp.Expr, select: exp.Select) -> bool:
     if isinstance(star, exp.Column) and isinstance(star.this, exp.Star):
         return True
     rest = [sql(item.unalias()) for item in select.expressions if not item.find(exp.Window)]
-    return sql(node) == sql(parse(f"select struct({', '.join(rest)})").expressions[0])
+    # The parser names fields after columns, in whose place expressions may stand by now.
+    values = [
+        each.expression if isinstance(each, exp.PropertyEQ) else each.unalias() for each in node.expressions
+    ]
+    return [sql(each) for each in values] == rest
 
 
 def over(select: exp.Select) -> list[exp.Window]:

@@ -1,4 +1,5 @@
-"""Takes the queries over streams in a GROUP BY's select list and HAVING into a query above it, which reads its result.
+"""Takes the queries over streams in a GROUP BY's select list and HAVING, and OVER, into a query above it, which reads its
+result.
 
 >>> from ..dialect import parse, sql
 >>> print(sql(lifted(parse("select upper(k) as k, sum(v) / (select max(v) from t) as s from t group by 1 having s > 2"))))
@@ -25,7 +26,8 @@ def lifted(select: exp.Select) -> exp.Select:
     found = grouping(select)
     if found.sets is not None:
         raise QueryError(
-            "A subquery over a stream stands in the select list or HAVING of grouping sets; join it in a query below."
+            "OVER, LIMIT or a subquery over a stream stands in a SELECT with grouping sets; put the GROUP BY into a query "
+            "below."
         )
     return _Lifting(select, found.keys).made()
 
@@ -55,7 +57,7 @@ class _Lifting:
             name = item.output_name
             if not name:
                 raise QueryError(
-                    f"'{sql(item)[:80]}' stands beside a subquery over a stream and has no name; write … AS name."
+                    f"'{sql(item)[:80]}' stands beside OVER or a subquery over a stream, and has no name; write … AS name."
                 )
             if not (isinstance(above, exp.Column) and above.name == name):
                 quoted = not isinstance(item, exp.Alias) or bool(item.args["alias"].quoted)

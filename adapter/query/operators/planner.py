@@ -576,10 +576,7 @@ class _Planner:
                             "A subquery over a stream stands in a GROUP BY, or beside OVER or LIMIT; join it in a query "
                             "below."
                         )
-                    above = above_groups.lifted(select)
-                    if select.parent is not None:
-                        select.replace(above)
-                    return self._select(above)
+                    return self._over_groups(select)
                 joins.split(select)
                 return self._select(select)
             if grouped:
@@ -849,6 +846,8 @@ class _Planner:
         if not relation.changes and any(
             conditions.carried(key, source.alias, relation.together) for key in in_all
         ):
+            if conditions.windows_of(select):
+                return self._over_groups(select)
             break_ties(template)
             made = Relation(together=together, keys=(key_columns,) if key_columns else ())
             return self._local("GROUP BY", inputs, sql(template), made)
@@ -860,6 +859,8 @@ class _Planner:
             return self._aggregate(select, template, source, below)
         except NotMergeable as problem:
             reason = str(problem)
+        if conditions.windows_of(select):
+            return self._over_groups(select)
         template, inputs = self._template(select, [replace(source, operator=self._closed(below))])
         self._refuse_chance(select, key_columns, partial(conditions.why_not_again, select), f"{reason}, and ")
         keys = tuple(sql(key) for key in in_all)
@@ -870,6 +871,14 @@ class _Planner:
             ends=self._passed_end(select, source.alias, relation, in_all),
         )
         return self._recompute(select, template, inputs, (keys,), (source.alias,), made, reason)
+
+    def _over_groups(self, select: exp.Select) -> Operator:
+        """A GROUP BY with what is asked of its groups, all of them, in a SELECT above it: OVER, what became of LIMIT and
+        QUALIFY, and queries inside."""
+        above = above_groups.lifted(select)
+        if select.parent is not None:
+            select.replace(above)
+        return self._select(above)
 
     @staticmethod
     def _passed_end(

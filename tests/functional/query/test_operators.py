@@ -47,6 +47,8 @@ MATCHED = f"(select b.ts, b.item, b.bidder, a.price from {B} as b join {A} as a 
 MINUTES = f"(select date_trunc('minute', ts) as ts, item, count(*) as n from {B} group by date_trunc('minute', ts), item)"
 
 
+JOINED = f"""select x.item, x.n, y.m from ({GROUPS}) as x left join
+    (select item, count(*) as m from {A} group by item) as y on x.item = y.item"""
 FOUND = f"""(select b.ts, b.item, b.price from {B} as b where b.price < 30 and exists (select 1 from {A} as a
     where a.item = b.item and a.price > b.price and a.ts between b.ts and b.ts + interval '2' minute))"""
 NAMES = "(select * from values ('a', 'x', 1), ('a', 'y', 2), ('b', 'x', 3), ('zz', 'n', 4) as t (item, name, factor))"
@@ -187,6 +189,13 @@ QUERIES = {
         collect_set(price) as s, count(*) as n from
         {window("cumulate", "30 minutes", "1 day", emit="on_change", time_zone="America/New_York")}
         group by window_start, window_end, item) group by item""",
+    "over, beside a percentile of groups": f"""select item, percentile(n, 0.5) as p, sum(count(*)) over () as of_all,
+        count(*) * 100 / sum(count(*)) over () as share from ({JOINED}) as j group by item""",
+    "percentiles, the first two": f"""select item, percentile(n, 0.5) as p from ({JOINED}) as j group by item
+        having count(*) > 1 order by p, item limit 2""",
+    "over, beside groups of what came together": f"""select w.window_end, sum(w.n) as n, sum(sum(w.n)) over () as of_all
+        from (select a.window_end, a.n from ({FIVE}) as a join ({TEN}) as b on a.window_end = b.window_end) as w
+        group by w.window_end""",
     "full join in time": f"""select b.item, b.ts, a.ts as at, a.price from {B} as b full join {A} as a
         on a.item = b.item and a.ts between b.ts - interval '40' second and b.ts + interval '1' minute""",
     "exists in time": per("tumble", "5 minutes", of=FOUND),
