@@ -40,6 +40,7 @@ def state(s: Stream, part: str) -> list[tuple[Any, ...]]:
 def test_only_rows_that_changed_are_written(
     spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
+    spark.catalog.clearCache()  # of what others left in this session: at the end it is asked what this one leaves
     monkeypatch.setattr(upsert_module, "_SMALL", small)
     s = stream(spark, storage_root, GROUPS, OF_GROUPS)
     s.add((0, "a", 1), (1, "b", 1), (2, "c", 1))
