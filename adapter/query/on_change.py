@@ -27,11 +27,11 @@ def told(tree: exp.Query) -> exp.Query:
         QueryError: rows of one are read in another way, so that nothing says what is new.
     """
     made = exp.Subquery(this=tree.copy())
-    if any(_is_silent(over) for over in marks.windows_under(made)):
+    if any(is_silent(over) for over in marks.windows_under(made)):
         ctes.inline(made.this)
         # The innermost first: what stands around one is made of copies.
         for over in reversed(list(marks.windows_under(made))):
-            if _is_silent(over):
+            if is_silent(over):
                 _tell(over, None)
     found: exp.Query = made.this
     return found.pop()
@@ -39,7 +39,7 @@ def told(tree: exp.Query) -> exp.Query:
 
 def tell_of(group: exp.Select) -> bool:
     """The same of the windows that a GROUP BY reads the rows of; whether there are any. Changes the tree."""
-    found = [over for over in marks.windows_under(group) if _is_silent(over) and _group_of(over) is group]
+    found = [over for over in marks.windows_under(group) if is_silent(over) and _group_of(over) is group]
     for over in reversed(found):
         _tell(over, group)
     return bool(found)
@@ -63,7 +63,8 @@ def is_told(select: exp.Select) -> bool:
     )
 
 
-def _is_silent(over: exp.Select) -> bool:
+def is_silent(over: exp.Select) -> bool:
+    """Whether a window function has such steps."""
     window = marks.window_of(over)
     return window is not None and window.emit == "on_change"
 

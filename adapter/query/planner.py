@@ -645,7 +645,7 @@ class _Planner:
         """Passes windows that have a row at every step, where rows are read: they don't say when a key changed."""
         for over in marks.windows_under(node):
             window = marks.window_of(over)
-            if window is not None and window.emit == "on_change":
+            if window is not None and on_change.is_silent(over):
                 raise QueryError(on_change.refusal(window))
 
     def _aggregate(self, select: exp.Select, sources: Sequence[Source], windowed: Source, level: int) -> Info:

@@ -393,19 +393,20 @@ class _Generator:
     def _recompute(self, operator: Recompute) -> None:
         size = max(map(len, operator.keys))
         ttl, ends = ttl_of(operator, self.ttl), operator.ends or (None,) * len(operator.inputs)
-        partitions = Partitions(operator.name, size, ttl) if size or ttl is not None else None
-        kept = [
-            KeptRows(each, ttl, partitions, keys, alias, operator.top, operator.busy, end)
-            for each, keys, alias, end in zip(
-                operator.inputs, operator.keys, operator.aliases, ends, strict=True
-            )
-        ]
         if operator.until:
             partitions = Partitions(operator.name, size, None) if size else None
             kept = [
                 replace(kept_until(each, until), partitions=partitions, keys=keys, alias=alias, alone=True)
                 for each, until, keys, alias in zip(
                     operator.inputs, operator.until, operator.keys, operator.aliases, strict=True
+                )
+            ]
+        else:
+            partitions = Partitions(operator.name, size, ttl) if size or ttl is not None else None
+            kept = [
+                KeptRows(each, ttl, partitions, keys, alias, operator.top, operator.busy, end)
+                for each, keys, alias, end in zip(
+                    operator.inputs, operator.keys, operator.aliases, ends, strict=True
                 )
             ]
         if partitions is not None:

@@ -1222,11 +1222,7 @@ class _Planner:
         keys = self._join_keys(select, streams, outputs)
         changes = any(relation.changes for relation in relations)
         ends = () if inner else self._equal_ends(equal, aliases, relations)
-        bounds = (
-            TimeBounds(select, {e.alias.lower(): i.times for e, i in zip(streams, relations, strict=True)})
-            if plain and not changes
-            else None
-        )
+        bounds = TimeBounds(select, _times(streams)) if plain and not changes else None
         until = None if bounds is None else bounds.until()
         growth = (
             None
@@ -1303,8 +1299,7 @@ class _Planner:
         outputs: conditions.Outputs,
     ) -> dict[str, int]:
         """By column of a semi join for how long after the watermark has passed its time rows may still come."""
-        times = {each.alias.lower(): each.operator.relation.times for each in streams if each.operator}
-        found = TimeBounds(select, times).delays(until)
+        found = TimeBounds(select, _times(streams)).delays(until)
         return {outputs.of[column]: delay for column, delay in found.items() if column in outputs.of}
 
     @staticmethod
@@ -1318,8 +1313,7 @@ class _Planner:
         preserved = {"FULL": (one, other), "RIGHT": (other,)}.get(side, (one,))
         met = select.copy()
         met.set("where", None)  # it is asked of rows that are alone, too
-        times = {each.alias.lower(): each.operator.relation.times for each in streams if each.operator}
-        return TimeBounds(met, times).until_alone(preserved)
+        return TimeBounds(met, _times(streams)).until_alone(preserved)
 
     def _counting_late(self, operator: Operator) -> Operator:
         """The same, with its late rows counted, if it has rows as they come: of itself, or of what it puts together."""
@@ -1519,6 +1513,11 @@ def _reads_stream(node: exp.Expr) -> bool:
         marks.is_stream(table) or table.meta_get(conditions.OPERATOR) is not None
         for table in node.find_all(exp.Table)
     )
+
+
+def _times(streams: Sequence[_From]) -> dict[str, dict[str, int]]:
+    """By alias (lower case) the columns of relations that carry event time, as of `Relation.times`."""
+    return {each.alias.lower(): each.operator.relation.times for each in streams if each.operator}
 
 
 def _is_repeatable(template: exp.Select, inputs: Sequence[Operator]) -> bool:

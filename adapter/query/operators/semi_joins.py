@@ -18,10 +18,9 @@ _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
 def as_joins(select: exp.Select) -> exp.Select | None:
     """A copy of a SELECT whose WHERE asks for rows of joined relations instead of queries inside; None: some query there
     isn't of that form. Every column says whose it is, and each relation has a name of its own."""
-    where = select.args.get("where")
-    made = select.copy()
-    if where is None:
+    if select.args.get("where") is None:
         return None
+    made = select.copy()
     aliases = {node.alias_or_name.lower() for node, _ in joined(select)}
     stay: list[exp.Expr] = []
     for test in conjuncts(made.args["where"].this):
@@ -34,8 +33,7 @@ def as_joins(select: exp.Select) -> exp.Select | None:
         aliases.add(join.this.alias_or_name.lower())
         made.append("joins", join)
     made.set("where", exp.Where(this=exp.and_(*stay, copy=False)) if stay else None)
-    inside = any(node.find(exp.Query) for item in made.expressions for node in [item])
-    return None if inside else made
+    return None if any(item.find(exp.Query) for item in made.expressions) else made
 
 
 def _join(test: exp.Expr, aliases: set[str]) -> exp.Join | None:
