@@ -89,7 +89,7 @@ class Step:
     """A kept step that is computed with the first one that reads it, by that one's job: nothing depends on how many rows
     it has."""
     unless_empty: str | None = None
-    """A kept step: while that has no rows, `initial` is the text to use."""
+    """A kept step: while that has no rows, `initial` is the text to use, which only names another kept step."""
     initial: str | None = None
     """The text to use instead while the state has no rows; cheaper, with the same result. Where
     `initial` of one step or part of a level is used, so is that of all the others."""

@@ -121,13 +121,41 @@ def overwrite(
     Raises:
         StreamError: somebody has written the table; nothing was changed.
     """
+    overwrite_if(point, model, table, rows, lambda: properties, parts)
+
+
+def overwrite_if(
+    point: str,
+    model: StreamModel,
+    table: IcebergTable,
+    rows: DataFrame,
+    properties: Callable[[], Mapping[str, str] | None],
+    parts: Sequence[str] | None = None,
+) -> None:
+    """The same, if it turns out to be wanted once the rows are written.
+
+    Args:
+        point: what it is called as a fail point.
+        model: whose table it is.
+        table: the table.
+        rows: with its columns.
+        properties: says those of the snapshot, after the rows were written; None: the table is to stay as it is.
+        parts: as in `overwrite`.
+
+    Raises:
+        StreamError: somebody has written the table; nothing was changed.
+    """
     with around(point, model.name):
         files = _written(rows, table.java)
         reached(f"{point}:written", model.name)
+        notes = properties()
+        if notes is None:
+            _delete(table, files)
+            return
         update = table.java.newOverwrite().overwriteByRowFilter(_rows_of(rows.sparkSession, parts))
         for file in files:
             update.addFile(file)
-        _commit(model, table, update, files, properties, by_anyone=True)
+        _commit(model, table, update, files, notes, by_anyone=True)
 
 
 def migrate(
@@ -284,8 +312,7 @@ def _commit(
             transaction.commitTransaction()
     except Exception as problem:
         if condition.refused or (transaction is not None and _has_moved(table, by_anyone, name)):
-            for file in files:
-                table.java.io().deleteFile(file.location())
+            _delete(table, files)
             raise StreamError(_of_another_run(model, table.name)) from problem
         # A catalog that fails may have made the commit all the same.
         if not _is_made(table, name):
@@ -294,6 +321,12 @@ def _commit(
         # Others may have built on it already: known is this one, not the newest.
         if not table.build_on(name):
             raise StreamError(_of_another_run(model, table.name))
+
+
+def _delete(table: IcebergTable, files: Sequence[Any]) -> None:
+    """Delete files that no snapshot has."""
+    for file in files:
+        table.java.io().deleteFile(file.location())
 
 
 def _has_moved(table: IcebergTable, by_anyone: bool, name: str) -> bool:

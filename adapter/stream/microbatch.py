@@ -345,7 +345,9 @@ class MicroBatch:
         self._work.state.show_to(self._spark, step.reads)
         nothing = step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
         rows = sql(self._spark, text_of(step, state_is_empty or nothing))
-        if step.persist and step.lazy:
+        if nothing:
+            pass  # kept already, under another name
+        elif step.persist and step.lazy:
             rows = self._kept.hold(rows)
         elif step.persist:
             self._rows_of[step.name] = self._kept.keep(rows)

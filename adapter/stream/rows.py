@@ -143,18 +143,17 @@ def recounted(rows: DataFrame, stream: StreamInput) -> Counted:
     return Counted(**row.asDict())
 
 
-class Meter:
-    """Counts a stream's rows while they are written, where nothing is kept."""
+class Observed:
+    """Numbers that are taken of rows while they are written, where nothing is kept."""
 
-    def __init__(self, rows: DataFrame, stream: StreamInput) -> None:
+    def __init__(self, rows: DataFrame, *numbers: Any) -> None:
         from pyspark.sql import Observation
 
         self._observation = Observation()
-        self._unobserved, self._stream = rows, stream
-        self.rows = rows.observe(self._observation, *_counts(stream))
+        self.rows = rows.observe(self._observation, *numbers)
 
-    def read(self) -> Counted:
-        """What came, after the rows were written."""
+    def read(self) -> dict[str, Any] | None:
+        """What they are, after the rows were written; None: Spark doesn't say."""
         assert self._observation._jo is not None
         told = self._observation._jo.future()
         deadline = time.monotonic() + _PATIENCE
@@ -162,8 +161,22 @@ class Meter:
             time.sleep(0.002)
         # As in `Kept.has_observed`; and Spark drops events of which too many wait.
         if not told.isCompleted() or self._observation._jo.getRow().size() == 0:
-            return recounted(self._unobserved, self._stream)
-        return Counted(**self._observation.get)
+            return None
+        return dict(self._observation.get)
+
+
+class Meter:
+    """Counts a stream's rows while they are written, where nothing is kept."""
+
+    def __init__(self, rows: DataFrame, stream: StreamInput) -> None:
+        self._unobserved, self._stream = rows, stream
+        self._observed = Observed(rows, *_counts(stream))
+        self.rows = self._observed.rows
+
+    def read(self) -> Counted:
+        """What came, after the rows were written."""
+        found = self._observed.read()
+        return recounted(self._unobserved, self._stream) if found is None else Counted(**found)
 
 
 def _counts(stream: StreamInput) -> Sequence[Any]:

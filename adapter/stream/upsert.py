@@ -17,7 +17,7 @@ from .failpoints import around
 from .iceberg import COMMIT, FOLLOWED
 from .model import StreamModel
 from .position import Position
-from .rows import Kept, leaf
+from .rows import Kept, Observed, leaf
 from .session import show, sql
 from .sink import DECIDED, Sink
 from .writing import Columns, literal, one_file, quoted
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 _SMALL = 100_000
 """A table of so many rows is written anew: a MERGE takes longer to be planned than that."""
-_FIRED, _CHANGED, _NEW = "fired_windows", "changed_rows", "new_rows"
+_TINY = 20_000
+"""A table of so many rows is written anew by the job that compares it, though it may turn out to stay as it is."""
+_FIRED, _CHANGED, _COMPARED, _NEW = "fired_windows", "changed_rows", "compared_rows", "new_rows"
 _TIMES = "__times_of_key"
 """The column that says how many rows have a key."""
 
@@ -87,12 +89,12 @@ class UpsertSink(Sink):
         recent = self._recent(spark, kept)
         if recent is None:
             return 0
-        hint = self._shuffled("fired") if "=" in self._upsert.scope else ""
-        old = (
-            f"select {hint}old.* from (select * from {self._as_it_is(columns)} where {recent}) as old\n"
-            f"left semi join {_FIRED} as fired on {self._upsert.scope}"
-        )
+        old = f"select * from {self._as_it_is(columns)} where {recent}"
+        if not self._upsert.is_whole:
+            old = self._of_fired("left semi join", f"({old})")
         new = columns.select(spark, query)
+        if self._upsert.certain and self._changes is None and 0 < self.rows <= _TINY:
+            return self._rewrite(spark, old, new, columns, position)
         if self._upsert.certain:
             differences = self._differences(old, new, columns.names)
         else:
@@ -116,6 +118,40 @@ class UpsertSink(Sink):
         total = sum(counts.values())
         self._write(changed, recent, columns.names, _counting(position, total), few, set(counts))
         return total
+
+    def _rewrite(self, spark: SparkSession, old: str, new: str, columns: Columns, position: Position) -> int:
+        """Put results in the place of old rows by one job that writes all of the table and counts what differs. If nothing
+        does, what it wrote goes again."""
+        from pyspark.sql import functions as F
+
+        kinds = (INSERT, AFTER, DELETE)
+        compared = sql(spark, self._compared(old, new, columns.names))
+        counts = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in kinds]
+        observed = Observed(compared, *counts)
+        show(observed.rows, _COMPARED)
+        rows = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in columns.names)
+        parts = [f"select {rows} from {_COMPARED} where {CHANGE_TYPE} is distinct from '{DELETE}'"]
+        if not self._upsert.is_whole:
+            parts.append(self._of_fired("left anti join", self._as_it_is(columns)))
+        changed = 0
+
+        def notes() -> Mapping[str, str] | None:
+            nonlocal changed
+            found = observed.read()
+            if found is None:
+                (row,) = compared.agg(*counts).collect()
+                found = row.asDict()
+            changed = sum(found.values())
+            return self._notes(_counting(position, changed)) if changed else None
+
+        made = sql(spark, one_file("\nunion all\n".join(parts)))
+        commit.overwrite_if("table.overwrite", self.model, self.table, made, notes)
+        return changed
+
+    def _of_fired(self, join: str, rows: str) -> str:
+        """Rows of the table of windows (groups, rankings) that fired, or that did not."""
+        hint = self._shuffled("fired") if "=" in self._upsert.scope else ""
+        return f"select {hint}old.* from {rows} as old\n{join} {_FIRED} as fired on {self._upsert.scope}"
 
     def _replace(
         self, spark: SparkSession, query: str, columns: Columns, position: Position, few: bool, kept: Kept
@@ -236,6 +272,22 @@ class UpsertSink(Sink):
         # As a literal, so that Iceberg reads only files that may hold such rows.
         return None if since is None else f"{quoted(bound)} >= timestamp_micros({since}L)"
 
+    def _compared(self, old: str, new: str, names: list[str]) -> str:
+        """All rows that there are from now on, and those that go, each with what becomes of it: NULL where nothing does."""
+        rows = ", ".join(f"new_.{quoted(name)} as {quoted('new ' + name)}" for name in names)
+        same = " and ".join(f"old_.{quoted(name)} <=> new_.{quoted(name)}" for name in names)
+        return (
+            f"select case when not coalesce(__old_there, false) then '{INSERT}'\n"
+            f"  when not coalesce(__new_there, false) then '{DELETE}' when not ({same}) then '{AFTER}' end "
+            f"as {CHANGE_TYPE},\n  {rows}\n"
+            f"from (select *, true as __old_there from (\n{old}\n)) as old_\n"
+            f"full join (select *, true as __new_there from (\n{new}\n)) as new_ on {self._same_key('old_', 'new_')}"
+        )
+
+    def _same_key(self, left: str, right: str) -> str:
+        listed = (f"{left}.{quoted(name)} <=> {right}.{quoted(name)}" for name in self._keys)
+        return " and ".join(listed) or "true"
+
     def _differences(
         self, old: str, new: str, names: list[str], counted: bool = False, elsewhere: str | None = None
     ) -> str:
@@ -243,11 +295,6 @@ class UpsertSink(Sink):
 
         Where new rows are `_counted`, also those whose key others have, in `new` or `elsewhere`.
         """
-
-        def same(left: str, right: str) -> str:
-            listed = (f"{left}.{quoted(name)} <=> {right}.{quoted(name)}" for name in self._keys)
-            return " and ".join(listed) or "true"
-
         whole = " and ".join(f"old_.{quoted(name)} <=> new_.{quoted(name)}" for name in names)
         before = ", ".join(f"old_.{quoted(name)} as {quoted('old ' + name)}" for name in names)
         after = ", ".join(f"new_.{quoted(name)} as {quoted('new ' + name)}" for name in names)
@@ -257,14 +304,15 @@ class UpsertSink(Sink):
             if elsewhere is not None:
                 times += " + if(__new_there and __there_too, 1, 0)"
                 others = f"\nleft join (select *, true as __there_too from (\n{elsewhere}\n)) as other_\non "
-                others += same("other_", "new_")
+                others += self._same_key("other_", "new_")
             column, twice = f",\n  {times} as {_TIMES}", f" or {times} > 1"
         return (
             f"select case when not coalesce(__old_there, false) then '{INSERT}'\n"
             f"  when not coalesce(__new_there, false) then '{DELETE}' else '{AFTER}' end as {CHANGE_TYPE},\n"
             f"  {before},\n  {after}{column}\n"
             f"from (select *, true as __old_there from (\n{old}\n)) as old_\n"
-            f"full join (select *, true as __new_there from (\n{new}\n)) as new_ on {same('old_', 'new_')}{others}\n"
+            f"full join (select *, true as __new_there from (\n{new}\n)) as new_ "
+            f"on {self._same_key('old_', 'new_')}{others}\n"
             f"where not (coalesce(__old_there, false) and coalesce(__new_there, false) and {whole}){twice}"
         )
 

@@ -175,8 +175,8 @@ class GroupTops(Tops):
         self.groups, self.anew = groups, anew
         self.ids = [f"{self.row}.{quote(column)}" for column, _ in stage.identity]
         self.new, self.known = f"{stage.name}_new", f"{stage.name}_known"
-        self.candidates, self.fallen = f"{stage.name}_candidates", f"{stage.name}_fallen"
-        self.lookup, self.changes = f"{stage.name}_lookup", f"{stage.name}_changes"
+        self.candidates, self.front = f"{stage.name}_candidates", f"{stage.name}_front"
+        self.fallen, self.changes = f"{stage.name}_fallen", f"{stage.name}_changes"
         # A member goes when its group is forgotten.
         self.ttl = groups.lives.ttl if isinstance(groups, Groups) else None
         self._until = [EXPIRES_AT] if self.ttl is not None else []
@@ -201,19 +201,14 @@ class GroupTops(Tops):
                 f"select {columns}{self._with_fresh('false as fresh')} from {self.known} as known\n"
                 f"left anti join {self.groups.changed} as changed on {self._same_group('known')}\n"
                 f"union all\nselect {columns}{self._with_fresh('true as fresh')} from {self.new}",
-                persist=self.stage.strategy == "general",
-                lazy=True,
             ),
         ]
-        candidates = f"select {columns}{self._with_fresh('fresh')} from {self.candidates}"
+        candidates = self.first(f"select {columns}{self._with_fresh('fresh')} from {self.candidates}")
         if self.stage.strategy == "general":
+            steps.append(Step(self.front, candidates, persist=True, lazy=True))
             steps += self._lookup(made)
-            fallen = same("candidates", "fallen", self.keys)
-            candidates += f" as candidates\nleft anti join {self.fallen} as fallen on {fallen}"
-            candidates += (
-                f"\nunion all\nselect {columns}{self._with_fresh('true as fresh')} from {self.lookup}"
-            )
-        steps.append(Step(self.now, self.first(candidates), persist=True, lazy=True))
+        else:
+            steps.append(Step(self.now, candidates, persist=True, lazy=True))
         is_same = f"{same('known', 'now', self.keys)} and {self._same_ids('known', 'now')}"
         keys = [f"coalesce(now.{key}, known.{key}) as {key}" for key in self.keys]
         row = f"coalesce(now.{self.row}, known.{self.row}) as {self.row}"
@@ -271,7 +266,7 @@ class GroupTops(Tops):
         return "" if self.ttl is None else f", {item}"
 
     def _lookup(self, made: str) -> list[Step]:
-        """The rankings that candidates don't fill, and all groups these are of."""
+        """The rankings that candidates don't fill, and the first of all groups in these."""
         by = f"partition by {', '.join(self.keys)} " if self.keys else ""
         columns = ", ".join([*self.keys, self.row])
         order = self.stage.top.order
@@ -288,21 +283,29 @@ class GroupTops(Tops):
                 f"left semi join {self.groups.changed} as changed on {self._same_group('known')}"
             )
         else:
+            # Of the candidates the first ones say it: if so many stand before where the last member stood, they do.
             fallen = (
                 f"select {', '.join(self.keys) or 'true as anything'} from (\n"
                 f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {order}) as ahead from (\n"
-                f"    select {columns}, false as is_last from {self.candidates}\n"
+                f"    select {columns}, false as is_last from {self.front}\n"
                 f"    union all\n    select {columns}, true as is_last from (\n{last}\n)\n  )\n"
                 f") where is_last and ahead < {self.stage.top.rows}"
             )
         rows = f"select {made}\nfrom (\n{self._of_all()}\n) as q"
         found = of_keys(f"(\n{rows}\n)", self.keys, self.fallen)
+        anew = self.first(f"select {columns}{self._with_fresh('true as fresh')} from (\n{found}\n)")
+        stay = (
+            f"select front.* from {self.front} as front\n"
+            f"left anti join {self.fallen} as fallen on {same('front', 'fallen', self.keys)}"
+        )
         return [
             Step(self.fallen, fallen, persist=True),
             Step(
-                self.lookup,
-                found,
-                initial=f"select {columns} from {self.new} where false",
+                self.now,
+                f"{stay}\nunion all\n{anew}",
+                persist=True,
+                lazy=True,
+                initial=f"select * from {self.front}",
                 unless_empty=self.fallen,
             ),
         ]

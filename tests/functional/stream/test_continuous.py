@@ -36,12 +36,15 @@ def state(s: Stream, part: str) -> list[tuple[Any, ...]]:
     return sorted_rows(s.spark.table(s.model.state).where(f"part = '{part}'").drop("part").collect())
 
 
-@pytest.mark.parametrize("small", [0, 100_000], ids=["merged", "written anew"])
+@pytest.mark.parametrize(
+    "small", [{"_SMALL": 0, "_TINY": 0}, {"_TINY": 0}, {}], ids=["merged", "written anew", "at once"]
+)
 def test_only_rows_that_changed_are_written(
-    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, small: int
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, small: dict[str, int]
 ) -> None:
     spark.catalog.clearCache()  # of what others left in this session: at the end it is asked what this one leaves
-    monkeypatch.setattr(upsert_module, "_SMALL", small)
+    for name, rows in small.items():
+        monkeypatch.setattr(upsert_module, name, rows)
     s = stream(spark, storage_root, GROUPS, OF_GROUPS)
     s.add((0, "a", 1), (1, "b", 1), (2, "c", 1))
     assert s.run().rows_out == 3
@@ -55,6 +58,34 @@ def test_only_rows_that_changed_are_written(
     assert progress is not None and progress["total"]["rows_out"] == 5
     # What Spark computes anew after a commit it also keeps, whoever gives it back.
     assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
+
+
+@pytest.mark.parametrize("tiny", [0, 20_000], ids=["compared first", "at once"])
+def test_a_table_that_stays_as_it_is_gets_no_commit(
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, tiny: int
+) -> None:
+    """And what was written to see that is gone again."""
+    monkeypatch.setattr(upsert_module, "_TINY", tiny)
+    top = "select k, x from (select *, row_number() over (partition by k order by x desc) as n from {}) where n = 1"
+    s = stream(spark, storage_root, top.format(E), "k string, x bigint")
+    s.add((0, "a", 5), (1, "b", 7), (2, None, 1))
+    s.run()
+
+    def there() -> tuple[int, set[str]]:
+        (folder,) = (
+            path for path in storage_root.rglob("data") if s.model.target.split(".")[-1] == path.parent.name
+        )
+        files = {str(file) for file in folder.rglob("*.parquet")}
+        return spark.sql(f"select * from {s.model.target}.snapshots").count(), files
+
+    before = there()
+    s.add((3, "a", 4), (4, "b", 7))
+    assert s.run().rows_out == 0
+    assert there() == before
+    # One goes to another key, one comes, and rows that stay aren't counted.
+    s.add((5, "a", 9), (6, "c", 1))
+    assert s.run().rows_out == 2
+    assert s.rows() == sorted_rows([("a", 9), ("b", 7), ("c", 1), (None, 1)])
 
 
 def test_an_idle_key_is_forgotten_and_begins_anew(spark: Any, storage_root: Path) -> None:
