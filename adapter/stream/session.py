@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _FEW_ROWS = 50_000
 _ROWS_OF_A_TASK = 500_000
 _PARTITIONS, _WHOLE_STAGE = "spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage"
+_BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 
 
 @dataclass(frozen=True)
@@ -25,13 +26,19 @@ class Asked:
     """Into how many pieces rows are shuffled: as many as there are cores, unless it says fewer."""
     whole_stage: str
     """Whether Spark makes code for whole stages."""
+    broadcast: int
+    """Bytes of a relation that is sent around for a join, instead of shuffling both sides."""
 
 
 def asked(spark: SparkSession) -> Asked:
     """What the project's session asks."""
     wanted = int(spark.conf.get(_PARTITIONS) or 200)
     return Asked(
-        max(1, min(wanted, spark.sparkContext.defaultParallelism)), spark.conf.get(_WHOLE_STAGE) or "true"
+        partitions=max(1, min(wanted, spark.sparkContext.defaultParallelism)),
+        whole_stage=spark.conf.get(_WHOLE_STAGE) or "true",
+        # The rows of a micro-batch are kept, so their size is known; state is read past them, not shuffled. As a hash
+        # table, and in the pieces it is sent in, a relation is several times as large.
+        broadcast=min(64 << 20, driver_memory(spark) // 64),
     )
 
 
@@ -53,9 +60,6 @@ def prepare(session: SparkSession, asked: Asked) -> None:
     settings = {
         # Plans each query once, instead of once per shuffle: measured 19 jobs against 5, and 1.7 x the time.
         "spark.sql.adaptive.enabled": "false",
-        # The rows of a micro-batch are kept, so their size is known; state is read past them, not shuffled. As a hash
-        # table, and in the pieces it is sent in, a relation is several times as large.
-        "spark.sql.autoBroadcastJoinThreshold": str(min(64 << 20, driver_memory(session) // 64)),
         # What is kept is read once or twice and let go: trying out encodings on each column doesn't pay.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         # What is kept is computed once: a row that went to the state must not be made anew for the table.
@@ -90,6 +94,8 @@ def spread(session: SparkSession, asked: Asked, rows: int = 0, few: bool = False
     wanted = 1 if few else max(asked.partitions, rows // _ROWS_OF_A_TASK)
     session.conf.set(_PARTITIONS, str(wanted))
     session.conf.set(_WHOLE_STAGE, "false" if few else asked.whole_stage)
+    # To send a relation around takes a job, which one task is done without.
+    session.conf.set(_BROADCAST, "-1" if few else str(asked.broadcast))
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:

@@ -8,14 +8,25 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from dbt.adapters.spark_streaming.stream import session
 from dbt.adapters.spark_streaming.stream.batches import Batches
 from dbt.adapters.spark_streaming.stream.microbatch import MicroBatch
 from dbt.adapters.spark_streaming.stream.position import Position
 from dbt.adapters.spark_streaming.stream.session import Asked, asked
 
-FEW = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false"}
-MANY = {"spark.sql.shuffle.partitions": "8", "spark.sql.codegen.wholeStage": "true"}
+BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+FEW = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false", BROADCAST: "-1"}
+MANY = {
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.codegen.wholeStage": "true",
+    BROADCAST: str(32 << 20),
+}
 POSITION = Position("m", query_id="", batch=0, signature="")
+
+
+@pytest.fixture(autouse=True)
+def _memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "driver_memory", lambda _: 2 << 30)
 
 
 class Session:
@@ -94,4 +105,4 @@ def test_no_step_leaves_its_settings_to_the_next() -> None:
         except RuntimeError:
             pass
         assert spark.settings == MANY
-        assert asked(spark) == Asked(8, "true")
+        assert asked(spark) == Asked(8, "true", 32 << 20)

@@ -26,14 +26,14 @@ WORK = {
         f"select x, k, s, rn from (select *, row_number() over (partition by x order by s desc) as rn from ({GROUPS})) "
         "where rn <= 1",
         "x bigint, k string, s bigint, rn int",
-        8,
+        4,
     ),
-    "groups": (GROUPS, "x bigint, k string, s bigint", 5),
+    "groups": (GROUPS, "x bigint, k string, s bigint", 3),
     "cumulate": (
         "select window_start, window_end, k, count(*) as c, sum(v) as s, count(distinct x) as d "
         + BY_WINDOW.format(windows("cumulate", "1 second", "1 minute")),
         CUMULATE,
-        4,
+        3,
     ),
     "tumble": (
         "select window_start, window_end, k, count(*) as c, sum(v) as s "
