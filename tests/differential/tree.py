@@ -105,6 +105,11 @@ class Call:
         )
         return expansion.expand(relation, window)
 
+    @property
+    def new_at_the_step(self) -> str:
+        """Of a cumulate, whether a row of a group came in the step that ends with the window."""
+        return f"max({self.time_col}) >= window_end - interval '{self.lengths[0]}'"
+
     def macro(self, relation: str) -> str:
         """Its macro, as an author writes it."""
         said = [relation, repr(self.time_col), *map(repr, self.lengths)]
@@ -229,6 +234,12 @@ class Node:
     def has(self, *names: str) -> bool:
         """Whether it has columns."""
         return set(names) <= {column.name for column in self.columns}
+
+
+def leaves_steps_out(node: Node) -> Call | None:
+    """The window that rows are of, if their GROUP BY leaves out the steps in which none of a group is new."""
+    call = node.call if node.form == WINDOWED else None
+    return call if call is not None and call.emit == "on_change" else None
 
 
 def children(node: Node) -> list[Node]:
@@ -519,9 +530,9 @@ class Group(Node):
         if printer.ties and self._has_total and (self.sets or self.input.form == ROWS):
             # A stream has its totals once there is something to count; so has Spark those of grouping sets, DuckDB hasn't.
             tests.append("count(*) > 0")
-        call = self.call
-        if printer.ties and self.input.form == WINDOWED and call is not None and call.emit == "on_change":
-            tests.append(f"max({call.time_col}) >= window_end - interval '{call.lengths[0]}'")
+        call = leaves_steps_out(self.input)
+        if printer.ties and call is not None:
+            tests.append(call.new_at_the_step)
         if tests:
             text += f"\nhaving {' and '.join(tests)}"
         return text
@@ -535,8 +546,8 @@ class Group(Node):
         super().check()
         if self.input.form == STATIC:
             raise Invalid("groups of a table")
-        if self.input.form == WINDOWED and self.call is not None and self.call.emit == "on_change":
-            _needs(self.input, [self.call.time_col])
+        if (call := leaves_steps_out(self.input)) is not None:
+            _needs(self.input, [call.time_col])
         for item in (*self.keys, *self.metrics):
             _needs(self.input, item.expr.uses)
         if self.having is not None:
@@ -814,12 +825,19 @@ class Distinct(Node):
         return aggregated(self.input.form)
 
     def sql(self, printer: Printer) -> str:
-        return f"select distinct {', '.join(self.of)}\nfrom {printer.source(self.input)}"
+        listed, source = ", ".join(self.of), printer.source(self.input)
+        call = leaves_steps_out(self.input)
+        if printer.ties and call is not None:
+            # It is a GROUP BY of all its columns, and leaves out the same steps.
+            return f"select {listed}\nfrom {source}\ngroup by {listed}\nhaving {call.new_at_the_step}"
+        return f"select distinct {listed}\nfrom {source}"
 
     def check(self) -> None:
         super().check()
         if not all(column.exact for column in self.columns) or self.input.form == STATIC:
             raise Invalid("compares what isn't exact")
+        if (call := leaves_steps_out(self.input)) is not None:
+            _needs(self.input, [call.time_col])
         if self.input.form in (WINDOWED, RESULT) and not set(WINDOW) <= set(self.of):
             raise Invalid("windows mixed")
 
