@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from .sink import DECIDED, Sink
 from .writing import Columns, literal, one_file, quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _SMALL = 100_000
 """A table of so many rows is written anew: a MERGE takes longer to be planned than that."""
@@ -93,17 +93,20 @@ class UpsertSink(Sink):
         if not self._upsert.is_whole:
             old = self._of_fired("left semi join", f"({old})")
         new = columns.select(spark, query)
-        if self._upsert.certain and self._changes is None and 0 < self.rows <= _TINY:
-            return self._rewrite(spark, old, new, columns, position)
         if self._upsert.certain:
-            differences = self._differences(old, new, columns.names)
+            compared, twice = self._compared(old, new, columns.names), "false"
         else:
             elsewhere = self._elsewhere(columns, recent)
-            differences = self._differences(old, self._counted(new), columns.names, True, elsewhere)
+            compared = self._compared(old, self._counted(new), columns.names, True, elsewhere)
+            twice = f"{_TIMES} > 1"
         kinds = (INSERT, AFTER, DELETE)
         counting = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in kinds]
-        twice = "false" if self._upsert.certain else f"{_TIMES} > 1"
         counting.append(F.expr(f"count_if({twice})").alias("twice"))
+        if self._changes is None and 0 < self.rows <= _TINY:
+            rewritten = self._rewrite(sql(spark, compared), counting, columns, position)
+            if rewritten is not None:
+                return rewritten
+        differences = f"select * from (\n{compared}\n) where {CHANGE_TYPE} is not null or {twice}"
         changed = sql(spark, differences).observe(_CHANGED, *counting)
         kept.keep(changed)
         show(leaf(changed), _CHANGED)
@@ -119,28 +122,27 @@ class UpsertSink(Sink):
         self._write(changed, recent, columns.names, _counting(position, total), few, set(counts))
         return total
 
-    def _rewrite(self, spark: SparkSession, old: str, new: str, columns: Columns, position: Position) -> int:
-        """Put results in the place of old rows by one job that writes all of the table and counts what differs. If nothing
-        does, what it wrote goes again."""
-        from pyspark.sql import functions as F
-
-        kinds = (INSERT, AFTER, DELETE)
-        compared = sql(spark, self._compared(old, new, columns.names))
-        counts = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in kinds]
-        observed = Observed(compared, *counts)
+    def _rewrite(
+        self, compared: DataFrame, counting: Sequence[Column], columns: Columns, position: Position
+    ) -> int | None:
+        """Put results in the place of old rows by one job that writes all of the table and counts what differs; how many
+        rows do. If none does, or a key has two rows (None), what it wrote goes again."""
+        spark, observed = compared.sparkSession, Observed(compared, *counting)
         show(observed.rows, _COMPARED)
         rows = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in columns.names)
         parts = [f"select {rows} from {_COMPARED} where {CHANGE_TYPE} is distinct from '{DELETE}'"]
         if not self._upsert.is_whole:
             parts.append(self._of_fired("left anti join", self._as_it_is(columns)))
-        changed = 0
+        changed: int | None = None
 
         def notes() -> Mapping[str, str] | None:
             nonlocal changed
             found = observed.read()
             if found is None:
-                (row,) = compared.agg(*counts).collect()
+                (row,) = compared.agg(*counting).collect()
                 found = row.asDict()
+            if found.pop("twice"):
+                return None
             changed = sum(found.values())
             return self._notes(_counting(position, changed)) if changed else None
 
@@ -197,7 +199,8 @@ class UpsertSink(Sink):
         kept = Kept()
         try:
             old, new = (f"select {listed} from {DECIDED} where {which}" for which in (f"not {ADDS}", ADDS))
-            changed = spark.sql(self._differences(old, new, columns.names))
+            compared = self._compared(old, new, columns.names)
+            changed = spark.sql(f"select * from (\n{compared}\n) where {CHANGE_TYPE} is not null")
             total = kept.keep(changed)
             show(leaf(changed), _CHANGED)
             kinds = {row[0] for row in spark.sql(f"select distinct {CHANGE_TYPE} from {_CHANGED}").collect()}
@@ -272,48 +275,36 @@ class UpsertSink(Sink):
         # As a literal, so that Iceberg reads only files that may hold such rows.
         return None if since is None else f"{quoted(bound)} >= timestamp_micros({since}L)"
 
-    def _compared(self, old: str, new: str, names: list[str]) -> str:
-        """All rows that there are from now on, and those that go, each with what becomes of it: NULL where nothing does."""
-        rows = ", ".join(f"new_.{quoted(name)} as {quoted('new ' + name)}" for name in names)
-        same = " and ".join(f"old_.{quoted(name)} <=> new_.{quoted(name)}" for name in names)
-        return (
-            f"select case when not coalesce(__old_there, false) then '{INSERT}'\n"
-            f"  when not coalesce(__new_there, false) then '{DELETE}' when not ({same}) then '{AFTER}' end "
-            f"as {CHANGE_TYPE},\n  {rows}\n"
-            f"from (select *, true as __old_there from (\n{old}\n)) as old_\n"
-            f"full join (select *, true as __new_there from (\n{new}\n)) as new_ on {self._same_key('old_', 'new_')}"
-        )
-
     def _same_key(self, left: str, right: str) -> str:
         listed = (f"{left}.{quoted(name)} <=> {right}.{quoted(name)}" for name in self._keys)
         return " and ".join(listed) or "true"
 
-    def _differences(
+    def _compared(
         self, old: str, new: str, names: list[str], counted: bool = False, elsewhere: str | None = None
     ) -> str:
-        """One row per key whose row is new, gone, or another than it was, with both.
+        """One row per key with its old row, its new one, and what becomes of it: NULL where nothing does.
 
-        Where new rows are `_counted`, also those whose key others have, in `new` or `elsewhere`.
+        Where new rows are `_counted`, also how many have its key, in `new` or `elsewhere`.
         """
         whole = " and ".join(f"old_.{quoted(name)} <=> new_.{quoted(name)}" for name in names)
         before = ", ".join(f"old_.{quoted(name)} as {quoted('old ' + name)}" for name in names)
         after = ", ".join(f"new_.{quoted(name)} as {quoted('new ' + name)}" for name in names)
-        column, twice, others = "", "", ""
+        column, others = "", ""
         if counted:
             times = f"coalesce(new_.{_TIMES}, 0)"
             if elsewhere is not None:
                 times += " + if(__new_there and __there_too, 1, 0)"
                 others = f"\nleft join (select *, true as __there_too from (\n{elsewhere}\n)) as other_\non "
                 others += self._same_key("other_", "new_")
-            column, twice = f",\n  {times} as {_TIMES}", f" or {times} > 1"
+            column = f",\n  {times} as {_TIMES}"
         return (
             f"select case when not coalesce(__old_there, false) then '{INSERT}'\n"
-            f"  when not coalesce(__new_there, false) then '{DELETE}' else '{AFTER}' end as {CHANGE_TYPE},\n"
+            f"  when not coalesce(__new_there, false) then '{DELETE}' when not ({whole}) then '{AFTER}' end "
+            f"as {CHANGE_TYPE},\n"
             f"  {before},\n  {after}{column}\n"
             f"from (select *, true as __old_there from (\n{old}\n)) as old_\n"
             f"full join (select *, true as __new_there from (\n{new}\n)) as new_ "
-            f"on {self._same_key('old_', 'new_')}{others}\n"
-            f"where not (coalesce(__old_there, false) and coalesce(__new_there, false) and {whole}){twice}"
+            f"on {self._same_key('old_', 'new_')}{others}"
         )
 
     def _write(
