@@ -15,8 +15,8 @@ from .query import planner, ranges, rewrite_configs
 from .query.batch_filter import without_filter
 from .query.errors import QueryError
 from .query.intervals import DAY
-from .query.overwrite import Ask, Overwriting, Reach, reads_windows
-from .query.ranges import Ends, Span
+from .query.ranges import TimeRange, WindowRange
+from .query.window_range import Overwriting, Reach, TimesRunner, reads_windows
 from .query.windows import quote
 
 WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
@@ -82,7 +82,12 @@ def unknown(strategy: str) -> QueryError:
 
 
 def overwrite(
-    node: Mapping[str, Any], sql: str, asked: Span | None, table: str | None, ask: Ask, sample: Any = None
+    node: Mapping[str, Any],
+    sql: str,
+    asked: TimeRange | None,
+    table: str | None,
+    ask: TimesRunner,
+    sample: Any = None,
 ) -> Incremental:
     """What a run with the strategy `window_overwrite` does.
 
@@ -105,14 +110,16 @@ def overwrite(
     elif table is not None:
         ends = _newest(node["name"], overwriting, table, node["config"].get("lookback"), ask)
     else:
-        ends = Ends()
+        ends = WindowRange()
     if table is not None:
         ends = overwriting.settled(ends, table)
         check_history(overwriting, ends, table, ask)
     return _made(overwriting, ends, node, table)
 
 
-def microbatch(node: Mapping[str, Any], sql: str, whole: bool, table: str | None, ask: Ask) -> Incremental:
+def microbatch(
+    node: Mapping[str, Any], sql: str, whole: bool, table: str | None, ask: TimesRunner
+) -> Incremental:
     """What one batch of the strategy `microbatch` does.
 
     Args:
@@ -126,7 +133,7 @@ def microbatch(node: Mapping[str, Any], sql: str, whole: bool, table: str | None
         QueryError: a window would lie in two batches.
     """
     start, end = (_moment(node["batch"][key]) for key in ("event_time_start", "event_time_end"))
-    batch = Span(ranges.micros(start), ranges.micros(end))
+    batch = TimeRange(ranges.micros(start), ranges.micros(end))
     if not reads_windows(sql):
         return Incremental(sql, batch.condition(quote(node["config"]["event_time"])))
     if whole:
@@ -137,7 +144,7 @@ def microbatch(node: Mapping[str, Any], sql: str, whole: bool, table: str | None
     return _made(overwriting, ends, node, table)
 
 
-def checked(span: Span) -> Span:
+def checked(span: TimeRange) -> TimeRange:
     """A range that isn't empty.
 
     Raises:
@@ -152,7 +159,7 @@ def checked(span: Span) -> Span:
     return span
 
 
-def check_history(overwriting: Overwriting, ends: Ends, table: str, ask: Ask) -> None:
+def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: TimesRunner) -> None:
     """Passes windows that the streams still have rows of.
 
     Raises:
@@ -177,7 +184,7 @@ def check_history(overwriting: Overwriting, ends: Ends, table: str, ask: Ask) ->
     )
 
 
-def _check_whole(overwriting: Overwriting, oldest: int, ask: Ask) -> None:
+def _check_whole(overwriting: Overwriting, oldest: int, ask: TimesRunner) -> None:
     """Passes windows of which no stream may have lost a part. One that has no row so early may never have had any."""
     for stream, since in overwriting.reaches_back(oldest).items():
         (first,) = ask(stream.first_time)
@@ -197,7 +204,7 @@ def _check_whole(overwriting: Overwriting, oldest: int, ask: Ask) -> None:
             )
 
 
-def _may_have_lost(stream: Reach, ask: Ask) -> bool:
+def _may_have_lost(stream: Reach, ask: TimesRunner) -> bool:
     """Whether rows may be gone from a stream that were there once."""
     from pyspark.errors import PySparkException
 
@@ -208,7 +215,9 @@ def _may_have_lost(stream: Reach, ask: Ask) -> bool:
     return bool(lost)
 
 
-def _made(overwriting: Overwriting, ends: Ends, node: Mapping[str, Any], table: str | None) -> Incremental:
+def _made(
+    overwriting: Overwriting, ends: WindowRange, node: Mapping[str, Any], table: str | None
+) -> Incremental:
     for name in rewrite_configs.asked_for(node["config"]):
         raise QueryError(
             f"config '{name}' is for a text that is computed as it stands, and ranges of windows are planned; leave it "
@@ -219,10 +228,12 @@ def _made(overwriting: Overwriting, ends: Ends, node: Mapping[str, Any], table: 
     return Incremental(found.sql, found.condition, overwriting.divided(str(table), ends) if iceberg else None)
 
 
-def _newest(name: str, overwriting: Overwriting, table: str, lookback: int | None, ask: Ask) -> Ends:
+def _newest(
+    name: str, overwriting: Overwriting, table: str, lookback: int | None, ask: TimesRunner
+) -> WindowRange:
     (newest,) = ask(overwriting.newest(table))
     if newest is None:
-        return Ends()
+        return WindowRange()
     if newest - time.time_ns() // 1000 > DAY:
         logger.warning(
             f"Model {name}: the newest window of its table ends at {ranges.text(newest)}, ahead of the clock, and without a "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from . import batch, stream_node, streaming
     from .batch import Incremental
     from .query import ranges, replace_rows, windows
-    from .query.ranges import Span
+    from .query.ranges import TimeRange
     from .stream import incremental_runs, position
 else:
     batch, stream_node, streaming = map(Lazily, ("batch", "stream_node", "streaming"))
@@ -86,7 +86,7 @@ class BatchMethods(metaclass=AdapterMeta):
                 found = batch.overwrite(model, sql, self._asked(sample), table, self._ask, sample)
         return replace(found, sql=self.typed(found.sql, sql))  # type: ignore[attr-defined]
 
-    def _asked(self, sample: Any) -> Span | None:
+    def _asked(self, sample: Any) -> TimeRange | None:
         """The range that the command line names."""
         start = getattr(self.config.args, "EVENT_TIME_START", None)
         end = getattr(self.config.args, "EVENT_TIME_END", None)
@@ -94,7 +94,7 @@ class BatchMethods(metaclass=AdapterMeta):
             start, end = sample.start, sample.end
         if start is None and end is None:
             return None
-        return ranges.Span(
+        return ranges.TimeRange(
             None if start is None else ranges.micros(start), None if end is None else ranges.micros(end)
         )
 

@@ -16,14 +16,14 @@ from . import feeds, stream_config
 from .environment import Environment
 from .errors import of_spark, readable
 from .query import generate, intervals, mini_batch, planner, ranges, rewriting
-from .query.continuous import growth
 from .query.emission import FINAL
 from .query.errors import QueryError
-from .query.functions import Ask
+from .query.functions import QueryRunner
 from .query.operators.base import Recompute
 from .query.plan import Plan
 from .query.program import Program
 from .query.streams import Known
+from .query.unwindowed import unbounded_state
 from .redaction import cause_of, without_secrets
 from .stream.errors import StreamError
 from .stream_node import config, in_catalog, named
@@ -82,7 +82,7 @@ def plan(
     node: Mapping[str, Any],
     sql: str,
     known: Mapping[str, Known] | None = None,
-    ask: Ask | None = None,
+    ask: QueryRunner | None = None,
 ) -> Plan:
     """The plan of a streaming model, if it is what its materialization says.
 
@@ -101,7 +101,7 @@ def plan(
         found = planner.plan_any(
             text, known, settings.state_ttl, settings.constant_domains, ask, settings.emission
         )
-        _check_continuous(found, settings)
+        _check_unwindowed(found, settings)
         if not settings.allow_recompute:
             _check_recompute(found)
         materialized = node["config"]["materialized"]
@@ -126,7 +126,7 @@ def plan_in_run(
     return plan(node, sql, read, asks(environment, project_root))
 
 
-def asks(environment: Environment, project_root: str) -> Ask:
+def asks(environment: Environment, project_root: str) -> QueryRunner:
     """Asks the session of an environment, in which the sources a query names are readable then."""
 
     def ask(query: str) -> Sequence[object]:
@@ -204,10 +204,10 @@ def _refuse_recompute(again: Sequence[str]) -> None:
     )
 
 
-def _check_continuous(found: Plan, settings: stream_config.StreamConfig) -> None:
+def _check_unwindowed(found: Plan, settings: stream_config.StreamConfig) -> None:
     """Passes configs that go with a query without windows, or with one that has them."""
     flow = found.dataflow
-    if not found.is_continuous and flow is None:
+    if not found.is_unwindowed and flow is None:
         if not found.stages and settings.emission != FINAL:
             raise QueryError(
                 "Early results, late_updates and the offsets of results are about windows that are kept until they close, "
@@ -237,7 +237,7 @@ def _check_continuous(found: Plan, settings: stream_config.StreamConfig) -> None
             "config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave "
             "output_mode out, or write 'append'."
         )
-    growth.check(found, settings.state_ttl, settings.constant_domains)
+    unbounded_state.check(found, settings.state_ttl, settings.constant_domains)
 
 
 def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> None:
@@ -262,7 +262,9 @@ def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> No
             )
 
 
-def known(graph: Any, upstream: Sequence[Mapping[str, Any]] = (), ask: Ask | None = None) -> dict[str, Known]:
+def known(
+    graph: Any, upstream: Sequence[Mapping[str, Any]] = (), ask: QueryRunner | None = None
+) -> dict[str, Known]:
     """What a project says of its relations.
 
     Args:
@@ -358,7 +360,7 @@ def response(result: StreamResult) -> StreamResponse:
     )
 
 
-def columns_of(session: Any, sql: str, ask: Ask | None = None) -> dict[str, str]:
+def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[str, str]:
     """The columns of a model's text and their types, in a session.
 
     Raises:
@@ -377,7 +379,7 @@ def columns_of(session: Any, sql: str, ask: Ask | None = None) -> dict[str, str]
     return {field.name: type_text(field.dataType) for field in found.schema.fields}
 
 
-def batch_text(sql: str, ask: Ask | None = None) -> str:
+def batch_text(sql: str, ask: QueryRunner | None = None) -> str:
     """A text for batch: planned as for a stream where it has state, so that the rows are the same
     (ties of a ranking too), and a window costs its slices; else as it is.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from . import stream_node, streaming
     from .environment import Environment
     from .query import expansion, generate, window_arguments
-    from .query.functions import Ask
+    from .query.functions import QueryRunner
     from .query.plan import Plan
     from .stream import bootstrap as bootstrapping
     from .stream import columns, limits, runner, upstream
@@ -81,7 +81,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             planned = streaming.batch_text(sql, self._asks())
         return self.typed(planned, sql)
 
-    def _asks(self) -> Ask:
+    def _asks(self) -> QueryRunner:
         return streaming.asks(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]
 
     def typed(self, planned: str, sql: str) -> str:

@@ -23,9 +23,9 @@ from typing import Any
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, ranges, window_arguments
-from dbt.adapters.spark_streaming.query.overwrite import Overwriting
-from dbt.adapters.spark_streaming.query.ranges import Span
+from dbt.adapters.spark_streaming.query.ranges import TimeRange
 from dbt.adapters.spark_streaming.query.replace_rows import replace_files, replace_where
+from dbt.adapters.spark_streaming.query.window_range import Overwriting
 
 DAYS = 30
 FIRST = datetime(2024, 3, 1)
@@ -74,7 +74,7 @@ def run(spark: Any, rows: int) -> list[dict[str, Any]]:
         )
 
     def day() -> None:
-        ends = overwriting.touched(Span(last, last + 86_400_000_000))
+        ends = overwriting.touched(TimeRange(last, last + 86_400_000_000))
         made = overwriting.overwrite(ends)
         types = dict(spark.table(target).dtypes)
         (divided,) = spark.sql(overwriting.divided(target, ends)).first()
@@ -82,7 +82,7 @@ def run(spark: Any, rows: int) -> list[dict[str, Any]]:
         spark.sql(statement(target, f"(\n{made.sql}\n)", types, made.condition))
 
     found = [timed("whole", whole), timed("day", day), timed("again", day)]
-    where = Span(last, last + 86_400_000_000).condition("ts")
+    where = TimeRange(last, last + 86_400_000_000).condition("ts")
     read, there = (
         spark.sql(f"select count(distinct _file) from {events} where {condition}").first()[0]
         for condition in (where, "true")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from dbt.adapters.spark_streaming.query.functions import Ask
+from dbt.adapters.spark_streaming.query.functions import QueryRunner
 from tests.reference import to_datetime
 
 
@@ -27,7 +27,7 @@ def rows_of(table: Any) -> list[tuple[Any, ...]]:
     ]
 
 
-def asks(spark: Any) -> Ask:
+def asks(spark: Any) -> QueryRunner:
     """Has the planner ask a session, as a run does."""
     return lambda query: tuple(spark.sql(query).first() or ())
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from .. import batch, stream_node, streaming
 from ..query import ranges
 from ..query.errors import QueryError
-from ..query.overwrite import Overwriting
-from ..query.ranges import Ends, Span
+from ..query.ranges import TimeRange, WindowRange
+from ..query.window_range import Overwriting
 from ..stream import backfill
 from ..stream.errors import StreamError
 from .project import Project, project_errors
@@ -25,11 +25,11 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
         ProjectError: the range is wrong, or can't be computed, and why.
     """
     with project_errors():
-        span = batch.checked(Span(ranges.micros(start), ranges.micros(end)))
+        span = batch.checked(TimeRange(ranges.micros(start), ranges.micros(end)))
     node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
     sql = str(node["compiled_code"])
-    found: list[Ends] = []
+    found: list[WindowRange] = []
 
     def windows(session: SparkSession, closed: int) -> backfill.Windows:
         def ask(query: str) -> tuple[int | None, ...]:
@@ -60,7 +60,7 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
     return f"{name}: {rows} rows in the windows that end after {notes['after']} and until {notes['until']} (UTC)."
 
 
-def closed_only(ends: Ends, closed: int) -> Ends:
+def closed_only(ends: WindowRange, closed: int) -> WindowRange:
     """Those of some windows that have closed.
 
     Raises:
@@ -72,10 +72,10 @@ def closed_only(ends: Ends, closed: int) -> Ends:
             f"No window of the range has closed: those that end until {ranges.text(closed)} have, and later ones are "
             "the stream's to put out."
         )
-    return Ends(ends.after, min(ends.until, closed))
+    return WindowRange(ends.after, min(ends.until, closed))
 
 
-def settled_before(ends: Ends, closed: int) -> Ends:
+def settled_before(ends: WindowRange, closed: int) -> WindowRange:
     """The same, if all of them have closed.
 
     Raises:
@@ -91,6 +91,6 @@ def settled_before(ends: Ends, closed: int) -> Ends:
     return ends
 
 
-def _notes(ends: Ends) -> dict[str, str]:
+def _notes(ends: WindowRange) -> dict[str, str]:
     assert ends.after is not None and ends.until is not None
     return {"after": ranges.text(ends.after), "until": ranges.text(ends.until)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import stream_node, streaming
-from ..query.functions import Ask
+from ..query.functions import QueryRunner
 from ..query.plan import Plan
 from ..query.program import Program
 from ..query.streams import Known
@@ -35,7 +35,7 @@ class Query:
     known: Mapping[str, Known]
     """What the project says of the relations it reads."""
     plan: Plan
-    ask: Ask
+    ask: QueryRunner
 
     @property
     def sql(self) -> str:

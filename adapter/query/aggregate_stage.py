@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from . import marks
+from . import hints
 from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED
 from .dialect import DIALECT, arguments, canonical, from_clause, function_name, is_distinct, sql, unqualified
 from .errors import QueryError
@@ -23,7 +23,7 @@ from .names import ContentNames, digest
 from .plan import FLAGS, DistinctSet, Flag, Key, Metric
 from .program import EXPIRES_AT
 from .source_text import SourceText, columns_of
-from .ties import break_ties
+from .tie_breaking import break_ties
 from .types import types_of
 from .windows import Window, quote
 
@@ -128,7 +128,7 @@ def sliced_input(select: exp.Select, window: Window) -> exp.Select:
     made: exp.Select = exp.maybe_parse(f"select input.* {LEAVING_OUT} from {below} as input", dialect=DIALECT)
     read = next(made.find_all(exp.Table)).find_ancestor(exp.Select)
     assert read is not None
-    read.replace(marks.input_of(select).copy())
+    read.replace(hints.input_of(select).copy())
     for name, text in items.items():
         # It is printed, and nobody looks into it.
         made.append("expressions", exp.alias_(exp.Var(this=text), name))
@@ -478,10 +478,10 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
         inner = node.this
         while isinstance(inner, exp.Subquery):
             inner = inner.this
-        if marks.window_of(inner):
+        if hints.window_of(inner):
             inner.replace(sliced_input(inner, window))
             break
-        if isinstance(inner, exp.Select) and next(marks.windows_under(inner), None):
+        if isinstance(inner, exp.Select) and next(hints.windows_under(inner), None):
             _hand_up(_with_slices(inner, window), window)
             break
     return select

@@ -16,7 +16,7 @@ from collections.abc import Collection
 
 from sqlglot import exp
 
-from . import marks
+from . import hints
 from .dialect import from_clause, parse, sql
 
 
@@ -43,7 +43,7 @@ def _is_filtered(select: exp.Select, start: str, end: str, streams: Collection[s
     if source is None or not select.is_star or not isinstance(condition, exp.And):
         return False
     table, low, high = source.this, condition.left, condition.right
-    if not isinstance(table, exp.Table) or marks.relation_name(table).lower() not in streams:
+    if not isinstance(table, exp.Table) or hints.relation_name(table).lower() not in streams:
         return False
     bounds = isinstance(low, exp.GTE) and isinstance(high, exp.LT)
     return bounds and (low.expression.name, high.expression.name) == (start, end)

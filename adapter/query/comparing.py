@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from . import event_clock, marks, ranges
+from . import event_clock, hints, ranges
 from .aggregate_stage import WINDOW_END, WINDOW_TIME
 from .dialect import parse, sql
 from .errors import QueryError
@@ -105,7 +105,7 @@ def reading(text: str, instead: Mapping[str, str]) -> str:
     views = {relation.lower(): view for relation, view in instead.items()}
     left = dict(zip(views, instead, strict=True))
     for table in list(tree.find_all(exp.Table)):
-        relation = marks.relation_name(table).lower()
+        relation = hints.relation_name(table).lower()
         if relation not in views:
             continue
         left.pop(relation, None)

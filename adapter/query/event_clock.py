@@ -1,7 +1,7 @@
 """`current_timestamp()` in a predicate on event time: event time's own clock, the watermark, so that a replay gives the
 same rows.
 
-Without windows rows leave again as the watermark moves on (`continuous.temporal`, `operators.recent_rows`). In a query with
+Without windows rows leave again as the watermark moves on (`unwindowed.temporal`, `operators.recent_rows`). In a query with
 a window function a row is judged when it comes in, by the watermark before its micro-batch, as late rows are. What can't be
 told of a row by then is refused.
 Everywhere else, as in a select list, the clock is that of the machine.
@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from . import intervals, marks
+from . import hints, intervals
 from .clauses import aggregate, conjuncts, filters, output_names, relations
 from .dialect import DIALECT, canonical, function_name, sql, walk_same_query
 from .errors import QueryError
@@ -94,7 +94,7 @@ def bounds(select: exp.Select) -> list[exp.Expr]:
     return [
         test
         for test in filters(select)
-        if any(is_watermark(node) or marks.is_stand_in(node) for node in walk_same_query(test))
+        if any(is_watermark(node) or hints.is_stand_in(node) for node in walk_same_query(test))
     ]
 
 
@@ -107,7 +107,7 @@ def column_of(test: exp.Expr) -> exp.Column:
 
 def written(test: exp.Expr) -> str:
     """A condition as its author wrote it."""
-    return sql(marks.as_written(exp.Paren(this=test.copy())).this)
+    return sql(hints.as_written(exp.Paren(this=test.copy())).this)
 
 
 def mark(tree: exp.Query, known: Mapping[str, Known]) -> None:
@@ -128,21 +128,21 @@ def mark(tree: exp.Query, known: Mapping[str, Known]) -> None:
 class _Marker:
     def __init__(self, tree: exp.Query, known: Mapping[str, Known]) -> None:
         self.tree = tree
-        self.windowed = next(marks.windows_under(tree), None) is not None
+        self.windowed = next(hints.windows_under(tree), None) is not None
         self.known = {relation.lower(): what for relation, what in known.items()}
         self.untold: set[str] = set()
         """The streams of which nothing says what their event time is."""
         self.times: set[object] = set()
         base: set[tuple[str, str]] = set()
-        for select in marks.windows_under(tree):
-            window = marks.window_of(select)
+        for select in hints.windows_under(tree):
+            window = hints.window_of(select)
             assert window is not None
-            found = self._of(marks.input_of(select), window.time_col)
+            found = self._of(hints.input_of(select), window.time_col)
             self.times |= found.same
             base |= found.base
         for table in tree.find_all(exp.Table):
-            if marks.is_stream(table):
-                relation = marks.relation_name(table).lower()
+            if hints.is_stream(table):
+                relation = hints.relation_name(table).lower()
                 time = self.known.get(relation, Known()).event_time
                 if time is not None:
                     base.add((relation, time.lower()))
@@ -241,8 +241,8 @@ class _Marker:
                 return Lineage(frozenset(self._all(node.this)))
             return self._of(node.this, name)
         if isinstance(node, exp.Table):
-            one = (marks.relation_name(node).lower(), name.lower())
-            return Lineage(frozenset({one}), frozenset({one})) if marks.is_stream(node) else _NOTHING
+            one = (hints.relation_name(node).lower(), name.lower())
+            return Lineage(frozenset({one}), frozenset({one})) if hints.is_stream(node) else _NOTHING
         if isinstance(node, exp.SetOperation):
             return self._of_branches(node, name)
         return self._of_select(node, name) if isinstance(node, exp.Select) else _NOTHING
@@ -260,8 +260,8 @@ class _Marker:
         return Lineage(one.base | two.base, same)
 
     def _of_select(self, select: exp.Select, name: str) -> Lineage:
-        if window := marks.window_of(select):
-            below = marks.input_of(select)
+        if window := hints.window_of(select):
+            below = hints.input_of(select)
             if name.lower() in WINDOW_COLUMNS:
                 return Lineage(self._of(below, window.time_col).base)
             return self._of(below, name)
@@ -298,15 +298,15 @@ class _Marker:
     def _all(self, query: exp.Expr) -> Iterator[tuple[str, str]]:
         yield from self.base
         for table in query.find_all(exp.Table):
-            if marks.is_stream(table):
-                yield marks.relation_name(table).lower(), ""
+            if hints.is_stream(table):
+                yield hints.relation_name(table).lower(), ""
 
 
 def show_watermark(tree: exp.Expr) -> None:
     """Puts the watermark before the micro-batch in the place of the marked clocks. Changes the tree."""
     for node in list(filter(is_watermark, tree.walk())):
         made: exp.Expr = exp.maybe_parse(WATERMARK, dialect=DIALECT)
-        marks.stand_in(made, node)
+        hints.stand_in(made, node)
         node.replace(made)
 
 
@@ -316,7 +316,7 @@ def check_output(query: exp.Expr) -> None:
     Raises:
         QueryError: it judges rows by the watermark.
     """
-    found = next(marks.stand_ins(query), None)
+    found = next(hints.stand_ins(query), None)
     if found is not None:
         test = found.find_ancestor(exp.Predicate)
         assert test is not None
@@ -336,7 +336,7 @@ def refuse_kept(test: exp.Expr) -> NoReturn:
 
 
 def _streams(select: exp.Select) -> list[exp.Expr]:
-    return [each for each in relations(select) if any(map(marks.is_stream, each.find_all(exp.Table)))]
+    return [each for each in relations(select) if any(map(hints.is_stream, each.find_all(exp.Table)))]
 
 
 def _called(node: exp.Expr) -> str:

@@ -31,7 +31,7 @@ class Kind(Enum):
 Functions: TypeAlias = Callable[[str, int], "Kind | None"]
 """Name and number of arguments → the kind of a function that isn't Spark's own; None: there is none."""
 
-Ask: TypeAlias = Callable[[str], Sequence[object]]
+QueryRunner: TypeAlias = Callable[[str], Sequence[object]]
 """Carries out a query of one row in a session."""
 
 _BUILTIN = ("builtin", "system.builtin")
@@ -92,7 +92,7 @@ def mark(tree: exp.Expr, functions: Functions | None) -> tuple[str, ...]:
     return tuple(unknown)
 
 
-def asked_by(ask: Ask) -> Functions:
+def asked_by(ask: QueryRunner) -> Functions:
     """What a session says of functions.
 
     Args:

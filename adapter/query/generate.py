@@ -12,22 +12,22 @@ from dataclasses import replace
 from functools import partial
 
 from . import event_clock, instants, lookup_keys
-from .continuous import generate as continuous
 from .dialect import parse, sql
 from .emission import FINAL, Emission
-from .kept import KeptRows
 from .operators import generate as operators
 from .operators.base import WindowResults
-from .pieces import pieces_of
 from .plan import (
     AggregateStage,
     Plan,
     RowsStage,
 )
 from .program import Boundaries, Level, Program, Rows, Step, StreamInput, reading
-from .replacing import replacing
 from .signature import signature
 from .sliced import SlicedStage
+from .unwindowed import generate as unwindowed
+from .upsert_keys import replacing
+from .window_buffer import WindowBuffer
+from .window_operators import operator_of
 
 
 def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: int | None = None) -> Program:
@@ -44,10 +44,10 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
     """
     if plan.dataflow is not None:
         return _dataflow(plan, ttl, emission)
-    if plan.is_continuous:
-        return continuous.program(plan, ttl, signature(plan, ttl))
+    if plan.is_unwindowed:
+        return unwindowed.program(plan, ttl, signature(plan, ttl))
     replaces = upsert or emission.changes
-    levels, everything = _levels(plan, partial(pieces_of, emission=emission), replaces)
+    levels, everything = _levels(plan, partial(operator_of, emission=emission), replaces)
     return Program(
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time) for s in plan.streams),
         levels=tuple(levels),
@@ -66,12 +66,12 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
 
 
 def _levels(
-    plan: Plan, made: Callable[[AggregateStage | RowsStage], SlicedStage | KeptRows], replaces: bool
-) -> tuple[list[Level], list[SlicedStage | KeptRows]]:
+    plan: Plan, made: Callable[[AggregateStage | RowsStage], SlicedStage | WindowBuffer], replaces: bool
+) -> tuple[list[Level], list[SlicedStage | WindowBuffer]]:
     """The levels of a plan's windows, and the pieces that they are made of; `replaces`: which windows have a result is
     read again."""
     levels = []
-    everything: list[SlicedStage | KeptRows] = []
+    everything: list[SlicedStage | WindowBuffer] = []
     for number in sorted({stage.level for stage in plan.stages}):
         pieces = [made(stage) for stage in plan.windowed if stage.level == number]
         everything += pieces
@@ -109,8 +109,8 @@ def _dataflow(plan: Plan, ttl: int | None, emission: Emission) -> Program:
     windows = [each for each in plan.dataflow.operators if isinstance(each, WindowResults)]
     at_once = {stage.name for each in windows if each.at_once for stage in each.plan.windowed}
 
-    def made(stage: AggregateStage | RowsStage) -> SlicedStage | KeptRows:
-        return pieces_of(stage, replace(emission, at_once=True) if stage.name in at_once else emission)
+    def made(stage: AggregateStage | RowsStage) -> SlicedStage | WindowBuffer:
+        return operator_of(stage, replace(emission, at_once=True) if stage.name in at_once else emission)
 
     levels, _ = _levels(replace(plan, stages=stages, dataflow=None), made, emission.changes)
     zones = tuple(sorted({stage.window.time_zone for stage in stages if stage.window.time_zone}))
@@ -128,7 +128,7 @@ def _behind(stages: Sequence[AggregateStage | RowsStage]) -> int:
     return int(bool(merging) and all(stage.level == 0 for stage in merging))
 
 
-def _boundaries(pieces: Sequence[SlicedStage | KeptRows]) -> tuple[Boundaries, ...] | None:
+def _boundaries(pieces: Sequence[SlicedStage | WindowBuffer]) -> tuple[Boundaries, ...] | None:
     found = [piece.closing.boundaries for piece in pieces]
     listed = [each for boundaries in found if boundaries is not None for each in boundaries]
     return tuple(listed) if listed and None not in found else None
@@ -152,7 +152,7 @@ def batch(plan: Plan) -> str:
         return f"with {outside}\n{plan.batch}" if outside else plan.batch
     steps = _tables(plan)
     for stage in plan.windowed:
-        pieces = pieces_of(stage)
+        pieces = operator_of(stage)
         rows = pieces.rows_text(stage.rows, clock=False)
         steps.append(Step(f"{stage.name}_all_rows", rows))
         steps.append(

@@ -10,7 +10,7 @@ from sqlglot import exp
 from .clauses import relations
 from .dialect import canonical, read_alone, sql
 from .errors import QueryError
-from .functions import Ask
+from .functions import QueryRunner
 
 _IS_COLUMN = "is_column"
 """The mark of a name in GROUP BY that is a column, though an item of the select list has it, too."""
@@ -110,7 +110,7 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
     return node
 
 
-def find_columns(select: exp.Select, ask: Ask) -> None:
+def find_columns(select: exp.Select, ask: QueryRunner) -> None:
     """Marks names in GROUP BY that are columns of what is read, which go before aliases of the same name.
 
     Args:

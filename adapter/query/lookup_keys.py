@@ -26,7 +26,7 @@ from .rewrites.refusals import is_random
 
 
 @dataclass(frozen=True)
-class Key:
+class LookupKey:
     """A column of the table, and what has to be equal to it."""
 
     column: str
@@ -111,7 +111,7 @@ def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> e
 
 
 def _that_tell(
-    joins: Sequence[exp.Join], keys: Sequence[Key], view: str, views: Collection[str]
+    joins: Sequence[exp.Join], keys: Sequence[LookupKey], view: str, views: Collection[str]
 ) -> list[exp.Join]:
     """Those of the joins before a lookup that its keys need; other lookups needn't be there first."""
     outside = {each.this.alias_or_name.lower(): each for each in joins if each.this.name in views}
@@ -136,15 +136,15 @@ def _is_over(test: exp.Expr, aliases: Collection[str]) -> bool:
     return all(column.table.lower() in aliases for column in columns)
 
 
-def keys_of(join: exp.Join, alias: str) -> list[Key]:
+def keys_of(join: exp.Join, alias: str) -> list[LookupKey]:
     """The columns of the table that have to be equal to something, in the order they are written."""
-    keys = [Key(each.name, exp.column(each.name)) for each in join.args.get("using") or ()]
+    keys = [LookupKey(each.name, exp.column(each.name)) for each in join.args.get("using") or ()]
     for test in conjuncts(join.args.get("on")):
         if isinstance(test, exp.EQ):
             for one, other in ((test.this, test.expression), (test.expression, test.this)):
                 column, value = one.unnest(), other.unnest()
                 if isinstance(column, exp.Column) and is_of(column, alias) and _is_value(value, alias):
-                    keys.append(Key(column.name, value))
+                    keys.append(LookupKey(column.name, value))
                     break
     # A column that is compared twice is asked for once; the join sees to the rest.
     return list({key.column.lower(): key for key in reversed(keys)}.values())[::-1]

@@ -6,7 +6,7 @@ under it. `lookup_keys` says what it is asked.
 >>> from .dialect import parse, sql
 >>> tree = parse("select o.id, c.name from o left join crm.customers as c on c.id = o.customer")
 >>> for table in tree.find_all(exp.Table):
-...     if table.name == "o": marks.mark(table)
+...     if table.name == "o": hints.mark(table)
 >>> tables = place(tree, ["crm.customers"])
 >>> sql(tree)
 'SELECT o.id, c.name FROM o LEFT JOIN lookup_customers_by_id AS c ON c.id = o.customer'
@@ -20,10 +20,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from . import marks
+from . import hints
 from .dialect import sql
 from .errors import QueryError
-from .lookup_keys import Key, is_of, joins_needed, keys_of, relations_before
+from .lookup_keys import LookupKey, is_of, joins_needed, keys_of, relations_before
 from .plan import GroupStage, JoinStage, LookupTable, Plan
 from .rewrites.refusals import is_random
 
@@ -42,12 +42,12 @@ def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...
     """
     wanted = {relation.lower() for relation in relations}
     found: dict[str, LookupTable] = {}
-    every = [table for table in tree.find_all(exp.Table) if marks.relation_name(table).lower() in wanted]
+    every = [table for table in tree.find_all(exp.Table) if hints.relation_name(table).lower() in wanted]
     views: dict[int, str] = {}
     names = frozenset(node.this.lower() for node in tree.find_all(exp.Identifier))
     for table in sorted(every, key=_place):
-        relation = marks.relation_name(table)
-        if marks.is_stream(table):
+        relation = hints.relation_name(table)
+        if hints.is_stream(table):
             raise QueryError(
                 f"{relation} is a lookup table, which can't be read as a stream. {_example(relation)}."
             )
@@ -173,7 +173,7 @@ def _join_of(table: exp.Table, relation: str) -> exp.Join:
             f"{_example(relation)}."
         )
     before = relations_before(join)
-    if not any(marks.is_stream(each) for node in before for each in node.find_all(exp.Table)):
+    if not any(hints.is_stream(each) for node in before for each in node.find_all(exp.Table)):
         raise QueryError(
             f"{what}, and nothing of a stream stands before it in its FROM, so there are no keys to ask for. "
             f"{_example(relation)}."
@@ -181,7 +181,7 @@ def _join_of(table: exp.Table, relation: str) -> exp.Join:
     return join
 
 
-def _check_values(keys: Sequence[Key], relation: str) -> None:
+def _check_values(keys: Sequence[LookupKey], relation: str) -> None:
     for key in keys:
         for call in key.value.find_all(exp.Func):
             if is_random(call) or isinstance(call, exp.AggFunc):

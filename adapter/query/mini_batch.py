@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from . import intervals, marks
+from . import hints, intervals
 from .dialect import parse, sql
 from .errors import QueryError
 from .program import MiniBatch
@@ -31,13 +31,13 @@ def take(tree: exp.Expr, text: str) -> MiniBatch | None:
     Raises:
         QueryError: there are two, or one that can't be read, or stands where none is looked for.
     """
-    found = [hint for _, hint in marks.take_hints(tree, _is_one)]
+    found = [hint for _, hint in hints.take_hints(tree, _is_one)]
     if len(found) > 1:
         listed = " and ".join(map(_text, found))
         raise QueryError(
             f"The query has {len(found)} hints {NAME}, {listed}; it is one stream, so write one."
         )
-    marks.check_places(NAME, f"{NAME}('5 seconds', 10000)", len(found), text)
+    hints.check_places(NAME, f"{NAME}('5 seconds', 10000)", len(found), text)
     return _read(found[0]) if found else None
 
 

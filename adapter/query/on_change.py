@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from . import ctes, marks
+from . import ctes, hints
 from .clauses import only_asks
-from .continuous.shape import is_grouped, write_distinct_as_group
 from .dialect import parse, sql
 from .errors import QueryError
+from .unwindowed.select_kind import is_grouped, write_distinct_as_group
 from .windows import OPTIONS, Window, quote
 
 NEW = "__new_row"
@@ -27,10 +27,10 @@ def told(tree: exp.Query) -> exp.Query:
         QueryError: rows of one are read in another way, so that nothing says what is new.
     """
     made = exp.Subquery(this=tree.copy())
-    if any(is_silent(over) for over in marks.windows_under(made)):
+    if any(is_silent(over) for over in hints.windows_under(made)):
         ctes.inline(made.this)
         # The innermost first: what stands around one is made of copies.
-        for over in reversed(list(marks.windows_under(made))):
+        for over in reversed(list(hints.windows_under(made))):
             if is_silent(over):
                 _tell(over, None)
     found: exp.Query = made.this
@@ -39,7 +39,7 @@ def told(tree: exp.Query) -> exp.Query:
 
 def tell_of(group: exp.Select) -> bool:
     """The same of the windows that a GROUP BY reads the rows of; whether there are any. Changes the tree."""
-    found = [over for over in marks.windows_under(group) if is_silent(over) and _group_of(over) is group]
+    found = [over for over in hints.windows_under(group) if is_silent(over) and _group_of(over) is group]
     for over in reversed(found):
         _tell(over, group)
     return bool(found)
@@ -65,7 +65,7 @@ def is_told(select: exp.Select) -> bool:
 
 def is_silent(over: exp.Select) -> bool:
     """Whether a window function has such steps."""
-    window = marks.window_of(over)
+    window = hints.window_of(over)
     return window is not None and window.emit == "on_change"
 
 
@@ -99,7 +99,7 @@ def _has_over(select: exp.Select) -> bool:
 
 
 def _tell(over: exp.Select, group: exp.Select | None) -> None:
-    window, group = marks.window_of(over), group or _group_of(over)
+    window, group = hints.window_of(over), group or _group_of(over)
     assert window is not None
     if group is None:
         raise QueryError(refusal(window))

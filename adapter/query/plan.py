@@ -164,7 +164,7 @@ class RowsStage:
 
 
 @dataclass(frozen=True)
-class Growth:
+class UnboundedState:
     """What the state of a query without windows grows with."""
 
     by: tuple[tuple[str, ...], ...]
@@ -189,7 +189,7 @@ class GroupStage:
     grouping_sets: tuple[tuple[str, ...], ...] | None
     metrics: tuple[Metric, ...]
     distinct_sets: tuple[DistinctSet, ...]
-    growth: Growth | None
+    growth: UnboundedState | None
     """None: of the stage whose rows come and go."""
     signed: bool = False
     """Whether a row may take one away that came before: its ``sign`` is −1 then."""
@@ -213,7 +213,7 @@ class TopStage:
     top: Top
     rank: str
     """The column of the rank."""
-    growth: Growth | None
+    growth: UnboundedState | None
     """None: of the stage it stands over."""
     over: str | None = None
     """The `GroupStage` whose groups it ranks; None: rows as they come."""
@@ -241,11 +241,11 @@ class TopStage:
         return f"{self.name}.{self.keys[place].name}"
 
     @property
-    def strategy(self) -> str:
-        """How it is kept up to date."""
+    def operator(self) -> str:
+        """What it is as an operator, in Flink's terms."""
         if self.over is None:
-            return "append-only"
-        return "improving" if self.improves else "general"
+            return "AppendOnlyTopN"
+        return "UpdatableTopN" if self.improves else "RetractableTopN"
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ class KeyedStage:
     """Whether rows are needed after they came."""
     signed: bool
     """Whether what stands above adds up rows that come and go."""
-    growth: Growth | None
+    growth: UnboundedState | None
     """None: of what it is the feed of."""
 
 
@@ -281,7 +281,7 @@ class KeptStage:
     source: str
     reason: str
     """Why; of rows that a predicate on time lets go, the predicate."""
-    growth: Growth | None
+    growth: UnboundedState | None
     """None: a predicate bounds it."""
     lasts: int | None = None
     """Microseconds of event time for which a row is in it; None: for ever."""
@@ -318,7 +318,7 @@ class JoinStage:
     """Of a LEFT JOIN: what a match is."""
     unmatched: str | None
     """SQL of the rows of the first side that found none, over ``stage_alias_unmatched``; None: not asked for."""
-    growth: Growth | None
+    growth: UnboundedState | None
     """None: the join's condition bounds it."""
     hidden: tuple[str, ...] = ()
     """Columns it hands up that aren't the query's."""
@@ -391,7 +391,7 @@ class Plan:
         return tuple(stage for stage in self.stages if isinstance(stage, AggregateStage | RowsStage))
 
     @property
-    def is_continuous(self) -> bool:
+    def is_unwindowed(self) -> bool:
         """Whether it has stages over whole streams."""
         return bool(self.stages) and not self.windowed
 

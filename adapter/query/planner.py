@@ -22,9 +22,9 @@ from . import (
     event_clock,
     expansion,
     functions,
+    hints,
     identity,
     lookups,
-    marks,
     mini_batch,
     on_change,
     ranks,
@@ -44,20 +44,15 @@ from .aggregate_stage import (
     slice_columns,
 )
 from .clauses import column_names, joined, relations
-from .continuous import generate as continuous
-from .continuous.growth import unbounded
-from .continuous.planner import continuous_plan
 from .dialect import canonical, function_name, parse, sql, walk_same_query
 from .emission import FINAL, Emission
 from .errors import NotInStages, NotMeant, QueryError, Unbounded, Unkeyed
-from .functions import Ask
+from .functions import QueryRunner
 from .locality import Columns, Source, check, check_ranks, output_columns
 from .operators.base import Recompute, WindowClose
 from .operators.planner import dataflow
-from .pieces import pieces_of
 from .plan import AggregateStage, GroupStage, Plan, RowsStage, Stream, TopStage
 from .program import MiniBatch
-from .replacing import replacing
 from .row_level import (
     check_joins,
     check_relations,
@@ -67,8 +62,13 @@ from .row_level import (
 )
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams, is_printed
-from .ties import break_ties
+from .tie_breaking import break_ties
 from .types import find_types
+from .unwindowed import generate as unwindowed
+from .unwindowed.planner import unwindowed_plan
+from .unwindowed.unbounded_state import unbounded
+from .upsert_keys import replacing
+from .window_operators import operator_of
 from .windows import Window, quote
 
 STATIC, ROWS, WINDOWED, RESULT = "static", "rows", "windowed", "result"
@@ -76,7 +76,7 @@ _WINDOW_COLUMNS = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME
 
 
 @dataclass(frozen=True)
-class Info:
+class WindowedInfo:
     """What the planner knows of a query."""
 
     kind: str
@@ -92,7 +92,7 @@ def plan_any(
     known: Mapping[str, Known] | None = None,
     ttl: int | None = None,
     domains: Collection[str] = (),
-    ask: Ask | None = None,
+    ask: QueryRunner | None = None,
     emission: Emission = FINAL,
 ) -> Plan:
     """The plan of a model's compiled text, whatever it puts together: in stages where it is of their kinds, else as a
@@ -116,7 +116,7 @@ def plan_any(
     try:
         found = _in_stages(text, tree.copy(), known or {}, ttl, False, ask)
         if emission.changes and found.windowed:
-            replacing(found, [pieces_of(stage, emission) for stage in found.windowed], emission)
+            replacing(found, [operator_of(stage, emission) for stage in found.windowed], emission)
         if any(unbounded(found, ttl, domains)):
             return _bounded(found, as_operators)
         return _from_changes(found, as_operators) if found.whole else _without_key(found, ttl, as_operators)
@@ -164,10 +164,10 @@ def _from_changes(found: Plan, as_operators: Callable[[], Plan]) -> Plan:
 
 def _without_key(found: Plan, ttl: int | None, as_operators: Callable[[], Plan]) -> Plan:
     """A query without the key of its rows in the select list, as operators: these add up what the table has."""
-    if not found.is_continuous:
+    if not found.is_unwindowed:
         return found
     try:
-        continuous.program(found, ttl, {})
+        unwindowed.program(found, ttl, {})
     except Unkeyed:
         try:
             return as_operators()
@@ -181,7 +181,7 @@ def plan(
     known: Mapping[str, Known] | None = None,
     ttl: int | None = None,
     batch: bool = False,
-    ask: Ask | None = None,
+    ask: QueryRunner | None = None,
 ) -> Plan:
     """The plan of a text in stages.
 
@@ -199,7 +199,12 @@ def plan(
 
 
 def _in_stages(
-    text: str, parsed: exp.Query, known: Mapping[str, Known], ttl: int | None, batch: bool, ask: Ask | None
+    text: str,
+    parsed: exp.Query,
+    known: Mapping[str, Known],
+    ttl: int | None,
+    batch: bool,
+    ask: QueryRunner | None,
 ) -> Plan:
     """The same of a text that is parsed. Changes the tree."""
     read = _read(text, parsed, ask)
@@ -240,17 +245,17 @@ class _Text:
 
 def _parsed(text: str) -> exp.Query:
     tree = parse(text)
-    marks.close_printed(tree)
+    hints.close_printed(tree)
     return tree
 
 
-def _read(text: str, tree: exp.Query, ask: Ask | None) -> _Text:
+def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     """A text in which streams are marked, and aggregates known as such, with the types of sums. Changes the tree."""
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
     tree = ranks.without_qualify(ranks.without_names(ctes.inline(tree)))
     unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
-    marks.mark_streams(tree)
+    hints.mark_streams(tree)
     check_relations(tree)
     star = stars.write_out(tree, _is_of_stream, ask)
     if ask is not None:
@@ -265,8 +270,8 @@ def _is_of_stream(star: exp.Expr) -> bool:
     select = star.find_ancestor(exp.Select)
     return (
         select is not None
-        and any(map(marks.is_stream, select.find_all(exp.Table)))
-        and marks.window_of(select) is None
+        and any(map(hints.is_stream, select.find_all(exp.Table)))
+        and hints.window_of(select) is None
         and not is_printed(star)
     )
 
@@ -276,7 +281,7 @@ def plan_operators(
     known: Mapping[str, Known],
     ttl: int | None = None,
     domains: Collection[str] = (),
-    ask: Ask | None = None,
+    ask: QueryRunner | None = None,
     emission: Emission = FINAL,
 ) -> Plan:
     """The plan of a text as a tree of operators. Arguments as in `plan_any`.
@@ -293,7 +298,7 @@ def _in_operators(
     known: Mapping[str, Known],
     ttl: int | None,
     domains: Collection[str],
-    ask: Ask | None,
+    ask: QueryRunner | None,
     emission: Emission,
 ) -> Plan:
     """The same of a text that is parsed. Changes the tree."""
@@ -301,7 +306,7 @@ def _in_operators(
     read.check_stars()
     tree, rewrites = read.tree, read.rewrites
     # What reads a stream is one operator wherever it stands.
-    ctes.check_read_once(tree, lambda query: not any(map(marks.is_stream, query.find_all(exp.Table))))
+    ctes.check_read_once(tree, lambda query: not any(map(hints.is_stream, query.find_all(exp.Table))))
     if lookups.place(tree, [relation for relation, what in known.items() if what.lookup]):
         raise QueryError("A lookup join in a query like this; put it into a model below.")
     event_clock.mark(tree, known)
@@ -353,13 +358,13 @@ def _with_ties_broken(tree: exp.Query) -> exp.Query:
 def _planned(
     tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewrites: Rewrites, batch: bool
 ) -> Plan:
-    if not any(marks.is_stream(table) for table in tree.find_all(exp.Table)):
+    if not any(hints.is_stream(table) for table in tree.find_all(exp.Table)):
         raise QueryError(
             "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
             "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
         )
-    if next(marks.windows_under(tree), None) is None:
-        found = continuous_plan(tree, known, ttl, rewrites)
+    if next(hints.windows_under(tree), None) is None:
+        found = unwindowed_plan(tree, known, ttl, rewrites)
     else:
         _refuse_changes(tree, known)
         found = _Planner(tree, rewrites, batch=batch).plan()
@@ -371,15 +376,15 @@ def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
     """Passes windows over streams whose rows stay what they are, as Flink does."""
     found = {relation.lower(): what for relation, what in known.items() if what.replaces}
     for table in tree.find_all(exp.Table):
-        what = found.get(marks.relation_name(table).lower())
-        if what is not None and marks.is_stream(table):
+        what = found.get(hints.relation_name(table).lower())
+        if what is not None and hints.is_stream(table):
             how = (
                 "rows of that model change"
                 if what.changes
                 else "its unique_key says that rows replace each other"
             )
             raise NotInStages(
-                f"A window function over {marks.relation_name(table)}: {how}, so windows that have closed would change. "
+                f"A window function over {hints.relation_name(table)}: {how}, so windows that have closed would change. "
                 "Put the windows over the stream it is made from, or group it without windows."
             )
 
@@ -410,9 +415,9 @@ def stream_relations(text: str) -> tuple[str, ...]:
         QueryError: as in `plan`.
     """
     tree = ctes.inline(parse(text))
-    marks.mark_streams(tree)
-    tables = (table for table in tree.find_all(exp.Table) if marks.is_stream(table))
-    return tuple(dict.fromkeys(map(marks.relation_name, tables)))
+    hints.mark_streams(tree)
+    tables = (table for table in tree.find_all(exp.Table) if hints.is_stream(table))
+    return tuple(dict.fromkeys(map(hints.relation_name, tables)))
 
 
 class _Planner:
@@ -434,7 +439,7 @@ class _Planner:
         self.stages: dict[str, AggregateStage | RowsStage] = {}
         self.ranks: dict[str, None] = {}
         self.grouped: list[Window | None] = []
-        self._visited: dict[int, tuple[exp.Expr, Info]] = {}
+        self._visited: dict[int, tuple[exp.Expr, WindowedInfo]] = {}
 
     def plan(self) -> Plan:
         root = exp.Subquery(this=self.tree)
@@ -448,7 +453,7 @@ class _Planner:
             event_clock.check_output(query)
         if info.kind == RESULT and isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
-        written = sql(marks.as_written(exp.Subquery(this=query.copy())).this)
+        written = sql(hints.as_written(exp.Subquery(this=query.copy())).this)
         output = self.rewrites.output(query)
         kept_whole = not self.stages or any(isinstance(stage, RowsStage) for stage in self.stages.values())
         streams = self.streams.read(kept_whole)
@@ -481,7 +486,7 @@ class _Planner:
 
     # -- the visit ---------------------------------------------------------------------------------
 
-    def _visit(self, node: exp.Expr) -> Info:
+    def _visit(self, node: exp.Expr) -> WindowedInfo:
         """What a relation is. Rows with windows may be kept later on, which makes something else of them; all others stay
         what they are, and are looked at once."""
         seen, info = self._visited.get(id(node), (None, None))
@@ -492,7 +497,7 @@ class _Planner:
             self._visited[id(node)] = node, info
         return info
 
-    def _look(self, node: exp.Expr) -> Info:
+    def _look(self, node: exp.Expr) -> WindowedInfo:
         if isinstance(node, exp.Subquery):
             info = self._visit(node.this)
             for join in node.args.get("joins") or ():
@@ -502,41 +507,41 @@ class _Planner:
                     )
             return info
         if isinstance(node, exp.Table):
-            return Info(ROWS if marks.is_stream(node) else STATIC)
+            return WindowedInfo(ROWS if hints.is_stream(node) else STATIC)
         if isinstance(node, exp.SetOperation):
             return self._visit_union(node)
         if isinstance(node, exp.Select):
             return self._visit_select(node)
-        if next(marks.windows_under(node), None):
+        if next(hints.windows_under(node), None):
             raise QueryError(f"A window function can't stand in '{sql(node)[:80]}'; put it into FROM.")
-        return Info(STATIC)
+        return WindowedInfo(STATIC)
 
-    def _visit_select(self, select: exp.Select) -> Info:
-        if result := marks.result_of(select):
-            return Info(RESULT, dict(result.window_columns), result.level, result.unique)
-        if window := marks.window_of(select):
-            below = self._visit(marks.input_of(select))
+    def _visit_select(self, select: exp.Select) -> WindowedInfo:
+        if result := hints.result_of(select):
+            return WindowedInfo(RESULT, dict(result.window_columns), result.level, result.unique)
+        if window := hints.window_of(select):
+            below = self._visit(hints.input_of(select))
             if below.kind == WINDOWED:
                 raise QueryError(
                     f"{window} stands over rows that already have windows; aggregate, rank or join them first."
                 )
-            return Info(WINDOWED, _WINDOW_COLUMNS, below.level)
+            return WindowedInfo(WINDOWED, _WINDOW_COLUMNS, below.level)
         sources = self._sources(select)
         refuse_streams_in_expressions(select)
         kinds = [source.kind for source in sources]
         if RESULT in kinds or WINDOWED in kinds:
             return self._visit_windows(select, sources)
         if ROWS not in kinds:
-            return Info(STATIC)
+            return WindowedInfo(STATIC)
         check_row_level(select, sources)
         if kinds.count(ROWS) > 1:
             raise NotInStages(
                 "A join of two streams stands below a window function; join window results on window_start and "
                 "window_end, or read one of the two as a table."
             )
-        return Info(ROWS)
+        return WindowedInfo(ROWS)
 
-    def _visit_windows(self, select: exp.Select, sources: list[Source]) -> Info:
+    def _visit_windows(self, select: exp.Select, sources: list[Source]) -> WindowedInfo:
         kinds = [source.kind for source in sources]
         if ROWS in kinds:
             row = next(source.alias for source in sources if source.kind == ROWS)
@@ -552,7 +557,7 @@ class _Planner:
             reason = self._row_level_reason(select)
             if reason is None:
                 check_row_level(select, sources)
-                return Info(WINDOWED, output_columns(select, sources), level)
+                return WindowedInfo(WINDOWED, output_columns(select, sources), level)
             if select.args.get("group"):
                 check_joins(sources)
                 try:
@@ -560,8 +565,8 @@ class _Planner:
                 except NotMergeable as found:
                     reason = str(found)
                     self.rewrites.rows_are_kept(select, reason)
-                    self.grouped += map(marks.window_of, marks.windows_under(windowed.node))
-            elif marks.window_of(windowed.node.this):
+                    self.grouped += map(hints.window_of, hints.windows_under(windowed.node))
+            elif hints.window_of(windowed.node.this):
                 top = ranks.top(select, sources)
         else:
             reason = "a join of windows"
@@ -577,17 +582,17 @@ class _Planner:
         unique = identity.of_select(select, sources, outputs)
         if unique is not None and WINDOW_END in unique and self._is_zoned():
             unique |= {WINDOW_START}
-        return Info(RESULT, outputs, level, unique)
+        return WindowedInfo(RESULT, outputs, level, unique)
 
     def _is_zoned(self) -> bool:
         """Whether windows are cut on a zone's clock: several may end at once then, where it is put forward."""
         return any(stage.window.time_zone for stage in self.stages.values())
 
-    def _visit_union(self, node: exp.SetOperation) -> Info:
+    def _visit_union(self, node: exp.SetOperation) -> WindowedInfo:
         sides = [self._visit(node.this), self._visit(node.expression)]
         kinds = {side.kind for side in sides}
         if kinds == {STATIC}:
-            return Info(STATIC)
+            return WindowedInfo(STATIC)
         refuse_limit(node)
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
         if kinds == {ROWS} or (kinds == {ROWS, STATIC} and plain):
@@ -595,9 +600,9 @@ class _Planner:
                 raise QueryError(
                     f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{sql(node)[:80]}'."
                 )
-            return Info(ROWS)
+            return WindowedInfo(ROWS)
         if kinds == {WINDOWED} and plain:
-            return Info(WINDOWED, _common(node, sides), max(side.level for side in sides))
+            return WindowedInfo(WINDOWED, _common(node, sides), max(side.level for side in sides))
         if not kinds <= {WINDOWED, RESULT}:
             raise NotInStages(
                 f"{node.key.upper()} puts window results together with something else; both sides must be over windows."
@@ -611,7 +616,7 @@ class _Planner:
             raise QueryError(
                 f"{node.key.upper()} compares rows of different windows; put window_end into both sides."
             )
-        return Info(RESULT, columns, max(side.level for side in sides))
+        return WindowedInfo(RESULT, columns, max(side.level for side in sides))
 
     def _sources(self, select: exp.Select) -> list[Source]:
         found = []
@@ -643,16 +648,18 @@ class _Planner:
     @staticmethod
     def _refuse_on_change(node: exp.Expr) -> None:
         """Passes windows that have a row at every step, where rows are read: they don't say when a key changed."""
-        for over in marks.windows_under(node):
-            window = marks.window_of(over)
+        for over in hints.windows_under(node):
+            window = hints.window_of(over)
             if window is not None and on_change.is_silent(over):
                 raise QueryError(on_change.refusal(window))
 
-    def _aggregate(self, select: exp.Select, sources: Sequence[Source], windowed: Source, level: int) -> Info:
-        over = next(marks.windows_under(windowed.node))
-        window = marks.window_of(over)
+    def _aggregate(
+        self, select: exp.Select, sources: Sequence[Source], windowed: Source, level: int
+    ) -> WindowedInfo:
+        over = next(hints.windows_under(windowed.node))
+        window = hints.window_of(over)
         assert window is not None
-        if len(list(marks.windows_under(windowed.node))) > 1:
+        if len(list(hints.windows_under(windowed.node))) > 1:
             raise NotMergeable("a UNION of windows")
         self._check_path(windowed.node, window)
         check_rows_of_stage(select, window, sources)
@@ -688,7 +695,7 @@ class _Planner:
                 session_keys=builder.session_keys,
                 time_carries=self._time_carries(over, window),
                 enumerated=enumerated,
-                written=sql(marks.user_tree(select)),
+                written=sql(hints.user_tree(select)),
             )
             self.stages[key] = stage
         outputs |= {column: f"{stage.name}.{key}" for column, key in builder.key_columns.items()}
@@ -698,14 +705,14 @@ class _Planner:
         if window.merges or window.time_zone:
             # Windows whose ends a clock leaves out end when it is put forward, all of them.
             unique.add(WINDOW_START)
-        result = marks.StageResult(stage.name, level + 1, tuple(outputs.items()), frozenset(unique))
-        select.replace(marks.stage_result(result))
-        return Info(RESULT, outputs, level + 1, result.unique)
+        result = hints.StageResult(stage.name, level + 1, tuple(outputs.items()), frozenset(unique))
+        select.replace(hints.stage_result(result))
+        return WindowedInfo(RESULT, outputs, level + 1, result.unique)
 
     def _check_path(self, node: exp.Expr, window: Window) -> None:
         while isinstance(node, exp.Subquery):
             node = node.this
-        if isinstance(node, exp.Select) and not marks.window_of(node):
+        if isinstance(node, exp.Select) and not hints.window_of(node):
             sources = self._sources(node)
             check_path(node, window, sources)
             self._check_path(next(source.node for source in sources if source.kind == WINDOWED), window)
@@ -727,7 +734,7 @@ class _Planner:
         windows = {stage.name: stage.window for stage in self.stages.values()}
         found: dict[tuple[object, ...], Window] = {}
         for node in nodes:
-            results = [mark.name for inner in node.find_all(exp.Select) if (mark := marks.result_of(inner))]
+            results = [mark.name for inner in node.find_all(exp.Select) if (mark := hints.result_of(inner))]
             for window in (windows[name] for name in results):
                 cut = (window.kind, window.size, window.step, window.offset, window.time_zone)
                 found.setdefault(cut, window)
@@ -740,14 +747,14 @@ class _Planner:
     def _keep_rows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> None:
         """Puts kept rows in the place of every window function under a node."""
         self._refuse_on_change(node)
-        for select in list(marks.windows_under(node)):
-            window = marks.window_of(select)
+        for select in list(hints.windows_under(node)):
+            window = hints.window_of(select)
             assert window is not None
             key = f"{canonical(select)} {top}"
             stage = self.stages.get(key)
-            level = self._visit(marks.input_of(select)).level
+            level = self._visit(hints.input_of(select)).level
             if stage is None:
-                below = expansion.without_windows(sql(marks.input_of(select)), "below")
+                below = expansion.without_windows(sql(hints.input_of(select)), "below")
                 items = ", ".join(f"{text} as {quote(name)}" for name, text in slice_columns(window).items())
                 name = self._new_name()
                 if top is not None and not window.merges and self.rewrites.topn_buckets is not None:
@@ -759,15 +766,15 @@ class _Planner:
                     window=window,
                     streams=self._streams_under(select),
                     rows=f"select {items}, struct(input.* {expansion.LEAVING_OUT}) as `row` from {below} as input",
-                    source=marks.user_text(marks.input_of(select)),
+                    source=hints.user_text(hints.input_of(select)),
                     reason=reason,
                     top=None if window.merges else top,
                     time_carries=self._time_carries(select, window),
-                    written=sql(marks.user_tree(marks.input_of(select))),
+                    written=sql(hints.user_tree(hints.input_of(select))),
                 )
                 self.stages[key] = stage
-            result = marks.StageResult(stage.name, level + 1, tuple(_WINDOW_COLUMNS.items()), None)
-            select.replace(marks.stage_result(result))
+            result = hints.StageResult(stage.name, level + 1, tuple(_WINDOW_COLUMNS.items()), None)
+            select.replace(hints.stage_result(result))
 
     def _time_carries(self, select: exp.Select, window: Window) -> str | None:
         """The window column, of the windows under a window function, that its time is.
@@ -775,7 +782,7 @@ class _Planner:
         Raises:
             QueryError: results of these windows would come when the upper ones may have closed.
         """
-        below = self._visit(marks.input_of(select))
+        below = self._visit(hints.input_of(select))
         found = below.window_columns.get(window.time_col.lower())
         found = found if found in _WINDOW_COLUMNS else None
         if below.kind == RESULT and not self.batch and not self._comes_in_time(select, window, found):
@@ -792,12 +799,12 @@ class _Planner:
         if time != WINDOW_START or window.merges:
             return False
         windows = {stage.name: stage.window for stage in self.stages.values()}
-        marked = map(marks.result_of, marks.input_of(select).find_all(exp.Select))
+        marked = map(hints.result_of, hints.input_of(select).find_all(exp.Select))
         return all(_holds_whole(window, windows[mark.name]) for mark in marked if mark)
 
     def _keep_read(self, root: exp.Expr) -> bool:
         """Keeps the rows of windows that are read as they are, where their bounds aren't known at once."""
-        found = [marks.window_of(select) for select in marks.windows_under(root)]
+        found = [hints.window_of(select) for select in hints.windows_under(root)]
         kept = [window for window in found if window is not None and (window.merges or self.keeps_rows)]
         if kept:
             self._keep_rows(root, f"{kept[0].kind}() read row by row")
@@ -807,7 +814,7 @@ class _Planner:
         return f"stage_{self.others + len(self.stages) + 1}"
 
     def _streams_under(self, node: exp.Expr) -> tuple[str, ...]:
-        names = (table.name for table in node.find_all(exp.Table) if marks.is_stream(table))
+        names = (table.name for table in node.find_all(exp.Table) if hints.is_stream(table))
         return tuple(dict.fromkeys(names))
 
 
@@ -817,7 +824,7 @@ def _holds_whole(upper: Window, lower: Window) -> bool:
     return together and upper.slice % lower.size == 0 and (upper.offset - lower.offset) % lower.size == 0
 
 
-def _common(node: exp.SetOperation, sides: Sequence[Info]) -> dict[str, str]:
+def _common(node: exp.SetOperation, sides: Sequence[WindowedInfo]) -> dict[str, str]:
     """The window columns of a set operation: columns are put together by place, and called as on the left."""
     first, second = sides
     left, right = (column_names(side) for side in (node.this, node.expression))

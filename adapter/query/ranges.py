@@ -20,37 +20,37 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
-class Span:
+class TimeRange:
     """Instants from `since` to just before `until`. None: no bound on that side."""
 
     since: int | None = None
     until: int | None = None
 
-    def hull(self, other: Span) -> Span:
+    def hull(self, other: TimeRange) -> TimeRange:
         """The shortest span that holds both."""
-        return Span(_least(self.since, other.since), _greatest(self.until, other.until))
+        return TimeRange(_least(self.since, other.since), _greatest(self.until, other.until))
 
     def condition(self, column: str) -> str:
         """SQL for whether a time is in it.
 
-        >>> Span(0, 3_600_000_000).condition("ts")
+        >>> TimeRange(0, 3_600_000_000).condition("ts")
         "ts >= timestamp'1970-01-01T00:00:00Z' and ts < timestamp'1970-01-01T01:00:00Z'"
-        >>> Span().condition("ts")
+        >>> TimeRange().condition("ts")
         'true'
         """
         return _bounds(column, ">=", self.since, "<", self.until)
 
 
 @dataclass(frozen=True)
-class Ends:
+class WindowRange:
     """The windows that end after `after`, at the latest at `until`. None: no bound on that side."""
 
     after: int | None = None
     until: int | None = None
 
-    def hull(self, other: Ends) -> Ends:
+    def hull(self, other: WindowRange) -> WindowRange:
         """The shortest range that holds both."""
-        return Ends(_least(self.after, other.after), _greatest(self.until, other.until))
+        return WindowRange(_least(self.after, other.after), _greatest(self.until, other.until))
 
     def condition(self, column: str) -> str:
         """SQL for whether a window that ends at a time is one of them."""
@@ -63,7 +63,7 @@ class Ends:
         return " or ".join(found) or "false"
 
 
-def touched(window: Window, span: Span) -> Ends:
+def touched(window: Window, span: TimeRange) -> WindowRange:
     """The windows that hold an instant of a span; of a cumulate, all that begin with such a one."""
     after = until = None
     if span.since is not None:
@@ -72,10 +72,10 @@ def touched(window: Window, span: Span) -> Ends:
     if span.until is not None:
         latest = _shown_until(window, span.until) - 1
         until = _last_instant(window, _start(window, latest) + window.size)
-    return Ends(after, until)
+    return WindowRange(after, until)
 
 
-def needed(window: Window, ends: Ends) -> Span:
+def needed(window: Window, ends: WindowRange) -> TimeRange:
     """The rows of the windows with these ends."""
     since = until = None
     if ends.after is not None:
@@ -83,7 +83,7 @@ def needed(window: Window, ends: Ends) -> Span:
         since = _first_instant(window, _start(window, first - 1) if window.grows else first - window.size)
     if ends.until is not None:
         until = _last_instant(window, _end_until(window, _shown_until(window, ends.until)))
-    return Span(since, until)
+    return TimeRange(since, until)
 
 
 def is_bound(window: Window, instant: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from . import marks
+from . import hints
 from .clauses import only_asks
 from .dialect import function_name, sql, walk_same_query
 from .errors import NotInStages, QueryError
@@ -22,7 +22,7 @@ def refuse_streams_in_expressions(select: exp.Select) -> None:
     """
     for node in _outside_from(select):
         for query in node.find_all(exp.Query):
-            if any(marks.is_stream(table) for table in query.find_all(exp.Table)):
+            if any(hints.is_stream(table) for table in query.find_all(exp.Table)):
                 raise NotInStages(
                     f"'{sql(query)[:80]}' reads a stream inside an expression; write it as a join "
                     "(LEFT SEMI, LEFT ANTI) in FROM."
@@ -103,7 +103,7 @@ def _pivoted(pivot: exp.Pivot) -> exp.Expr | None:
 
 
 def _reads_stream(node: exp.Expr | None) -> bool:
-    return node is not None and any(marks.is_stream(table) for table in node.find_all(exp.Table))
+    return node is not None and any(hints.is_stream(table) for table in node.find_all(exp.Table))
 
 
 def check_row_level(select: exp.Select, sources: Sequence[Source]) -> None:

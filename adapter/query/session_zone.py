@@ -12,7 +12,7 @@ from functools import cache
 from sqlglot import exp
 
 from . import instants
-from .functions import Ask
+from .functions import QueryRunner
 from .intervals import DAY, HOUR
 
 _LONGEST_CHANGE = 3 * HOUR
@@ -21,7 +21,7 @@ _SLACK = "zone_slack"
 _FIXED = re.compile(r"(UTC|GMT|Z|Etc/.*|UT)?([+-]\d{1,2}(:?\d{2}){0,2})?")
 
 
-def mark(tree: exp.Expr, ask: Ask) -> None:
+def mark(tree: exp.Expr, ask: QueryRunner) -> None:
     """Notes at each interval that relations are joined by how much longer it may last. Changes the tree.
 
     Args:

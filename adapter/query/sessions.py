@@ -25,18 +25,18 @@ from .aggregate_stage import (
     WINDOW_START,
     session_keys,
 )
-from .closing import Closing
 from .emission import Emission
 from .plan import AggregateStage, DistinctSet, RowsStage
 from .program import EXPIRES_AT, Step
 from .sliced import SlicedStage
+from .window_trigger import WindowTrigger
 from .windows import quote
 
 
 class Sessions:
     """The bounds of a stage's sessions. They are kept with the rows of one part of its state."""
 
-    def __init__(self, stage: AggregateStage | RowsStage, part: str, closing: Closing) -> None:
+    def __init__(self, stage: AggregateStage | RowsStage, part: str, closing: WindowTrigger) -> None:
         self.window, self.closing = stage.window, closing
         self.keys = [quote(name) for name in session_keys(stage.window)]
         self.columns = [*self.keys, SESSION_START, SESSION_END, MERGE_FROM]

@@ -7,18 +7,14 @@ from dataclasses import asdict, replace
 
 from sqlglot import exp
 
-from .continuous.groups import Groups
-from .continuous.tops import members_part
 from .dialect import parse, sql
 from .emission import FINAL, Emission
-from .kept import row_name
 from .metric_columns import MetricColumns
 from .operators.base import Dataflow, ttl_of
 from .operators.conditions import explodes
 from .operators.generate import OUTPUT, can_be_remade, parts_of
 from .operators.groups import GroupChanges
 from .partials import Partials
-from .pieces import pieces_of
 from .plan import (
     AggregateStage,
     GroupStage,
@@ -31,6 +27,10 @@ from .plan import (
     TopStage,
 )
 from .ranks import Top
+from .unwindowed.groups import Groups
+from .unwindowed.top_n import members_part
+from .window_buffer import row_name
+from .window_operators import operator_of
 from .windows import Window
 
 VERSION = 2
@@ -108,7 +108,7 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
             found["results"] = asdict(emission)
         found["state_ttl"] = ttl is not None
         if ttl is not None:
-            found["lives"] = True
+            found["generations"] = True
     return found
 
 
@@ -179,7 +179,7 @@ def _columns(text: str) -> dict[str, object] | None:
 def _kept_by(stage: AggregateStage | GroupStage, ttl: int | None) -> Partials:
     if isinstance(stage, GroupStage):
         return Groups(stage, ttl, fused=False)
-    pieces = pieces_of(stage)
+    pieces = operator_of(stage)
     assert isinstance(pieces, Partials)
     return pieces
 

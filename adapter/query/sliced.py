@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .aggregate_stage import EVENT_TIME, GROUPING_ID, SLICE_END, WINDOW_START
-from .closing import Closing, window_columns
 from .emission import Emission
 from .metric_columns import MetricColumns
 from .partials import Partials
 from .plan import FIRST, SEEN, AggregateStage, DistinctSet
 from .program import EXPIRES_AT, StatePart, Step
+from .window_trigger import WindowTrigger, window_columns
 from .windows import quote
 
 
@@ -29,7 +29,7 @@ class SlicedStage(Partials):
     def __init__(self, stage: AggregateStage, emission: Emission) -> None:
         super().__init__(stage)
         self.window = stage.window
-        self.closing = Closing(stage.window, emission)
+        self.closing = WindowTrigger(stage.window, emission)
         self.first_sights = self.window.kind == "cumulate"
         self.slices = f"{stage.name}_slices"
         # What identifies a slice of a key, in the state and on the way into a running total.

@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping
 
 from sqlglot import exp
 
-from . import marks
+from . import hints
 from .clauses import aggregate, relations
 from .dialect import canonical, with_clause
 from .functions import makes_rows
@@ -51,7 +51,7 @@ class SourceText:
     """
 
     def __init__(self, select: exp.Select) -> None:
-        self._read = marks.user_tree(select)
+        self._read = hints.user_tree(select)
         self._names = _names_in(self._read, 0) if isinstance(self._read, exp.Select) else None
         self._texts: dict[frozenset[str] | None, str] = {}
 

@@ -22,12 +22,12 @@ from sqlglot.errors import SqlglotError
 
 from .clauses import left_out, relations
 from .dialect import DIALECT
-from .functions import Ask
+from .functions import QueryRunner
 from .types import question
 
 
 def write_out(
-    tree: exp.Expr, concerned: Callable[[exp.Expr], bool] = lambda star: True, ask: Ask | None = None
+    tree: exp.Expr, concerned: Callable[[exp.Expr], bool] = lambda star: True, ask: QueryRunner | None = None
 ) -> exp.Expr | None:
     """Names the columns of each `*` inside of a call. Changes the tree.
 
@@ -57,7 +57,7 @@ def write_out(
     return unknown
 
 
-def _columns(star: exp.Star, holder: exp.Expr, ask: Ask | None) -> list[exp.Column] | None:
+def _columns(star: exp.Star, holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | None:
     """What a star stands for, in order; None: nothing says."""
     select = holder.find_ancestor(exp.Select)
     if select is None or star.args.get("replace") or star.args.get("rename"):
@@ -92,7 +92,7 @@ def _names(relation: exp.Expr) -> list[str] | None:
     return _plain([item.alias_or_name for item in query.selects])
 
 
-def _asked(relation: exp.Expr, ask: Ask) -> list[str] | None:
+def _asked(relation: exp.Expr, ask: QueryRunner) -> list[str] | None:
     if not isinstance(relation, exp.Subquery | exp.Table):
         return None
     (kind,) = ask(question(exp.Select().from_(relation.copy()), ["any_value(struct(*))"]))

@@ -27,7 +27,7 @@ from math import prod
 
 from sqlglot import exp
 
-from . import marks, ranks
+from . import hints, ranks
 from .aggregate_stage import StageBuilder
 from .dialect import parse, sql
 from .errors import QueryError
@@ -96,14 +96,14 @@ class Rewrites:
         """Rewrite, and what it did."""
         self._problems: dict[str, QueryError] = {}
         found = []
-        for select, hint in marks.take_hints(tree, _is_rewrite):
+        for select, hint in hints.take_hints(tree, _is_rewrite):
             assert isinstance(hint, exp.Expr)
             name = hint.name.lower()
             self.asked[name] = select.meta[name] = _buckets(name, hint)
             found.append(name)
         for name in _FITS:
             hint = sql(_hint(name, _BUCKETS.get(name)))
-            marks.check_places(name.upper(), hint, found.count(name), text)
+            hints.check_places(name.upper(), hint, found.count(name), text)
 
     def enumerated(
         self, select: exp.Select, stage: str, builder: StageBuilder, ttl: int | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from . import marks
+from . import hints
 from .clauses import output_names, relations
 from .plan import Stream
 from .program import BATCH_ID, CHANGE_TYPE
@@ -48,20 +48,20 @@ class Streams:
         self.static: dict[str, None] = {}
         """The other relations."""
         for number, select in enumerate(tree.find_all(exp.Select)):
-            window = marks.window_of(select)
+            window = hints.window_of(select)
             if window:
                 select.meta[_NUMBER] = number
-                below = marks.input_of(select)
-                plain = next(marks.windows_under(below), None) is None and _passes_rows(below)
+                below = hints.input_of(select)
+                plain = next(hints.windows_under(below), None) is None and _passes_rows(below)
                 for table in below.find_all(exp.Table) if plain else ():
-                    if marks.is_stream(table):
+                    if hints.is_stream(table):
                         column = column_of_stream(below, window.time_col, table)
-                        times = self._times.setdefault(marks.relation_name(table).lower(), {})
+                        times = self._times.setdefault(hints.relation_name(table).lower(), {})
                         # Several branches of one UNION ALL may take several.
                         times[number] = column if times.get(number, column) == column else None
         for table in list(tree.find_all(exp.Table)):
-            relation = marks.relation_name(table)
-            if not marks.is_stream(table):
+            relation = hints.relation_name(table)
+            if not hints.is_stream(table):
                 self.static.setdefault(relation)
                 continue
             self._name(table, relation)
@@ -131,10 +131,10 @@ def _passes_rows(query: exp.Expr) -> bool:
     """Whether a query hands on the rows of its streams one by one, so that their time may be that of its rows."""
     return all(
         not any(select.args.get(clause) for clause in ("group", "distinct", "having", "qualify", "limit"))
-        and sum(any(map(marks.is_stream, _tables(each))) for each in relations(select)) == 1
+        and sum(any(map(hints.is_stream, _tables(each))) for each in relations(select)) == 1
         and not any(select.find_all(exp.Window))
         for select in query.find_all(exp.Select)
-        if any(map(marks.is_stream, _tables(select)))
+        if any(map(hints.is_stream, _tables(select)))
     )
 
 
@@ -147,7 +147,7 @@ def _free_stars(tree: exp.Query) -> str:
         if isinstance(parent, exp.Count):
             continue
         select = parent if isinstance(parent, exp.Select) else None
-        if select is not None and (marks.window_of(select) or marks.marked_as_stream(select)):
+        if select is not None and (hints.window_of(select) or hints.marked_as_stream(select)):
             continue
         if (select is not None and _is_input_of_window(select)) or is_printed(holder):
             continue
@@ -164,7 +164,7 @@ def is_printed(node: exp.Expr) -> bool:
     """Whether a node is of the text that a window macro prints around its relation."""
     select = node.find_ancestor(exp.Select)
     while select is not None and not _is_input_of_window(select):
-        if marks.window_of(select):
+        if hints.window_of(select):
             return True
         select = select.find_ancestor(exp.Select)
     return False
@@ -172,7 +172,7 @@ def is_printed(node: exp.Expr) -> bool:
 
 def _is_input_of_window(select: exp.Select) -> bool:
     over = select.find_ancestor(exp.Select)
-    return over is not None and marks.window_of(over) is not None and marks.input_of(over) is select
+    return over is not None and hints.window_of(over) is not None and hints.input_of(over) is select
 
 
 def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = None) -> str | None:
@@ -198,11 +198,11 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
             node = branch
             continue
         if isinstance(node, exp.Table):
-            return column if marks.is_stream(node) else None
-        if not isinstance(node, exp.Select) or marks.result_of(node):
+            return column if hints.is_stream(node) else None
+        if not isinstance(node, exp.Select) or hints.result_of(node):
             return None
         sources = relations(node)
-        streams = [source for source in sources if any(marks.is_stream(t) for t in _tables(source))]
+        streams = [source for source in sources if any(hints.is_stream(t) for t in _tables(source))]
         if len(streams) != 1:
             return None
         stream = streams[0]

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from . import marks
+from . import hints
 from .aggregates import TYPED, Types
 from .clauses import is_over
 from .dialect import DIALECT, arguments, function_name, read_alone, sql, walk_same_query
-from .functions import Ask
+from .functions import QueryRunner
 from .grouping import find_columns
 
 _TYPES = "types"
@@ -22,7 +22,7 @@ def types_of(call: exp.Expr) -> Types | None:
     return found
 
 
-def find_types(tree: exp.Query, ask: Ask) -> None:
+def find_types(tree: exp.Query, ask: QueryRunner) -> None:
     """Notes of each SELECT over a stream the types of its sums and averages, and which names in GROUP BY are columns.
     Changes no text.
 
@@ -31,7 +31,7 @@ def find_types(tree: exp.Query, ask: Ask) -> None:
         ask: carries out a query of one row.
     """
     for select in tree.find_all(exp.Select):
-        if not any(marks.is_stream(table) for table in select.find_all(exp.Table)):
+        if not any(hints.is_stream(table) for table in select.find_all(exp.Table)):
             continue
         find_columns(select, ask)
         if calls := list(_calls(select)):
@@ -53,7 +53,7 @@ def _is_of_rows(call: exp.Expr, select: exp.Select) -> bool:
     the query's author, not for a window function."""
     around: exp.Expr | None = select
     while around is not None:
-        if marks.window_of(around):
+        if hints.window_of(around):
             return False
         around = around.find_ancestor(exp.Select)
     aliases = {item.alias.lower() for item in select.expressions if item.alias}

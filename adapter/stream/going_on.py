@@ -29,7 +29,7 @@ from .new_metrics import NewMetrics, check_new_metrics
 from .position import Position
 from .recovery import query_problem, settings_problem, what_becomes
 from .savepoints import STATE, cut_short, listed
-from .schema import Known, Layout
+from .schema import KnownColumns, Layout
 from .session import asked, spread, working_session
 from .sink import AppendSink
 from .source_order import in_first_order
@@ -328,7 +328,7 @@ def _planned(
     step = MicroBatch(work, spark, position, asked(spark))
     has = state.types(spark)
     try:
-        layout = step.layout(rows, Known(has, state.apart, partial(begins, found)))
+        layout = step.layout(rows, KnownColumns(has, state.apart, partial(begins, found)))
     except TwoTypesError as problem:
         raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.") from problem
     if state.apart or layout.apart:

@@ -24,7 +24,7 @@ from .model import StreamModel
 from .position import Position
 from .progress import Figures
 from .rows import Counted, Judged, Kept, Meter, counted, counting, judge, judgement, leaf, recounted
-from .schema import Known, Layout, is_plain, layout_of, schema_of
+from .schema import KnownColumns, Layout, is_plain, layout_of, schema_of
 from .session import Asked, are_few, show, spread, sql
 from .sink import Sink
 from .sources import split
@@ -433,7 +433,7 @@ class MicroBatch:
         self.figures.commits += 1
         self.position = replace(self.position, rows_out=self.position.rows_out + self.figures.rows_out)
 
-    def layout(self, batch: DataFrame, known: Known | None = None) -> Layout:
+    def layout(self, batch: DataFrame, known: KnownColumns | None = None) -> Layout:
         """The columns of the state that the program keeps. Nothing is read.
 
         Args:
@@ -459,7 +459,7 @@ class MicroBatch:
         for rows in level.rows:
             show(self._spark.sql(rows.sql), rows.name)
 
-    def _layout(self, known: Known | None = None) -> Layout:
+    def _layout(self, known: KnownColumns | None = None) -> Layout:
         """The state's columns, from its texts: each is analysed, none is run."""
 
         def stored(kinds: Sequence[str]) -> list[str]:

@@ -29,7 +29,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownColumns:
     """The columns of a state that is there."""
 
     types: Mapping[str, str]
@@ -56,7 +56,7 @@ def layout_of(
     parts: Mapping[str, StructType],
     together: Iterable[Collection[str]],
     stored: Callable[[Sequence[str]], Sequence[str]],
-    known: Known | None = None,
+    known: KnownColumns | None = None,
 ) -> Layout:
     """The columns of parts. What is NULL in one part has the type another gives it.
 

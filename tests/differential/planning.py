@@ -10,7 +10,7 @@ from typing import Any
 
 from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.functions import Ask
+from dbt.adapters.spark_streaming.query.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential.tables import STREAMS, WATERMARK, Tables, watermarks
@@ -35,7 +35,7 @@ def expected(model: Model, case: Case, tables: Tables) -> str:
 
 
 def planned(
-    model: Model, name: str = "m", known: Mapping[str, Known] = KNOWN, ask: Ask | None = None
+    model: Model, name: str = "m", known: Mapping[str, Known] = KNOWN, ask: QueryRunner | None = None
 ) -> Program:
     """What a micro-batch of a model does; `ask`: as in `planner.plan_any`.
 
@@ -48,12 +48,12 @@ def planned(
 
 
 @lru_cache(maxsize=8)
-def _planned_over_streams(model: Model, name: str, ask: Ask | None) -> Program:
+def _planned_over_streams(model: Model, name: str, ask: QueryRunner | None) -> Program:
     """A case is planned for the configs that it needs, and when it runs, which may be several times."""
     return _planned(model, name, KNOWN, ask)
 
 
-def _planned(model: Model, name: str, known: Mapping[str, Known], ask: Ask | None) -> Program:
+def _planned(model: Model, name: str, known: Mapping[str, Known], ask: QueryRunner | None) -> Program:
     node = node_of(model, name)
     return streaming.program(node, streaming.plan(node, model.text(), known, ask))
 

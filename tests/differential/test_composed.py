@@ -15,8 +15,8 @@ from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
 from tests.differential.tree import TIME, Column
-from tests.functional.query import test_continuous, test_operators, test_queries
-from tests.functional.query.test_continuous import DAY
+from tests.functional.query import test_operators, test_queries, test_unwindowed
+from tests.functional.query.test_unwindowed import DAY
 from tests.thorough import mostly_thorough
 
 BIDS = (Column("ts", TIME), Column("bidder", "bigint"), Column("item", "string"), Column("price", "bigint"))
@@ -51,7 +51,7 @@ def _of_windows(name: str) -> tuple[str, Program]:
 
 
 def _of_streams(name: str) -> tuple[str, Program]:
-    return _made(test_continuous.planned(name), DAY if name in test_continuous.TTL else None)
+    return _made(test_unwindowed.planned(name), DAY if name in test_unwindowed.TTL else None)
 
 
 def _of_operators(name: str) -> tuple[str, Program]:
@@ -60,7 +60,7 @@ def _of_operators(name: str) -> tuple[str, Program]:
 
 CASES = {
     **{f"windows: {name}": partial(_of_windows, name) for name in test_queries.QUERIES},
-    **{f"streams: {name}": partial(_of_streams, name) for name in test_continuous.QUERIES},
+    **{f"streams: {name}": partial(_of_streams, name) for name in test_unwindowed.QUERIES},
     **{f"operators: {name}": partial(_of_operators, name) for name in test_operators.QUERIES},
 }
 

@@ -13,7 +13,6 @@ from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.test_composed import laboratory
-from tests.functional.query.test_continuous import DAY
 from tests.functional.query.test_queries import (
     BY_ITEM,
     COALESCED,
@@ -25,6 +24,7 @@ from tests.functional.query.test_queries import (
     joined,
     window,
 )
+from tests.functional.query.test_unwindowed import DAY
 from tests.thorough import mostly_thorough
 
 __all__ = ["laboratory"]  # a fixture

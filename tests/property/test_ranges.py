@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dbt.adapters.spark_streaming.query import ranges
 from dbt.adapters.spark_streaming.query.intervals import HOUR, MINUTE
-from dbt.adapters.spark_streaming.query.ranges import Ends, Span
+from dbt.adapters.spark_streaming.query.ranges import TimeRange, WindowRange
 from dbt.adapters.spark_streaming.query.windows import Window
 from tests import reference
 
@@ -59,7 +59,7 @@ def ends(window: Window, instant: int) -> list[int]:
     return [end_instant(window, each.end) for each in of(window).windows(shown(window, instant))]
 
 
-def inside(found: Ends, end: int) -> bool:
+def inside(found: WindowRange, end: int) -> bool:
     return (found.after is None or end > found.after) and (found.until is None or end <= found.until)
 
 
@@ -69,7 +69,7 @@ ZONES = (None, "Europe/Berlin", "America/New_York", "Australia/Lord_Howe")
 
 @given(windows(ZONES), INSTANTS, st.integers(1, 40 * 60), st.integers(0, 60 * 60))
 def test_all_windows_of_a_range_are_touched(window: Window, start: int, minutes: int, at: int) -> None:
-    span = Span(start, start + minutes * MINUTE)
+    span = TimeRange(start, start + minutes * MINUTE)
     found = ranges.touched(window, span)
     instant = start + at * MINUTE % (minutes * MINUTE)
     assert all(inside(found, end) for end in ends(window, instant))
@@ -77,7 +77,7 @@ def test_all_windows_of_a_range_are_touched(window: Window, start: int, minutes:
 
 @given(windows(ZONES), INSTANTS, st.integers(1, 40 * 60), INSTANTS)
 def test_all_rows_of_the_windows_are_needed(window: Window, after: int, minutes: int, row: int) -> None:
-    found = Ends(after, after + minutes * MINUTE)
+    found = WindowRange(after, after + minutes * MINUTE)
     span = ranges.needed(window, found)
     assert span.since is not None
     assert span.until is not None
@@ -88,7 +88,7 @@ def test_all_rows_of_the_windows_are_needed(window: Window, after: int, minutes:
 @given(windows(), INSTANTS, st.integers(1, 40 * 60))
 def test_no_more_windows_are_touched_than_there_are(window: Window, start: int, minutes: int) -> None:
     """The bounds are those of windows with rows of the range (of a cumulate, of the longest ones)."""
-    span = Span(start, start + minutes * MINUTE)
+    span = TimeRange(start, start + minutes * MINUTE)
     found = ranges.touched(window, span)
     assert found.after is not None
     first, last = of(window).windows(start), of(window).windows(start + minutes * MINUTE - 1)
@@ -101,12 +101,12 @@ def test_no_more_windows_are_touched_than_there_are(window: Window, start: int, 
 
 @given(windows(), INSTANTS)
 def test_ranges_that_begin_at_a_bound_stay_there(window: Window, start: int) -> None:
-    first = ranges.touched(window, Span(start, start + 1))
+    first = ranges.touched(window, TimeRange(start, start + 1))
     assert first.until is not None
     if window.kind != "hop":
         assert ranges.is_bound(window, first.until)
-        assert ranges.touched(window, Span(first.after, first.until)) == first
-        assert ranges.needed(window, first) == Span(first.after, first.until)
+        assert ranges.touched(window, TimeRange(first.after, first.until)) == first
+        assert ranges.needed(window, first) == TimeRange(first.after, first.until)
 
 
 @pytest.mark.parametrize(("zone", "bound"), [(None, True), ("Europe/Berlin", False)])
@@ -118,12 +118,12 @@ def test_a_day_begins_with_the_zones(zone: str | None, bound: bool) -> None:
 def test_away_from_changes_of_clocks_a_zones_bounds_are_exact() -> None:
     window = Window("tumble", "ts", 24 * HOUR, 24 * HOUR, time_zone="Europe/Berlin")
     day = BASE + 90 * 24 * HOUR - 2 * HOUR
-    assert ranges.touched(window, Span(day + 1, day + 2)) == Ends(day, day + 24 * HOUR)
-    assert ranges.needed(window, Ends(day, day + 24 * HOUR)) == Span(day, day + 24 * HOUR)
+    assert ranges.touched(window, TimeRange(day + 1, day + 2)) == WindowRange(day, day + 24 * HOUR)
+    assert ranges.needed(window, WindowRange(day, day + 24 * HOUR)) == TimeRange(day, day + 24 * HOUR)
 
 
 def test_without_bounds_there_are_none() -> None:
     window = Window("hop", "ts", 3 * HOUR, HOUR)
-    assert ranges.touched(window, Span()) == Ends()
-    assert ranges.needed(window, Ends(None, 5 * HOUR)) == Span(None, 5 * HOUR)
-    assert ranges.needed(window, Ends(5 * HOUR, None)) == Span(3 * HOUR, None)
+    assert ranges.touched(window, TimeRange()) == WindowRange()
+    assert ranges.needed(window, WindowRange(None, 5 * HOUR)) == TimeRange(None, 5 * HOUR)
+    assert ranges.needed(window, WindowRange(5 * HOUR, None)) == TimeRange(3 * HOUR, None)

@@ -16,7 +16,7 @@ from sqlglot import exp
 from dbt.adapters.spark_streaming.query import rewriting
 from dbt.adapters.spark_streaming.query.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.ties import break_ties
+from dbt.adapters.spark_streaming.query.tie_breaking import break_ties
 from tests.thorough import mostly_thorough
 
 TABLE = "rewritten_rows"

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from dbt.adapters.spark_streaming.query import intervals, marks
-from dbt.adapters.spark_streaming.query.closing import Closing
+from dbt.adapters.spark_streaming.query import hints, intervals
 from dbt.adapters.spark_streaming.query.dialect import parse
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.expansion import expand
 from dbt.adapters.spark_streaming.query.window_arguments import make
+from dbt.adapters.spark_streaming.query.window_trigger import WindowTrigger
 from dbt.adapters.spark_streaming.query.windows import Window
 from tests import reference as ref
 
@@ -121,7 +121,7 @@ def test_boundaries_are_the_ends_of_windows(
     after = (before or 0) + moved
     last_end = evaluate(window.end_until("wm"), wm=after)
     closes = before is None or last_end > before
-    found = Closing(window).boundaries
+    found = WindowTrigger(window).boundaries
     assert found is not None
     (boundaries,) = found
     assert (boundaries.closing(before, after) > 0) == closes
@@ -139,7 +139,7 @@ def test_a_window_survives_its_hint(kind: str, step: int, steps: int, offset: in
     sizes = [step * steps] if kind == "tumble" else [step, step * steps]
     window = make(kind, name, *map(micros, sizes), offset=micros(offset))
     tree = parse(f"select * from {expand('t', window)}")
-    assert [marks.window_of(select) for select in marks.windows_under(tree)] == [window]
+    assert [hints.window_of(select) for select in hints.windows_under(tree)] == [window]
 
 
 @given(value=st.integers(-(10**13), 10**13))

@@ -10,7 +10,7 @@ import pytest
 from dbt.adapters.spark_streaming.stream.apart import TwoTypesError, apart, as_in_table, called, seen_by
 from dbt.adapters.spark_streaming.stream.differences import evolution
 from dbt.adapters.spark_streaming.stream.going_on import begins
-from dbt.adapters.spark_streaming.stream.schema import Known
+from dbt.adapters.spark_streaming.stream.schema import KnownColumns
 
 _WANTS: dict[str, dict[str, str | None]] = {
     "a": {"step": "bigint", "k": "timestamp", "n": "bigint"},
@@ -137,7 +137,7 @@ def test_a_part_that_comes_has_no_column_yet() -> None:
     stage = {"name": "stage_1", "keys": {"k": "k"}, "metrics": {}, "sets": {}}
     of_set = {"part": "stage_1_distinct_v", "columns": ["v"]}
     found = evolution({"stages": [stage]}, {"stages": [{**stage, "sets": {"v": of_set}}]})
-    known = Known({"k": "date", "k__int": "int"}, {"stage_1_groups": {"k": "k__int"}}, partial(begins, found))
+    known = KnownColumns({"k": "date", "k__int": "int"}, {"stage_1_groups": {"k": "k__int"}}, partial(begins, found))
     wants: dict[str, dict[str, str | None]] = {
         "stage_1_groups": {"k": "int"},
         "stage_1_distinct_v": {"k": "int", "v": "int"},

@@ -15,7 +15,7 @@ from dbt.adapters.spark_streaming.errors import readable
 from dbt.adapters.spark_streaming.query import expansion, window_arguments
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.intervals import DAY, HOUR
-from dbt.adapters.spark_streaming.query.ranges import Ends, Span
+from dbt.adapters.spark_streaming.query.ranges import TimeRange, WindowRange
 
 HOURS = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 hour"))
 SQL = f"select window_start, window_end, count(*) as n from {HOURS} group by window_start, window_end"
@@ -93,13 +93,13 @@ def test_rewrites_are_for_a_text_as_it_stands() -> None:
 @pytest.mark.parametrize(("end", "what"), [(HOUR, "empty"), (0, "the wrong way round")])
 def test_a_range_that_holds_nothing(end: int, what: str) -> None:
     start, until = "1970-01-01 01:00:00", f"1970-01-01 0{end // HOUR}:00:00"
-    assert sentence(lambda: batch.checked(Span(HOUR, end))) == (
+    assert sentence(lambda: batch.checked(TimeRange(HOUR, end))) == (
         f"The range from {start} to {until} is {what}; its end must be after its start."
     )
 
 
 def test_the_range_that_is_asked_for() -> None:
-    found = batch.overwrite(node(), SQL, Span(HOUR + 1, HOUR + 2), None, Answers())
+    found = batch.overwrite(node(), SQL, TimeRange(HOUR + 1, HOUR + 2), None, Answers())
     assert found.condition == (
         "`window_end` > timestamp'1970-01-01T01:00:00Z' and `window_end` <= timestamp'1970-01-01T02:00:00Z'"
     )
@@ -130,7 +130,7 @@ class Reaches:
 
 def test_a_stream_that_no_longer_reaches_back() -> None:
     def run(first: int | None, oldest: int | None = HOUR) -> batch.Incremental:
-        return batch.overwrite(node(), SQL, Span(0, DAY), "db.t", Reaches(oldest, first))
+        return batch.overwrite(node(), SQL, TimeRange(0, DAY), "db.t", Reaches(oldest, first))
 
     assert sentence(lambda: run(2 * HOUR)) == (
         "raw.bid has no row before 1970-01-01 02:00:00, but the table has windows that end from 1970-01-01 01:00:00 "
@@ -156,7 +156,7 @@ def test_a_stream_that_has_lost_a_part_of_a_window() -> None:
                 raise DbtRuntimeError("raw.bid is a view")
             return (lost,)
 
-        return batch.overwrite(node(), SQL, Span(0, DAY), "db.t", ask)
+        return batch.overwrite(node(), SQL, TimeRange(0, DAY), "db.t", ask)
 
     for lost in (1, None):
         assert sentence(partial(run, lost)) == (
@@ -221,9 +221,9 @@ def test_a_batch_without_windows_is_told_by_its_event_time() -> None:
 
 
 def test_only_closed_windows_are_filled() -> None:
-    assert closed_only(Ends(0, DAY), 5 * HOUR) == Ends(0, 5 * HOUR)
-    assert closed_only(Ends(0, DAY), 2 * DAY) == Ends(0, DAY)
-    assert sentence(lambda: closed_only(Ends(DAY, 2 * DAY), DAY)) == (
+    assert closed_only(WindowRange(0, DAY), 5 * HOUR) == WindowRange(0, 5 * HOUR)
+    assert closed_only(WindowRange(0, DAY), 2 * DAY) == WindowRange(0, DAY)
+    assert sentence(lambda: closed_only(WindowRange(DAY, 2 * DAY), DAY)) == (
         "No window of the range has closed: those that end until 1970-01-02 00:00:00 have, and later ones are the "
         "stream's to put out."
     )

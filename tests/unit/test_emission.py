@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
-from dbt.adapters.spark_streaming.query.closing import Closing
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.intervals import MINUTE
 from dbt.adapters.spark_streaming.query.program import Boundaries
+from dbt.adapters.spark_streaming.query.window_trigger import WindowTrigger
 
 EARLY = {"first_result_offset": "-5 minutes"}
 
@@ -147,9 +147,11 @@ def test_a_batch_without_a_logical_time_in_it_puts_nothing_out() -> None:
         "update_rate": "5 minutes",
         "complete_result_offset": "2 minutes",
     }
-    found = Closing(half_hours, emission.read(config)).boundaries
+    found = WindowTrigger(half_hours, emission.read(config)).boundaries
     assert found == (Boundaries(30 * MINUTE, 2 * MINUTE), Boundaries(5 * MINUTE, 0))
     assert (
-        Closing(half_hours, emission.read({"late_updates": True, "last_result_offset": "1 hour"})).boundaries
+        WindowTrigger(
+            half_hours, emission.read({"late_updates": True, "last_result_offset": "1 hour"})
+        ).boundaries
         is None
     )

@@ -25,7 +25,7 @@ from tests.differential import planning
 from tests.differential.generate import Generator
 from tests.differential.regressions import EXAMPLES
 from tests.differential.tree import Case
-from tests.functional.query import test_continuous, test_operators, test_queries
+from tests.functional.query import test_operators, test_queries, test_unwindowed
 from tests.oracle.cases import ORACLE, case_names
 from tests.oracle.project import settings_of
 from tests.oracle.streams import planned as planned_case
@@ -471,11 +471,11 @@ def programs() -> Iterator[Any]:
     """Plans of all kinds with what makes their trees."""
     for name, text in test_queries.QUERIES.items():
         yield pytest.param(partial(planner.plan, text), None, id=f"windows: {name}")
-    for name in test_continuous.QUERIES:
-        ttl = test_continuous.DAY if name in test_continuous.TTL else None
-        yield pytest.param(partial(test_continuous.planned, name), ttl, id=f"streams: {name}")
+    for name in test_unwindowed.QUERIES:
+        ttl = test_unwindowed.DAY if name in test_unwindowed.TTL else None
+        yield pytest.param(partial(test_unwindowed.planned, name), ttl, id=f"streams: {name}")
     for name in test_operators.QUERIES:
-        ttl = 30 * test_continuous.DAY if name in test_operators.TTL else None
+        ttl = 30 * test_unwindowed.DAY if name in test_operators.TTL else None
         yield pytest.param(partial(test_operators.planned, name), ttl, id=f"operators: {name}")
 
 

@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.aggregates import TYPED
-from dbt.adapters.spark_streaming.query.continuous import growth
 from dbt.adapters.spark_streaming.query.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
 from dbt.adapters.spark_streaming.query.operators import above_groups
@@ -27,6 +26,7 @@ from dbt.adapters.spark_streaming.query.operators.base import (
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.unwindowed import unbounded_state
 from dbt.adapters.spark_streaming.stream.differences import differences
 
 DAY = 86_400_000_000
@@ -533,9 +533,9 @@ def test_keys_with_few_values_need_no_bound(plan_it: Callable[..., Plan]) -> Non
     kinds_of = f"(select *, case when v > 9 then 'much' when v is null then 'none' end as much from {STREAM})"
     few = f"select much, k is null as missing, v % 7, count(*) as n from {kinds_of} group by much, k is null, v % 7"
     found = plan_it(few, KNOWN)
-    growth.check(found, None, ())
+    unbounded_state.check(found, None, ())
     with pytest.raises(QueryError) as problem:
-        growth.check(plan_it(few.replace("k is null", "k"), KNOWN), None, ())
+        unbounded_state.check(plan_it(few.replace("k is null", "k"), KNOWN), None, ())
     assert "constant_domains: ['missing'] if" in str(problem.value)
 
 

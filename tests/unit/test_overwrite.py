@@ -10,8 +10,8 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, window_arguments
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.intervals import HOUR, MINUTE
-from dbt.adapters.spark_streaming.query.overwrite import Overwriting
-from dbt.adapters.spark_streaming.query.ranges import Ends, Span
+from dbt.adapters.spark_streaming.query.ranges import TimeRange, WindowRange
+from dbt.adapters.spark_streaming.query.window_range import Overwriting
 
 DAY = 24 * HOUR
 
@@ -51,12 +51,12 @@ def refusal(text: str) -> str:
 
 def test_a_range_is_moved_out_to_whole_windows() -> None:
     found = Overwriting(counted(window("tumble", "10 minutes")), nothing)
-    assert found.touched(Span(5 * MINUTE, 21 * MINUTE)) == Ends(0, 30 * MINUTE)
+    assert found.touched(TimeRange(5 * MINUTE, 21 * MINUTE)) == WindowRange(0, 30 * MINUTE)
 
 
 def test_stream_and_stage_are_cut_to_the_input_and_the_output_to_the_windows() -> None:
     made = Overwriting(counted(window("hop", "5 minutes", "15 minutes")), nothing).overwrite(
-        Ends(HOUR, HOUR + 5 * MINUTE)
+        WindowRange(HOUR, HOUR + 5 * MINUTE)
     )
     input_ = "`ts` >= timestamp'1970-01-01T00:50:00Z' and `ts` < timestamp'1970-01-01T01:05:00Z'"
     assert f"(select * from raw.bid where {input_})" in made.sql
@@ -71,35 +71,35 @@ def test_stream_and_stage_are_cut_to_the_input_and_the_output_to_the_windows() -
 
 
 def test_all_windows_need_no_bounds() -> None:
-    made = Overwriting(counted(window("tumble", "10 minutes")), nothing).overwrite(Ends())
+    made = Overwriting(counted(window("tumble", "10 minutes")), nothing).overwrite(WindowRange())
     assert (made.condition, "timestamp'1970" in made.sql) == ("true", False)
 
 
 def test_a_computed_time_cuts_the_rows_but_not_the_stream() -> None:
     rows = window("tumble", "10 minutes", relation="a")
     text = f"with a as (select *, to_timestamp(at) as ts from raw.bid) {counted(rows)}"
-    made = Overwriting(text, nothing).overwrite(Ends(0, HOUR))
+    made = Overwriting(text, nothing).overwrite(WindowRange(0, HOUR))
     assert "raw.bid where" not in made.sql
     assert "event_time < timestamp'1970-01-01T01:00:00Z'" in made.sql
 
 
 def test_a_window_function_alone_is_cut_too() -> None:
     made = Overwriting(f"select * from {window('tumble', '10 minutes')}", nothing)
-    assert made.touched(Span(0, 1)) == Ends(0, 10 * MINUTE)
-    found = made.overwrite(Ends(0, 10 * MINUTE))
+    assert made.touched(TimeRange(0, 1)) == WindowRange(0, 10 * MINUTE)
+    found = made.overwrite(WindowRange(0, 10 * MINUTE))
     assert "from raw.bid where `ts` >= timestamp'1970-01-01T00:00:00Z'" in found.sql
 
 
 def test_a_column_that_carries_the_windows_end_tells_the_rows() -> None:
     text = f"select window_end as until, n from ({counted(window('tumble', '1 hour'))})"
-    made = Overwriting(text, nothing).overwrite(Ends(0, HOUR))
+    made = Overwriting(text, nothing).overwrite(WindowRange(0, HOUR))
     assert made.condition.startswith("`until` > ")
 
 
 def test_or_its_window_time() -> None:
     text = f"select window_time as at, n from (select *, 1 as n from {window('tumble', '1 hour')})"
     overwriting = Overwriting(text, nothing)
-    assert overwriting.overwrite(Ends(0, HOUR)).condition == (
+    assert overwriting.overwrite(WindowRange(0, HOUR)).condition == (
         "`at` >= timestamp'1970-01-01T00:00:00Z' and `at` < timestamp'1970-01-01T01:00:00Z'"
     )
     assert overwriting.newest("db.t") == "select unix_micros(max(`at`)) + 1 from db.t"
@@ -122,7 +122,7 @@ def test_or_its_window_time() -> None:
     ],
 )
 def test_lookback_counts_windows_before_the_newest(rows: str, newest: int, lookback: int, since: int) -> None:
-    assert Overwriting(counted(rows), nothing).since(newest, lookback) == Span(since)
+    assert Overwriting(counted(rows), nothing).since(newest, lookback) == TimeRange(since)
 
 
 # -- windows over windows -------------------------------------------------------------------------
@@ -134,15 +134,15 @@ def test_the_lower_windows_are_complete() -> None:
     text = f"with a as ({below}) {counted(window('tumble', '1 hour', relation='a', time='window_time'))}"
     overwriting = Overwriting(text, nothing)
     # The row is in windows that end until 1:10, of which the last lies in the second hour.
-    assert overwriting.touched(Span(59 * MINUTE, HOUR)) == Ends(0, 2 * HOUR)
-    made = overwriting.overwrite(Ends(HOUR, 2 * HOUR)).sql
+    assert overwriting.touched(TimeRange(59 * MINUTE, HOUR)) == WindowRange(0, 2 * HOUR)
+    made = overwriting.overwrite(WindowRange(HOUR, 2 * HOUR)).sql
     assert "`ts` >= timestamp'1970-01-01T00:50:00Z' and `ts` < timestamp'1970-01-01T02:00:00Z'" in made
 
 
 def test_the_start_of_a_lower_window_may_lie_before_its_end() -> None:
     below = counted(window("tumble", "10 minutes"))
     text = f"with a as ({below}) {counted(window('tumble', '15 minutes', relation='a', time='window_start'))}"
-    made = Overwriting(text, nothing).overwrite(Ends(0, 15 * MINUTE)).sql
+    made = Overwriting(text, nothing).overwrite(WindowRange(0, 15 * MINUTE)).sql
     assert "`ts` >= timestamp'1970-01-01T00:00:00Z' and `ts` < timestamp'1970-01-01T00:20:00Z'" in made
 
 
@@ -164,21 +164,21 @@ SESSION = counted(window("session", "10 minutes", partition_by=["k"]))
 def test_sessions_of_a_range_are_whole() -> None:
     # The first look reaches 40 minutes to both sides, which isn't enough.
     answers = Answers((2 * HOUR + 25 * MINUTE, 4 * HOUR), (2 * HOUR, 4 * HOUR))
-    found = Overwriting(SESSION, answers).touched(Span(3 * HOUR, 3 * HOUR + MINUTE))
-    assert found == Ends(2 * HOUR, 4 * HOUR)
+    found = Overwriting(SESSION, answers).touched(TimeRange(3 * HOUR, 3 * HOUR + MINUTE))
+    assert found == WindowRange(2 * HOUR, 4 * HOUR)
     first, second = answers.asked
     assert "timestamp'1970-01-01T02:20:00Z' and `ts` < timestamp'1970-01-01T03:41:00Z'" in first
     assert "timestamp'1970-01-01T00:20:00Z' and `ts` < timestamp'1970-01-01T05:41:00Z'" in second
 
 
 def test_without_rows_the_range_is_as_asked() -> None:
-    found = Overwriting(SESSION, Answers((None, None))).touched(Span(0, HOUR))
-    assert found == Ends(0, HOUR)
+    found = Overwriting(SESSION, Answers((None, None))).touched(TimeRange(0, HOUR))
+    assert found == WindowRange(0, HOUR)
 
 
 def test_sessions_that_began_before_are_read_from_their_first_row() -> None:
     answers = Answers((3 * HOUR - 35 * MINUTE,), (2 * HOUR,))
-    made = Overwriting(SESSION, answers).overwrite(Ends(3 * HOUR, 4 * HOUR))
+    made = Overwriting(SESSION, answers).overwrite(WindowRange(3 * HOUR, 4 * HOUR))
     # Up to the last instant: a row at the very end of a session is part of it.
     assert "timestamp'1970-01-01T02:00:00Z' and `ts` < timestamp'1970-01-01T04:00:00.000001Z'" in made.sql
     assert "> timestamp'1970-01-01T03:00:00Z'" in answers.asked[0]
@@ -186,7 +186,7 @@ def test_sessions_that_began_before_are_read_from_their_first_row() -> None:
 
 def test_a_first_row_just_far_enough_from_the_edge_ends_the_search() -> None:
     answers = Answers((3 * HOUR - 30 * MINUTE,))
-    made = Overwriting(SESSION, answers).overwrite(Ends(3 * HOUR, 4 * HOUR))
+    made = Overwriting(SESSION, answers).overwrite(WindowRange(3 * HOUR, 4 * HOUR))
     assert "timestamp'1970-01-01T02:30:00Z' and" in made.sql
 
 
@@ -215,7 +215,7 @@ def test_an_outer_join_must_not_leave_rows_without_a_window(side: str) -> None:
         f"select coalesce(a.window_end, b.window_end) as window_end, a.n, b.n as m from ({one}) as a "
         f"{side} join ({other}) as b on a.window_start = b.window_start and a.window_end = b.window_end and a.k = b.k"
     )
-    made = Overwriting(text, nothing).overwrite(Ends(0, HOUR))
+    made = Overwriting(text, nothing).overwrite(WindowRange(0, HOUR))
     assert made.condition.startswith("`window_end` > ")
     assert "if(`window_end` is null, raise_error('An outer join leaves window_end NULL" in made.sql
 
@@ -223,7 +223,7 @@ def test_an_outer_join_must_not_leave_rows_without_a_window(side: str) -> None:
 def test_a_batch_that_divides_a_window_is_refused() -> None:
     found = Overwriting(counted(window("tumble", "7 hours")), nothing)
     with pytest.raises(QueryError) as raised:
-        found.check_batch(Span(0, DAY), "day")
+        found.check_batch(TimeRange(0, DAY), "day")
     assert str(raised.value) == (
         "batch_size 'day' is not a multiple of tumble(ts, 7 hours): a window would lie in two batches. Choose a larger "
         "batch_size or another window, or write incremental_strategy='window_overwrite'."
@@ -242,7 +242,7 @@ def test_a_batch_that_divides_a_window_is_refused() -> None:
 )
 def test_batches_of_whole_windows(rows: str) -> None:
     found = Overwriting(counted(rows), nothing)
-    assert found.check_batch(Span(DAY, 2 * DAY), "day") == Ends(DAY, 2 * DAY)
+    assert found.check_batch(TimeRange(DAY, 2 * DAY), "day") == WindowRange(DAY, 2 * DAY)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_batches_of_whole_windows(rows: str) -> None:
 )
 def test_batches_of_parts_of_windows(rows: str) -> None:
     with pytest.raises(QueryError, match="is not a multiple of"):
-        Overwriting(counted(rows), nothing).check_batch(Span(DAY, 2 * DAY), "day")
+        Overwriting(counted(rows), nothing).check_batch(TimeRange(DAY, 2 * DAY), "day")
 
 
 def test_the_earliest_row_of_all_streams_is_asked_for() -> None:
@@ -266,7 +266,7 @@ def test_the_earliest_row_of_all_streams_is_asked_for() -> None:
 
 
 def test_files_that_a_range_divides_are_counted_by_their_bounds() -> None:
-    found = Overwriting(counted(window("tumble", "1 hour")), nothing).divided("db.t", Ends(0, HOUR))
+    found = Overwriting(counted(window("tumble", "1 hour")), nothing).divided("db.t", WindowRange(0, HOUR))
     of = "readable_metrics.`window_end`"
     assert found == (
         "select count(*) from db.t.files\n"

@@ -9,7 +9,7 @@ import pytest
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.emission import FINAL, Emission
 from dbt.adapters.spark_streaming.query.program import Program, StatePart, Step
-from tests.functional.query import test_continuous, test_operators, test_queries
+from tests.functional.query import test_operators, test_queries, test_unwindowed
 
 _MINUTE, _DAY = 60_000_000, 86_400_000_000
 _EMISSIONS = {
@@ -57,10 +57,10 @@ def test_windows(emission: str) -> None:
     assert found > 50
 
 
-@pytest.mark.parametrize("name", test_continuous.QUERIES)
+@pytest.mark.parametrize("name", test_unwindowed.QUERIES)
 def test_without_windows(name: str) -> None:
-    ttl = _DAY if name in test_continuous.TTL else None
-    program = generate.program(test_continuous.planned(name), ttl=ttl)
+    ttl = _DAY if name in test_unwindowed.TTL else None
+    program = generate.program(test_unwindowed.planned(name), ttl=ttl)
     _check(program)
     if program.remake is not None:
         _check(program.remake(()))

@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from .. import intervals, ranks
 from ..clauses import joined
-from ..continuous.groups import Groups
 from ..dialect import parse
 from ..emission import Emission
 from ..operators import base
@@ -17,6 +16,7 @@ from ..operators.generate import parts_of
 from ..operators.relation import Relation
 from ..operators.time_bounds import kept_until
 from ..plan import AggregateStage, Plan
+from ..unwindowed.groups import Groups
 from . import text
 from .node import APPEND, EVERYTHING, PARTITIONS, RETRACT, Changelog, Computing, Metric, Node, State, make
 from .selects import CHANGES, Read, Selects, project, ranking

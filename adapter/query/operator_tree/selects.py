@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from .. import marks, ranks
+from .. import hints, ranks
 from ..clauses import filters, joined
 from ..dialect import function_name, parse
 from ..plan import Key
@@ -90,8 +90,8 @@ class Selects:
     # -- SELECT ------------------------------------------------------------------------------------
 
     def _select(self, select: exp.Select) -> Read:
-        if window := marks.window_of(select):
-            below = self.relation(marks.input_of(select)).node
+        if window := hints.window_of(select):
+            below = self.relation(hints.input_of(select)).node
             return Read(make("WindowTableFunction", str(window), below.changelog, (below,)))
         read = [self.relation(node) for node, _ in joined(select)]
         ended = ranks.ended(select)

@@ -18,7 +18,6 @@ from sqlglot import exp
 from .. import intervals, on_change
 from ..aggregate_stage import GROUPING_ID
 from ..clauses import aggregate, filters, is_over
-from ..continuous.carry import ROW_TIME
 from ..dialect import DIALECT, function_name, parse, sql, walk_same_query
 from ..errors import QueryError
 from ..event_clock import WATERMARK
@@ -27,6 +26,7 @@ from ..operators.base import Until
 from ..operators.conditions import INPUT
 from ..operators.relation import WEIGHT
 from ..plan import Key
+from ..unwindowed.hidden_columns import ROW_TIME
 
 
 def shown(node: exp.Expr) -> str:

@@ -8,12 +8,12 @@ from sqlglot import exp
 
 from .. import intervals
 from ..aggregate_stage import GROUPING_ID
-from ..continuous.groups import Groups
-from ..continuous.growth import is_covered
-from ..continuous.tops import members_part
 from ..dialect import DIALECT, parse
-from ..plan import AggregateStage, GroupStage, Growth, JoinStage, KeptStage, Key, KeyedStage, TopStage
+from ..plan import AggregateStage, GroupStage, JoinStage, KeptStage, Key, KeyedStage, TopStage, UnboundedState
 from ..plan import Metric as PlanMetric
+from ..unwindowed.groups import Groups
+from ..unwindowed.top_n import members_part
+from ..unwindowed.unbounded_state import is_covered
 from . import text
 from .node import APPEND, RETRACT, UPSERT, Changelog, Metric, Node, State, make
 from .selects import Read, named_ranking
@@ -45,7 +45,7 @@ class Bounds:
         """What the TTL says, counted from something; None: there is none."""
         return None if self.ttl is None else f"state_ttl, {intervals.format(self.ttl)} after {last}"
 
-    def of(self, keys: Sequence[Key], growth: Growth | None, last: str) -> str:
+    def of(self, keys: Sequence[Key], growth: UnboundedState | None, last: str) -> str:
         """Of what is kept for each value of keys."""
         if (after := self.after(last)) is not None:
             return after
@@ -139,21 +139,20 @@ def top(stage: TopStage, bounds: Bounds, columns: Columns, below: Read) -> Read:
     """The operator of a ranking."""
     time = below.time
     within = [text.tidy(key.sql) for key in stage.keys]
-    strategy = {"append-only": "AppendOnlyTopN", "improving": "UpdatableTopN", "general": "RetractableTopN"}
     name, what = named_ranking(
         stage.top.function,
         stage.top.rows,
         _order(stage, below.written),
         within,
         "",
-        strategy[stage.strategy],
+        stage.operator,
         time,
     )
     notes, part = [], members_part(stage.name)
     kept = "a row that is, or was, among the first"
     clears = bounds.after("its ranking's last new member") or "when others take its place"
     if stage.over is not None:
-        notes.append(_UPDATABLE if stage.strategy == "improving" else _RETRACTABLE)
+        notes.append(_UPDATABLE if stage.improves else _RETRACTABLE)
         kept = "a member that came, changed or went"
         clears = bounds.after("its group's last row") or "when it is no member any more"
     elif name == "Deduplicate" and stage.final:

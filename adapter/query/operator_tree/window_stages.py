@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from .. import intervals
 from ..aggregate_stage import WINDOW_END, WINDOW_START
 from ..emission import Emission
-from ..pieces import pieces_of
 from ..plan import AggregateStage, GroupStage, RowsStage
 from ..plan import Metric as PlanMetric
 from ..sliced import SlicedStage
+from ..window_operators import operator_of
 from ..windows import Window
 from . import text
 from .node import APPEND, RETRACT, UPSERT, Changelog, Metric, Node, State, make
@@ -20,7 +20,7 @@ from .state import Columns
 
 def aggregate(stage: AggregateStage, emission: Emission, columns: Columns, below: Node) -> Read:
     """The operator of a GROUP BY over windows."""
-    pieces = pieces_of(stage, emission)
+    pieces = operator_of(stage, emission)
     assert isinstance(pieces, SlicedStage)
     window, of = stage.window, _unit(stage.window)
     kept = f"partial aggregates per {of}{' and key' if stage.keys else ''}"

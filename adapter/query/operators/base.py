@@ -35,7 +35,7 @@ OVER_LIFE = "__life"
 
 
 @dataclass(frozen=True)
-class Growth:
+class UnboundedState:
     """What an operator's state grows with, where nothing bounds it."""
 
     what: str
@@ -56,7 +56,7 @@ class Source:
     label: str
     changelog: bool = False
     inputs: tuple[Operator, ...] = ()
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class WindowResults:
     relation: Relation
     label: str
     inputs: tuple[Operator, ...] = ()
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
     at_once: bool = False
     """Whether they feed other windows, as their rows come."""
 
@@ -88,7 +88,7 @@ class WindowChanges:
     """Columns that such windows are partitioned by: of the result, and of the windows that have one."""
     relation: Relation
     label: str
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Project:
     """With the weight among its columns where the input has one."""
     relation: Relation
     label: str
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class MaterializedProject:
     """With `GIVEN_BY` among its columns, which each row of the input has."""
     relation: Relation
     label: str
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
     ends: tuple[str, ...] = ()
     """As of `GroupAggregate`."""
 
@@ -132,7 +132,7 @@ class UnionAll:
     inputs: tuple[Operator, ...]
     relation: Relation
     label: str = "UNION ALL"
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Local:
     sql: str
     relation: Relation
     label: str
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class GroupAggregate:
     stage: GroupStage
     relation: Relation
     label: str
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
     groups: str = ""
     """What tells the groups themselves, whatever is computed of them."""
     ends: tuple[str, ...] = ()
@@ -173,7 +173,7 @@ class WindowRows:
     relation: Relation
     label: str
     window: Window
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class WindowClose:
     """The column whose value the watermark must be at."""
     relation: Relation
     label: str
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class SetOperation:
     """How often a row is in the result: SQL over ``l`` and ``r``, how often it is on either side."""
     relation: Relation
     label: str
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
     ends: tuple[str, ...] = ()
     """As of `GroupAggregate`."""
 
@@ -215,7 +215,7 @@ class LateRows:
     """The column that the watermark is measured on."""
     relation: Relation
     label: str = "late rows counted"
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
 
     @property
     def rows(self) -> str:
@@ -233,7 +233,7 @@ class Join:
     """With the product of the inputs' weights among its columns."""
     relation: Relation
     label: str
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
     ends: tuple[str, ...] = ()
     """As of `GroupAggregate`."""
     until: tuple[Until, ...] = ()
@@ -252,7 +252,7 @@ class TemporalFilter:
     """Microseconds of event time for which a row is in the result, from its own."""
     relation: Relation
     label: str
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
 
 
 ROW_TIME = "__event_time"
@@ -277,7 +277,7 @@ class OverAggregate:
     label: str
     waits: bool = True
     """Whether rows come in any order, and wait until the watermark has passed their time; else they come in order."""
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
     until: Until = ()
     """Until when a partition may get rows, by a key that carries event time; empty: that can't be told."""
 
@@ -296,7 +296,7 @@ class Recompute:
     relation: Relation
     label: str
     top: Top | None = None
-    growth: Growth | None = None
+    growth: UnboundedState | None = None
     busy: str | None = None
     """Until when a row keeps its partition from being idle: SQL over ``own``, an input's row. None: until it comes."""
     ends: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from .. import event_clock, marks
+from .. import event_clock, hints
 from ..aggregates import TYPED
 from ..clauses import aggregate, conjuncts, filters, only_asks, relations
 from ..dialect import DIALECT, canonical, function_name, sql, walk_same_query
@@ -281,13 +281,13 @@ def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list
 
 
 def _is_streaming(table: exp.Table) -> bool:
-    return marks.is_stream(table) or table.meta_get(OPERATOR) is not None or table.name.startswith(INPUT)
+    return hints.is_stream(table) or table.meta_get(OPERATOR) is not None or table.name.startswith(INPUT)
 
 
 def reads_tables(template: exp.Expr) -> bool:
     """Whether a query over inputs reads tables beside them, inside expressions or in FROM."""
     # What stands in for a clock reads the watermark.
-    clocks = {id(table) for each in marks.stand_ins(template) for table in each.find_all(exp.Table)}
+    clocks = {id(table) for each in hints.stand_ins(template) for table in each.find_all(exp.Table)}
     return any(not _is_streaming(table) and id(table) not in clocks for table in template.find_all(exp.Table))
 
 

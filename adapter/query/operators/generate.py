@@ -23,7 +23,7 @@ from ..program import (
     reading,
 )
 from ..windows import quote
-from . import lives
+from . import generations
 from .base import (
     Dataflow,
     GroupAggregate,
@@ -48,9 +48,9 @@ from .base import (
     over,
     ttl_of,
 )
+from .buffered_rows import ROW, TIMES, BufferedRows, Partitions, added_up, netted, packed, spread
 from .given_rows import GivenRows
 from .groups import GroupChanges
-from .kept import ROW, TIMES, KeptRows, Partitions, added_up, netted, packed, spread
 from .over_rows import OrderedRows
 from .plan_size import bounded
 from .recent_rows import RecentRows
@@ -297,7 +297,7 @@ class _Generator:
 
     # -- kept --------------------------------------------------------------------------------------
 
-    def _keep(self, kept: KeptRows, beside: Sequence[KeptRows] = ()) -> None:
+    def _keep(self, kept: BufferedRows, beside: Sequence[BufferedRows] = ()) -> None:
         self._has(kept.state(beside))
 
     def _group(self, operator: GroupAggregate) -> None:
@@ -333,17 +333,17 @@ class _Generator:
         self._step(operator, *counts.change())
         self._has(counts.state())
 
-    def _joined(self, each: Operator, ends: str | None, until: Until | None) -> KeptRows:
+    def _joined(self, each: Operator, ends: str | None, until: Until | None) -> BufferedRows:
         """The rows of a side of a join; with a TTL each row expires by itself, all that are equal together where it may
         be retracted."""
         if until is not None:
             return kept_until(each, until)
         ttl = self.ttl if ends is None else 0
         if ttl is None or not each.relation.changes:
-            return KeptRows(each, ttl, ends=ends)
+            return BufferedRows(each, ttl, ends=ends)
         also = [] if ends is None else ["until", ends]
         rows = Partitions("_".join(["rows", each.name, *also]), 1, ttl)
-        kept = KeptRows(each, ttl, rows, (ROW,), ends=ends)
+        kept = BufferedRows(each, ttl, rows, (ROW,), ends=ends)
         if kept.part not in self.parts:
             self.steps += rows.steps(
                 f"select distinct {ROW} as {rows.names[0]} from (\n{kept.change()}\n)", [kept]
@@ -404,7 +404,7 @@ class _Generator:
         else:
             partitions = Partitions(operator.name, size, ttl) if size or ttl is not None else None
             kept = [
-                KeptRows(each, ttl, partitions, keys, alias, operator.top, operator.busy, end)
+                BufferedRows(each, ttl, partitions, keys, alias, operator.top, operator.busy, end)
                 for each, keys, alias, end in zip(
                     operator.inputs, operator.keys, operator.aliases, ends, strict=True
                 )
@@ -435,7 +435,7 @@ class _Generator:
         end = operator.relation.open_until
         if self.ttl is None or end is None:
             return rows
-        return lives.countable(f"(\n{rows}\n)", f"own.{quote(end)}", self.ttl)
+        return generations.countable(f"(\n{rows}\n)", f"own.{quote(end)}", self.ttl)
 
 
 def _touched(operator: Recompute, partitions: Partitions) -> str:

@@ -6,12 +6,12 @@ gives what it gave; one that had gone, or expired, is computed anew and has anot
 
 from __future__ import annotations
 
-from ..continuous.lives import NO_STEP, SINCE, lasts, of_keys
 from ..program import EXPIRES_AT, STEP, StatePart, Step, now
+from ..unwindowed.key_generations import NO_STEP, SINCE, lasts, of_keys
 from ..windows import quote
-from . import lives
+from . import generations
 from .base import GIVEN_BY, MaterializedProject, over
-from .kept import ROW, TIMES, packed
+from .buffered_rows import ROW, TIMES, packed
 from .relation import WEIGHT
 
 _GIVEN, _IS_NEW = "__given", "__is_new"
@@ -44,7 +44,7 @@ class GivenRows:
         came = f"select {ROW}, {TIMES} from {self.changed} where {TIMES} > 0"
         unknown = f"({came}) as own\nleft anti join {self.known} as known on own.{ROW} <=> known.{ROW}"
         known = (
-            f"select own.{ROW}, own.{TIMES}, known.{_GIVEN}, known.{lives.LIFE}, false as {_IS_NEW}\n"
+            f"select own.{ROW}, own.{TIMES}, known.{_GIVEN}, known.{generations.LIFE}, false as {_IS_NEW}\n"
             f"from {self.changed} as own join {self.known} as known on own.{ROW} <=> known.{ROW}"
         )
         return [
@@ -62,12 +62,15 @@ class GivenRows:
     def _known(self) -> str:
         """What is kept of the rows that changed and are there."""
         rows = of_keys(f"(\n{self._stored()}\n)", [ROW], self.changed)
-        return f"select {ROW}, {_GIVEN}, {lives.LIFE} from (\n{self._summed(rows, 'watermark_before')}\n)"
+        return (
+            f"select {ROW}, {_GIVEN}, {generations.LIFE} from (\n{self._summed(rows, 'watermark_before')}\n)"
+        )
 
     def _stored(self) -> str:
-        until = "" if self.ttl is None else f", {EXPIRES_AT} as {lives.UNTIL}"
+        until = "" if self.ttl is None else f", {EXPIRES_AT} as {generations.UNTIL}"
         return (
-            f"select {self.row} as {ROW}, {self.given} as {_GIVEN}, {self.times} as {TIMES}, {SINCE} as {lives.LIFE}{until} "
+            f"select {self.row} as {ROW}, {self.given} as {_GIVEN}, {self.times} as {TIMES}, "
+            f"{SINCE} as {generations.LIFE}{until} "
             f"from state where part = '{self.part}'"
         )
 
@@ -75,11 +78,11 @@ class GivenRows:
         """What is there of kept rows: what they gave stands in the first one."""
         until, alive = "", ""
         if self.ttl is not None:
-            until = f", max({lives.UNTIL}) as {lives.UNTIL}"
-            alive = f" and {lasts(f'max({lives.UNTIL})', watermark)}"
+            until = f", max({generations.UNTIL}) as {generations.UNTIL}"
+            alive = f" and {lasts(f'max({generations.UNTIL})', watermark)}"
         return (
             f"select {ROW}, max_by({_GIVEN}, {_GIVEN} is not null) as {_GIVEN}, sum({TIMES}) as {TIMES}, "
-            f"{lives.LIFE}{until}\nfrom (\n{rows}\n) group by {ROW}, {lives.LIFE} having sum({TIMES}) > 0{alive}"
+            f"{generations.LIFE}{until}\nfrom (\n{rows}\n) group by {ROW}, {generations.LIFE} having sum({TIMES}) > 0{alive}"
         )
 
     def _computed(self) -> str:
@@ -90,7 +93,7 @@ class GivenRows:
             f"select {GIVEN_BY} as {ROW}, struct(* except ({GIVEN_BY})) as {_GIVEN} from (\n{text}\n)\n) group by {ROW}"
         )
         return (
-            f"select own.{ROW}, own.{TIMES}, found.{_GIVEN}, {now(STEP)} as {lives.LIFE}, true as {_IS_NEW}\n"
+            f"select own.{ROW}, own.{TIMES}, found.{_GIVEN}, {now(STEP)} as {generations.LIFE}, true as {_IS_NEW}\n"
             f"from {self.new} as own left join (\n{found}\n) as found on own.{ROW} <=> found.{ROW}"
         )
 
@@ -103,17 +106,16 @@ class GivenRows:
 
     def state(self) -> StatePart:
         """The part of the state."""
-        items = (
-            f"{ROW} as {self.row}, {_GIVEN} as {self.given}, {TIMES} as {self.times}, {lives.LIFE} as {SINCE}"
-        )
+        items = f"{ROW} as {self.row}, {_GIVEN} as {self.given}, {TIMES} as {self.times}, {generations.LIFE} as {SINCE}"
         until, expires = "", ""
         if self.ttl is not None:
             ends = self.operator.ends
             busy = f"own.{ROW}.{quote(ends[0])}" if ends else None
-            until, expires = f", {lives.until(self.ttl, busy)}", f", {lives.UNTIL} as {EXPIRES_AT}"
-        came = (
-            f"select {ROW}, if({_IS_NEW}, {_GIVEN}, null) as {_GIVEN}, {TIMES}, {lives.LIFE} from {self.all}"
-        )
+            until, expires = (
+                f", {generations.until(self.ttl, busy)}",
+                f", {generations.UNTIL} as {EXPIRES_AT}",
+            )
+        came = f"select {ROW}, if({_IS_NEW}, {_GIVEN}, null) as {_GIVEN}, {TIMES}, {generations.LIFE} from {self.all}"
         kept = self._summed(self._stored(), "watermark_after")
         return StatePart(
             self.part,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..aggregates import TYPED
-from ..continuous.groups import ROWS_THERE, THERE, Groups
-from ..continuous.lives import NO_STEP, matching, same
 from ..metric_columns import MetricColumns
 from ..plan import DistinctSet, GroupStage, Metric
 from ..program import STEP, StatePart, Step, now
+from ..unwindowed.groups import ROWS_THERE, THERE, Groups
+from ..unwindowed.key_generations import NO_STEP, matching, same
 from ..windows import quote
 from .conditions import INEXACT
 from .relation import WEIGHT
@@ -47,7 +47,7 @@ class GroupChanges(Groups):
             found.insert(-2, Step(self._new(members), self._counts(members), persist=True))
         if self.replayed:
             self._of_batch_too = True
-            rows = self._finished(self.lives.alive(self.known_and_new()))
+            rows = self._finished(self.generations.alive(self.known_and_new()))
             self._of_batch_too = False
             everything = Step(self.after, rows, persist=True)
             return [
@@ -69,10 +69,10 @@ class GroupChanges(Groups):
         before = (
             self._last_given()
             if self.keeps_given
-            else self._finished(self.lives.going_on(known), self.changed)
+            else self._finished(self.generations.going_on(known), self.changed)
         )
         self._of_batch_too = True
-        after = self._finished(self.lives.latest(both), self.changed)
+        after = self._finished(self.generations.latest(both), self.changed)
         self._of_batch_too = False
         found[-1] = Step(self.after, after, persist=True, initial=self._first())
         change = (
@@ -91,7 +91,7 @@ class GroupChanges(Groups):
         without, side by side."""
         columns = ", ".join(self._columns())
         known = matching(self.part, self.keys, self.changed)
-        rows = self.lives.latest(
+        rows = self.generations.latest(
             f"select {columns}, false as {_NEW} from (\n{known}\n)\nunion all\n"
             f"select {columns}, true as {_NEW} from {self.changed}"
         )
@@ -146,13 +146,13 @@ class GroupChanges(Groups):
         """The row that each touched key gave last."""
         by = f" group by {', '.join(self.keys)}" if self.keys else ""
         last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
-        given = self.lives.going_on(matching(self.given_part, self.keys, self.changed))
+        given = self.generations.going_on(matching(self.given_part, self.keys, self.changed))
         rows = f"select {last} from (\n{given}\n){by}"
         return f"select {self.given}.* from (\n{rows}\n) where {self.given} is not null"
 
     def _given(self) -> StatePart:
         """The rows that touched keys give, or NULL where they give none any more."""
-        own = [*self.keys, *self.lives.since]
+        own = [*self.keys, *self.generations.since]
         keys = [f"touched.{key}" for key in own]
         on = same("touched", "own", self.keys) if self.keys else "true"
         of = self.after if self.replayed else self.changed
@@ -163,10 +163,10 @@ class GroupChanges(Groups):
         )
         by = f" group by {', '.join(own)}" if own else ""
         last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
-        living = self.lives.of_living(self.given_part)
+        living = self.generations.of_living(self.given_part)
         folded = f"select {', '.join([*own, last])} from (\n{living}\n){by}"
         fold = f"select {', '.join([NO_STEP, *own, self.given])} from (\n{folded}\n) where {self.given} is not null"
-        return StatePart(self.given_part, append, fold, closes=None, forgets=self.lives.ttl or None)
+        return StatePart(self.given_part, append, fold, closes=None, forgets=self.generations.ttl or None)
 
     def _first(self) -> str:
         if not self.signed or not self.stage.distinct_sets:
@@ -198,7 +198,7 @@ class GroupChanges(Groups):
         if not self._of_batch_too:
             return super()._of_values(members, touched)
         numbers = self._numbers(members)
-        identity = [*self.lives.since, *self.keys, *self._values(members)]
+        identity = [*self.generations.since, *self.keys, *self._values(members)]
         columns = ", ".join([*identity, *numbers])
         new = f"select {columns} from {self._new(members)}"
         if self._only_batch:

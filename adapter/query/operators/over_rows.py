@@ -1,19 +1,19 @@
 """SQL of OVER in order of event time: rows wait for the watermark, and are kept while frames of later ones reach back to
 them.
 
-Under a TTL a partition that had no row for so long begins anew: its rows from before the gap are of another *life*. That is
-told by their event times alone, so it is the same however the input is cut.
+Under a TTL a partition that had no row for so long begins anew: its rows from before the gap are of another *generation*.
+Their event times alone say so, so it is the same however the input is cut.
 """
 
 from __future__ import annotations
 
-from ..continuous.lives import NO_STEP, lasts, later, of_keys
-from ..continuous.tops import DUE
 from ..intervals import HOUR
 from ..program import STEP, Rows, StatePart, Step, now
+from ..unwindowed.key_generations import NO_STEP, lasts, later, of_keys
+from ..unwindowed.top_n import DUE
 from ..windows import quote
 from .base import OVER_LIFE, OverAggregate, Source, in_order, over
-from .kept import ROW
+from .buffered_rows import ROW
 from .relation import WEIGHT
 from .time_bounds import expires
 
@@ -124,7 +124,7 @@ class OrderedRows:
             life = f", {OVER_LIFE}"
             gap = f"unix_micros({_TIME}) - unix_micros({_BEFORE}) >= {self.ttl}"
             before = f"lag({_TIME}) {self._within(f'order by {_TIME}')} as {_BEFORE}"
-            so_far = self._within(f"order by {_TIME}")  # rows of one time are of one life
+            so_far = self._within(f"order by {_TIME}")  # rows of one time are of one generation
             rows = f"select *, sum(if({gap}, 1, 0)) {so_far} as {OVER_LIFE}\nfrom (\nselect *, {before} from (\n{rows}\n)\n)"
         text = over(self.operator.sql, [f"select {ROW}.*, {WEIGHT}{life} from (\n{rows}\n)"])
         return f"select * except ({WEIGHT}) from (\n{text}\n) where {WEIGHT} = 1"

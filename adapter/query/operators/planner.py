@@ -14,13 +14,9 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from .. import event_clock, expansion, intervals, marks, on_change, ranks
+from .. import event_clock, expansion, hints, intervals, on_change, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
 from ..clauses import conjuncts, joined, only_asks, output_names, relations
-from ..continuous import growth as key_names
-from ..continuous import joins, limits
-from ..continuous.lives import later
-from ..continuous.shape import is_grouped
 from ..dialect import DIALECT, canonical, sql, unqualified
 from ..emission import FINAL, Emission
 from ..errors import NotMeant, QueryError, Unbounded
@@ -34,15 +30,18 @@ from ..row_level import check_joins, refuse_limit
 from ..static_sides import nest
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
-from ..ties import break_ties
+from ..tie_breaking import break_ties
+from ..unwindowed import joins, limits
+from ..unwindowed import unbounded_state as key_names
+from ..unwindowed.key_generations import later
+from ..unwindowed.select_kind import is_grouped
 from ..windows import Window, quote
-from . import above_groups, conditions, lives, semi_joins, single_rows
+from . import above_groups, conditions, generations, semi_joins, single_rows
 from .base import (
     GIVEN_BY,
     OVER_LIFE,
     Dataflow,
     GroupAggregate,
-    Growth,
     Join,
     LateRows,
     Local,
@@ -55,6 +54,7 @@ from .base import (
     Source,
     TemporalFilter,
     Top,
+    UnboundedState,
     UnionAll,
     Until,
     WindowChanges,
@@ -146,7 +146,7 @@ class _Planner:
     ) -> None:
         self.tree = limits.write_as_ranks(tree, _reads_stream)
         self.streams = Streams(self.tree, known)
-        if next(marks.windows_under(self.tree), None) is not None:
+        if next(hints.windows_under(self.tree), None) is not None:
             event_clock.show_watermark(self.tree)
         self.ttl, self.rewrites, self.plan_windows = ttl, rewrites, windows
         self.emission = emission
@@ -190,7 +190,7 @@ class _Planner:
                 )
             return self._visit(node.this)
         if isinstance(node, exp.Table):
-            return self._source(node) if marks.is_stream(node) else None
+            return self._source(node) if hints.is_stream(node) else None
         if not isinstance(node, exp.Query) or not _reads_stream(node):
             return None
         text = written = canonical(node)
@@ -204,13 +204,13 @@ class _Planner:
         return self.by_text[text]
 
     def _query(self, node: exp.Query, text: str) -> Operator:
-        if next(marks.windows_under(node), None) is not None:
+        if next(hints.windows_under(node), None) is not None:
             try:
                 return self._windows(node, text)
             except NotMeant:
                 raise
             except QueryError:
-                if isinstance(node, exp.Select) and (window := marks.window_of(node)):
+                if isinstance(node, exp.Select) and (window := hints.window_of(node)):
                     return self._window(node, window)
         if isinstance(node, exp.SetOperation):
             return self._set_operation(node)
@@ -269,10 +269,10 @@ class _Planner:
             QueryError: it doesn't.
         """
         for table in node.find_all(exp.Table):
-            if marks.is_stream(table) and self.streams.known(table.name).replaces:
+            if hints.is_stream(table) and self.streams.known(table.name).replaces:
                 raise QueryError("A window function over a stream whose rows change.")
         changes = self.emission.changes
-        if changes and len(set(map(canonical, marks.windows_under(node)))) > 1:
+        if changes and len(set(map(canonical, hints.windows_under(node)))) > 1:
             raise QueryError(_SEVERAL_STAGES)
         found = self.plan_windows(node.copy(), self.streams, self.window_stages, changes)
         if changes:
@@ -281,8 +281,8 @@ class _Planner:
         self.ranks |= dict.fromkeys(found.ranks)
         label = ", ".join(dict.fromkeys(str(stage.window) for stage in found.windowed)) or "windows"
         if not found.stages:
-            holder = marks.windows_under(node)
-            names = {t.name for each in holder for t in each.find_all(exp.Table) if marks.is_stream(t)}
+            holder = hints.windows_under(node)
+            names = {t.name for each in holder for t in each.find_all(exp.Table) if hints.is_stream(t)}
             inputs = tuple(
                 self._source(next(t for t in node.find_all(exp.Table) if t.name == name))
                 for name in sorted(names)
@@ -330,7 +330,7 @@ class _Planner:
             if any(name not in members for members in sets for name in stage.session_keys):
                 raise QueryError("What sessions are partitioned by isn't in every grouping set.")
         elif window.merges:
-            if marks.window_of(node) is None or window.emit == "on_change":
+            if hints.window_of(node) is None or window.emit == "on_change":
                 raise QueryError("What sessions are partitioned by may be another column.")
             by = [(name, name) for name in window.partition_by]
         if window.merges and (start is None or len(by) < len(window.partition_by)):
@@ -370,7 +370,7 @@ class _Planner:
     def _window(self, select: exp.Select, window: Window) -> Operator:
         """The windows of what was joined, grouped or ranked first, or of rows that change: each row at once."""
         self.under_windows += 1
-        below = self._visit(marks.input_of(select))
+        below = self._visit(hints.input_of(select))
         self.under_windows -= 1
         if below is None:
             raise QueryError(f"{window} stands over a table that is no stream.")
@@ -391,7 +391,7 @@ class _Planner:
         # of a join, and that is no late row of the stream.
         is_bounded = changes and window.time_col.lower() in below.relation.in_time
         if is_bounded:
-            text = lives.countable(f"({text})", "own.window_end", 0)
+            text = generations.countable(f"({text})", "own.window_end", 0)
         replaced = set(expansion.WINDOW_COLUMNS)
         keys = tuple(key for key in below.relation.keys if not key & replaced)
         if window.kind != "tumble":
@@ -409,7 +409,7 @@ class _Planner:
             return self._add(WindowRows(name, (below,), text, relation, str(window), window))
         if not below.relation.repeatable and below.relation.changes:
             raise QueryError(f"{window} stands over values that are other ones each time.")
-        growth = None if below.relation.bounded else Growth("every row", None)
+        growth = None if below.relation.bounded else UnboundedState("every row", None)
         by = tuple(f"own.{quote(column)}" for column in window.partition_by)
         busy = later(f"cast(own.{quote(window.time_col)} as timestamp)", window.size)
         relation = replace(relation, changes=True)
@@ -423,7 +423,7 @@ class _Planner:
         """Rows without those of which nothing is known any more, some time after they would have counted."""
         if self.ttl is None:
             return operator
-        text = lives.countable(input_name(0), until, self.ttl)
+        text = generations.countable(input_name(0), until, self.ttl)
         name = f"project_{digest(operator.name, text)}"
         return self._add(Project(name, (operator,), text, operator.relation, "rows that may still count"))
 
@@ -528,7 +528,7 @@ class _Planner:
         )
         if words == "distinct":
             relation = replace(relation, keys=inputs[0].relation.keys)
-        growth = None if bounded or ends else Growth("every different row", None)
+        growth = None if bounded or ends else UnboundedState("every different row", None)
         return self._add(
             SetOperation(
                 f"set_{digest(words, *(each.name for each in inputs))}",
@@ -564,7 +564,7 @@ class _Planner:
                 return self._select(select)
             if not by_row or not self._hands_on_end(select, streams[0]):
                 return self._select(self._judged_below(select, read, tests))
-            if not any(map(marks.is_stand_in, tests[0].walk())):
+            if not any(map(hints.is_stand_in, tests[0].walk())):
                 return self._temporal_filter(select, tests[0])
             self._check_judged(tests[0], streams[0])
         check_joins([From(e.alias, e.node, "rows" if e.operator else "static", {}, e.join) for e in read])
@@ -656,7 +656,7 @@ class _Planner:
                         node.replace(_table(input_name(len(inputs)), alias or input_name(len(inputs))))
                         inputs.append(operator)
         for table in made.find_all(exp.Table):
-            if marks.is_stream(table):
+            if hints.is_stream(table):
                 raise QueryError(
                     f"'{sql(select)[:80]}' reads a stream in a place where its rows can't be told apart from those before; "
                     "put it into FROM or JOIN."
@@ -803,7 +803,7 @@ class _Planner:
         )
         if is_kept:
             template = with_row(template, source.alias)
-            growth = None if relation.bounded or relation.ends else Growth("every row", None)
+            growth = None if relation.bounded or relation.ends else UnboundedState("every row", None)
             name = f"given_{digest(below.name, canonical(template))}"
             ends = () if relation.ends is None else (relation.ends,)
             return self._add(
@@ -956,7 +956,7 @@ class _Planner:
             distinct_sets=builder.distinct_sets,
             growth=None,
             signed=signed,
-            written=sql(marks.user_tree(template)),
+            written=sql(hints.user_tree(template)),
         )
         growing = [key for key in keys if not is_finite(exp.maybe_parse(key.sql, dialect=DIALECT), select)]
         covered = all(self._is_covered(key_names.names_of(key, select)) for key in growing)
@@ -964,7 +964,7 @@ class _Planner:
         growth = (
             None
             if bounded or ends
-            else Growth(
+            else UnboundedState(
                 f"something for every value of {', '.join(key.sql for key in growing)}",
                 frozenset(key_names.names_of(key, select)[0] or _first_column(key) for key in growing),
             )
@@ -1062,7 +1062,7 @@ class _Planner:
             top = Top(sql(placed), bounds[name], sql(where.this) if where else None)
         growth = None
         if relation.ends is None and not relation.bounded and not (top is not None and covered):
-            growth = Growth(
+            growth = UnboundedState(
                 f"rows for every value of {', '.join(keys[0])}" if top and keys[0] else "every row",
                 frozenset(_names_in(common)) if top else None,
             )
@@ -1097,10 +1097,10 @@ class _Planner:
         until = tuple((column, relation.times[column]) for column in sorted(ending))[:1]
         growth = None
         if not until and reached.everything and not relation.bounded:
-            growth = Growth("every row", None)
+            growth = UnboundedState("every row", None)
         elif not until and reached.rows and keys and not covered:
             last = "the last row" if reached.rows == 1 else f"the last {reached.rows} rows"
-            growth = Growth(
+            growth = UnboundedState(
                 f"{last} for every value of {', '.join(map(sql, keys))}", frozenset(_names_in(keys))
             )
         outputs = conditions.outputs(select, source.alias)
@@ -1227,7 +1227,7 @@ class _Planner:
         growth = (
             None
             if bounded or ends or until
-            else Growth("every row of both sides", None, _IN_TIME if plain else "")
+            else UnboundedState("every row of both sides", None, _IN_TIME if plain else "")
         )
         passed = next(filter(None, (outputs.ends.get(alias.lower()) for alias in aliases)), None)
         if plain:
@@ -1412,7 +1412,7 @@ class _Planner:
         relation: Relation,
         label: str,
         top: Top | None = None,
-        growth: Growth | None = None,
+        growth: UnboundedState | None = None,
         until: tuple[Until, ...] = (),
     ) -> Operator:
         if any(not each.relation.repeatable and each.relation.changes for each in inputs):
@@ -1421,7 +1421,7 @@ class _Planner:
         if ends or until:
             growth = None
         elif growth is None and top is None and not all(each.relation.bounded for each in inputs):
-            growth = Growth("every row", None)
+            growth = UnboundedState("every row", None)
         first = () if top is None else (top.rows,)
         name = f"recompute_{digest(canonical(template), *first, *(each.name for each in inputs))}"
         return self._add(
@@ -1474,7 +1474,7 @@ def _starts(found: Plan, zone: str) -> dict[str, int]:
 
 
 def _begin_anew(select: exp.Select, alias: str) -> None:
-    """Has the OVER clauses of a SELECT also partition by the life that a row is of. Changes the tree."""
+    """Has the OVER clauses of a SELECT also partition by the generation that a row is of. Changes the tree."""
     life = exp.column(OVER_LIFE, table=alias, quoted=True)
     for window in conditions.windows_of(select):
         window.set("partition_by", [*(window.args.get("partition_by") or ()), life.copy()])
@@ -1510,7 +1510,7 @@ def _table(name: str, alias: str) -> exp.Table:
 
 def _reads_stream(node: exp.Expr) -> bool:
     return any(
-        marks.is_stream(table) or table.meta_get(conditions.OPERATOR) is not None
+        hints.is_stream(table) or table.meta_get(conditions.OPERATOR) is not None
         for table in node.find_all(exp.Table)
     )
 
@@ -1559,7 +1559,7 @@ def _group_label(select: exp.Select) -> str:
     return sql(group).strip() if group is not None else "all rows"
 
 
-def _grows(growth: Growth, domains: frozenset[str]) -> str:
+def _grows(growth: UnboundedState, domains: frozenset[str]) -> str:
     missing = sorted((growth.columns or frozenset()) - domains)
     domain = f", or constant_domains: {missing} if the set of their values doesn't grow" if missing else ""
     return (

@@ -8,12 +8,12 @@ Under a TTL what stands above forgets a row that came so long ago, and what it w
 
 from __future__ import annotations
 
-from ..continuous.lives import NO_STEP, lasts, later
 from ..intervals import MINUTE
 from ..program import EXPIRES_AT, STEP, Rows, StatePart, now
+from ..unwindowed.key_generations import NO_STEP, lasts, later
 from ..windows import quote
 from .base import ROW_TIME, Source, TemporalFilter, in_order
-from .kept import ROW
+from .buffered_rows import ROW
 from .relation import WEIGHT
 
 _UNTIL, _KNOWN = "__until", "__known"

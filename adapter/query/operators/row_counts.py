@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..continuous.lives import NO_STEP, SINCE, lives_of, of_keys
 from ..program import EXPIRES_AT, STEP, StatePart, Step, now
+from ..unwindowed.key_generations import NO_STEP, SINCE, generations_of, of_keys
 from ..windows import quote
-from . import lives
+from . import generations
 from .base import SetOperation
 from .relation import WEIGHT
 
@@ -25,18 +25,18 @@ class RowCounts:
         )
         self.part = operator.name
         self.row, self.left, self.right = (quote(f"{self.part}_{what}") for what in ("row", "left", "right"))
-        self.changed, self.lives = f"{self.part}_changed", f"{self.part}_lives"
+        self.changed, self.generations = f"{self.part}_changed", f"{self.part}_generations"
 
     def steps(self) -> list[Step]:
-        """How many times more each row that changed is on either side; with a TTL, in which life it is."""
+        """How many times more each row that changed is on either side; with a TTL, in which generation it is."""
         found = [Step(self.changed, self._changed(), persist=True)]
         if self.ttl is not None:
             known = f"select {self.row}, {SINCE}, {EXPIRES_AT} from state where part = '{self.part}'"
             rows = f"select {self.row} from {self.changed}"
             found.append(
                 Step(
-                    self.lives,
-                    lives_of(rows, of_keys(f"(\n{known}\n)", [self.row], self.changed), [self.row]),
+                    self.generations,
+                    generations_of(rows, of_keys(f"(\n{known}\n)", [self.row], self.changed), [self.row]),
                     persist=True,
                     initial=f"select own.*, {now(STEP)} as {SINCE} from (\n{rows}\n) as own",
                 )
@@ -68,9 +68,9 @@ class RowCounts:
                 f"{of_keys(f'({rows})', [self.row], self.changed)}\n) group by {self.row}"
             )
         else:
-            rows = f"select {STEP} as {lives.CAME_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
-            known = lives.counted(
-                of_keys(f"({rows})", [self.row, SINCE], self.lives), [self.row], [self.left, self.right]
+            rows = f"select {STEP} as {generations.CAME_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
+            known = generations.counted(
+                of_keys(f"({rows})", [self.row, SINCE], self.generations), [self.row], [self.left, self.right]
             )
         none = f"select * from {self.changed} where false"
         return self._change(known), self._change(none)
@@ -111,14 +111,17 @@ class RowCounts:
             )
             return StatePart(self.part, append, fold, closes=None)
         append = (
-            f"select {now(STEP)} as {STEP}, own.*, lives.{SINCE}, {lives.until(self.ttl, self._busy)}\n"
+            f"select {now(STEP)} as {STEP}, own.*, generations.{SINCE}, {generations.until(self.ttl, self._busy)}\n"
             f"from {self.changed} as own "
-            f"join {self.lives} as lives on own.{self.row} <=> lives.{self.row}"
+            f"join {self.generations} as generations on own.{self.row} <=> generations.{self.row}"
         )
-        stored = ", ".join(lives.stored(True))
-        rows = lives.lasting(
+        stored = ", ".join(generations.stored(True))
+        rows = generations.lasting(
             f"select {own}, {stored} from state where part = '{self.part}'", [self.row], "watermark_after"
         )
-        kept = lives.counted(rows, [self.row, lives.LIFE, lives.UNTIL], [self.left, self.right])
-        fold = f"select {NO_STEP}, {own}, {lives.LIFE} as {SINCE}, {lives.UNTIL} as {EXPIRES_AT} from (\n{kept}\n)"
+        kept = generations.counted(
+            rows, [self.row, generations.LIFE, generations.UNTIL], [self.left, self.right]
+        )
+        until = f"{generations.LIFE} as {SINCE}, {generations.UNTIL} as {EXPIRES_AT}"
+        fold = f"select {NO_STEP}, {own}, {until} from (\n{kept}\n)"
         return StatePart(self.part, append, fold, closes=None, forgets=self.ttl or None)

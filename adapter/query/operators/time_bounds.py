@@ -13,12 +13,12 @@ from itertools import product
 
 from sqlglot import exp
 
-from ..continuous.lives import later
 from ..errors import QueryError
 from ..time_conditions import at_most, conditions
+from ..unwindowed.key_generations import later
 from ..windows import quote
 from .base import Operator, Until
-from .kept import KeptRows
+from .buffered_rows import BufferedRows
 
 _Column = tuple[str, str]
 """The alias of a relation, and a column, in lower case."""
@@ -103,10 +103,10 @@ class TimeBounds:
         return 0 if one == other else self._apart.get(((alias, one), (alias, other)))
 
 
-def kept_until(operator: Operator, until: Until) -> KeptRows:
+def kept_until(operator: Operator, until: Until) -> BufferedRows:
     """The rows of a side of such a join."""
     lasts = max(1, *(micros + 1 for _, micros in until))
-    return KeptRows(operator, 0, busy=expires(until), lasts=lasts)
+    return BufferedRows(operator, 0, busy=expires(until), lasts=lasts)
 
 
 def expires(until: Until, row: str = "own") -> str:

@@ -7,14 +7,14 @@ result. A session may have other bounds when more rows come: what lies within th
 
 from __future__ import annotations
 
-from ..continuous.lives import lasts
-from ..kept import KeptSessions
-from ..pieces import pieces_of
 from ..program import EXPIRES_AT, StatePart
 from ..sessions import Sessions, SessionStage
+from ..unwindowed.key_generations import lasts
+from ..window_buffer import SessionBuffer
+from ..window_operators import operator_of
 from ..windows import quote
 from .base import WindowChanges, WindowResults
-from .kept import ROW, TIMES, netted, packed
+from .buffered_rows import ROW, TIMES, netted, packed
 
 
 class ChangedWindows:
@@ -28,10 +28,10 @@ class ChangedWindows:
         self.part = operator.name
         self.row, self.times = (quote(f"{self.part}_{what}") for what in ("row", "times"))
         self.end = f"{ROW}.{quote(operator.end)}"
-        pieces = pieces_of(self.stage)
+        pieces = operator_of(self.stage)
         self.windows_step = pieces.windows_step
         self.sessions: Sessions | None = None
-        if isinstance(pieces, SessionStage | KeptSessions) and not self.stage.window.grows:
+        if isinstance(pieces, SessionStage | SessionBuffer) and not self.stage.window.grows:
             self.sessions = pieces.sessions
         """Of windows that go on: what they gave may be older than the end that it had."""
 

@@ -6,14 +6,14 @@ windows that were retracted before their window closed never leave.
 
 from __future__ import annotations
 
-from ..closing import due, latest
-from ..continuous.lives import NO_STEP, lasts
 from ..emission import Emission
 from ..program import EXPIRES_AT, STEP, StatePart, now
+from ..unwindowed.key_generations import NO_STEP, lasts
+from ..window_trigger import due, latest
 from ..windows import quote
-from . import lives
+from . import generations
 from .base import WindowClose
-from .kept import ROW, TIMES, netted, packed
+from .buffered_rows import ROW, TIMES, netted, packed
 from .relation import WEIGHT
 
 _CAME_AT = "__came_at"
@@ -52,11 +52,11 @@ class OpenWindows:
             return self._change_of_results()
         open_before = lasts(self.end, "watermark_before")
         came = (
-            f"select {ROW}, {TIMES}, {now(STEP)} as {lives.CAME_IN} from (\n{packed(self.below)}\n)\n"
+            f"select {ROW}, {TIMES}, {now(STEP)} as {generations.CAME_IN} from (\n{packed(self.below)}\n)\n"
             f"where not {lasts(self.end)}"
         )
         held = (
-            f"select {ROW}, {TIMES}, {lives.CAME_IN} from (\n{self._stored()}\n)\n"
+            f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._stored()}\n)\n"
             f"where not {lasts(self.end)} and {open_before}"
         )
         closes, closed = f"{came} and {open_before}", f"{came} and not {open_before}"
@@ -70,7 +70,7 @@ class OpenWindows:
             f"select {now(STEP)} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, {self.end} as {EXPIRES_AT}\n"
             f"from (\n{packed(self.below)}\n) where {lasts(self.end)}"
         )
-        rows = f"select {ROW}, {TIMES}, {lives.CAME_IN} from (\n{self._stored()}\n)\nwhere {lasts(self.end)}"
+        rows = f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._stored()}\n)\nwhere {lasts(self.end)}"
         if self.changes:
             rows = self._summed(rows)
         fold = (
@@ -83,12 +83,12 @@ class OpenWindows:
 
     def _change_of_results(self) -> tuple[str, str]:
         came = (
-            f"select {ROW}, {TIMES}, {now(STEP)} as {lives.CAME_IN} from (\n{packed(self.below)}\n)\n"
+            f"select {ROW}, {TIMES}, {now(STEP)} as {generations.CAME_IN} from (\n{packed(self.below)}\n)\n"
             f"where {self._leaves()}"
         )
         before = self._has_left(_micros(now("now_before")), _CAME_AT)
         held = (
-            f"select {ROW}, {TIMES}, {lives.CAME_IN} from (\n{self._held()}\n)\n"
+            f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._held()}\n)\n"
             f"where {self._leaves()} and not {before}"
         )
         return self._net(f"{held}\nunion all\n{came}"), self._net(came)
@@ -107,7 +107,7 @@ class OpenWindows:
         )
         after = self._has_left(_micros(now("now_after")), _CAME_AT)
         fold = (
-            f"select {lives.CAME_IN} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, "
+            f"select {generations.CAME_IN} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, "
             f"{_CAME_AT} as {self.came_at}, {self.end} as {EXPIRES_AT}\n"
             f"from (\n{self._held()}\n) where not {after}"
         )
@@ -126,17 +126,17 @@ class OpenWindows:
         return f"coalesce({passed} > {came_at}, {came_at} is null and {passed} is not null)"
 
     def _held(self) -> str:
-        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {lives.CAME_IN}"
+        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {generations.CAME_IN}"
         return f"select {columns}, {self.came_at} as {_CAME_AT} from state where part = '{self.part}'"
 
     def _stored(self) -> str:
-        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {lives.CAME_IN}"
+        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {generations.CAME_IN}"
         return f"select {columns} from state where part = '{self.part}'"
 
     def _summed(self, rows: str) -> str:
         """How often rows are there in all that came and went."""
         if self._key:
-            return lives.newest(rows, [ROW], TIMES, self._key)
+            return generations.newest(rows, [ROW], TIMES, self._key)
         return (
             f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{rows}\n) group by {ROW} having sum({TIMES}) <> 0"
         )

@@ -73,8 +73,8 @@ from . import enumerable, refusals
 from .bits import Bits, words_needed
 from .each_select import rewrite_each
 from .enumerable import Values
-from .grouped import Call, Grouped, Key, grouping_sets, has_distinct
-from .steps import Step, column, conjunction, expression, named, with_steps
+from .grouped import Call, Grouped, GroupKey, grouping_sets, has_distinct
+from .steps import NamedQuery, column, conjunction, expression, named, with_steps
 
 FUNCTIONS = frozenset({"count", "sum", "avg", "mean"})
 MOST_BITS = 1024
@@ -102,7 +102,7 @@ def enum_distinct(tree: exp.Query) -> exp.Query:
 class _Dimension:
     """A key with few values."""
 
-    key: Key
+    key: GroupKey
     values: Values
     number: str
     """The column with the number of a row's value."""
@@ -167,18 +167,20 @@ class _Rewrite:
         counted = ", ".join(" and ".join(values) for values in self.grouped.distinct_sets)
         of = ", ".join(d.key.name for d in self.dimensions) or "FILTER"
         fixed = f" for each {', '.join(self.others)}" if self.others else ""
-        steps = [Step(self.rows, self._rows_comment(), self._rows())]
+        steps = [NamedQuery(self.rows, self._rows_comment(), self._rows())]
         if self.has_groups:
             and_more = "; the aggregates that need no distinct set" if self.grouped.plain else ""
             where = ", and where their counts stand" if self.dimensions else ""
-            steps.append(Step(self.groups, f"The groups that have rows{where}{and_more}.", self._groups()))
+            steps.append(
+                NamedQuery(self.groups, f"The groups that have rows{where}{and_more}.", self._groups())
+            )
         steps += [
-            Step(
+            NamedQuery(
                 self.set,
                 f"The distinct set: each {counted} once{fixed}, with a bit for each {of}.",
                 self._set(),
             ),
-            Step(self.counts, "Its bits, counted.", self._counts()),
+            NamedQuery(self.counts, "Its bits, counted.", self._counts()),
         ]
         final = self.grouped.outer(self)
         last = "Each group with its counts." if self.has_groups else "What was asked for, over the counts."
@@ -194,7 +196,7 @@ class _Rewrite:
                 found.append(_Dimension(key, values, names.new(f"{key.name}_number")))
         return found
 
-    def _limited(self, select: exp.Select) -> list[tuple[Key, exp.Expr]]:
+    def _limited(self, select: exp.Select) -> list[tuple[GroupKey, exp.Expr]]:
         """The keys, with the condition that may limit them."""
         where = select.args.get("where")
         return [(key, where.this) for key in self.grouped.keys] if where else []

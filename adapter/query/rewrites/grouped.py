@@ -62,7 +62,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Key:
+class GroupKey:
     """A group key."""
 
     name: str
@@ -102,7 +102,7 @@ class Grouped:
             item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)
         }
         found = grouping(select) if select.args.get("group") else None
-        self.keys = [Key(self._row_column(node, "key"), node) for node in (found.keys if found else ())]
+        self.keys = [GroupKey(self._row_column(node, "key"), node) for node in (found.keys if found else ())]
         self._key_of = {self.canonical(key.node): key.name for key in self.keys}
         self.sets: list[tuple[str, ...]] | None = None
         if found and found.sets is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from .. import marks
+from .. import hints
 from ..dialect import from_clause, function_name, sql, with_clause
 from ..errors import QueryError
 from ..spark_functions import NONDETERMINISTIC
@@ -60,8 +60,8 @@ def windows_read(select: exp.Select) -> list[Window]:
     return [
         window
         for node in _relations(select)
-        for found in marks.windows_under(node)
-        if (window := marks.window_of(found)) and not _grouped_between(found, node)
+        for found in hints.windows_under(node)
+        if (window := hints.window_of(found)) and not _grouped_between(found, node)
     ]
 
 

@@ -62,7 +62,7 @@ from . import refusals
 from .buckets import check_buckets
 from .each_select import rewrite_each
 from .grouped import Call, Grouped, grouping_sets, has_distinct
-from .steps import Step, column, conjunction, expression, named, with_steps
+from .steps import NamedQuery, column, conjunction, expression, named, with_steps
 
 FUNCTIONS = frozenset({"count"})
 BUCKETS = 1024
@@ -122,14 +122,14 @@ class _Rewrite:
         keys = ", ".join(key.name for key in self.grouped.keys)
         others = f"; and one row{f' for each {keys}' if keys else ''} with the other aggregates"
         steps = [
-            Step(self.rows, "The rows.", self.grouped.rows()),
-            Step(
+            NamedQuery(self.rows, "The rows.", self.grouped.rows()),
+            NamedQuery(
                 self.distinct,
                 f"Each {counted} once{f' for each {keys}' if keys else ''}, with its bucket"
                 f"{others if self.grouped.plain else ''}.",
                 self._distinct(),
             ),
-            Step(self.parts, "The values of each bucket, counted.", self._parts()),
+            NamedQuery(self.parts, "The values of each bucket, counted.", self._parts()),
         ]
         final = self.grouped.outer(self, having="having").from_(self.parts)
         if keys:

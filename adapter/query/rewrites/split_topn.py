@@ -48,7 +48,7 @@ from ..names import Names
 from . import refusals
 from .buckets import check_buckets
 from .each_select import rewrite_each
-from .steps import Step, column, expression, named, with_steps
+from .steps import NamedQuery, column, expression, named, with_steps
 
 BUCKETS = 128
 NOTHING = (
@@ -152,15 +152,15 @@ class _Rewrite:
             order.append(exp.Ordered(this=struct, nulls_first=True))
         bucket = expression(f"pmod(hash({', '.join(map(sql, hashed))}), {self.buckets})")
         steps = [
-            Step(self.rows, "The rows.", self._rows()),
-            Step(
+            NamedQuery(self.rows, "The rows.", self._rows()),
+            NamedQuery(
                 self.parts,
                 "Their places among the rows of their group and bucket.",
                 exp.Select(
                     expressions=[exp.Star(), named(self._over([*partition, bucket], order), self.place)]
                 ).from_(self.rows),
             ),
-            Step(
+            NamedQuery(
                 self.ranked,
                 f"The ranking over the first {self.most} of each bucket.",
                 self._ranking(self._over(partition, order)),

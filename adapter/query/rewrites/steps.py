@@ -11,7 +11,7 @@ from ..dialect import DIALECT, with_clause
 
 
 @dataclass(frozen=True)
-class Step:
+class NamedQuery:
     """One named query."""
 
     name: str
@@ -19,7 +19,7 @@ class Step:
     query: exp.Select
 
 
-def with_steps(select: exp.Select, steps: Sequence[Step], comment: str) -> exp.Select:
+def with_steps(select: exp.Select, steps: Sequence[NamedQuery], comment: str) -> exp.Select:
     """A SELECT with steps in front of it, after those it has. Changes the tree it is given."""
     listed = []
     for number, step in enumerate(steps, 1):

@@ -9,8 +9,8 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
-from tests.functional.query.test_continuous import KNOWN, B
 from tests.functional.query.test_queries import TUMBLE, folder, model_of, rows
+from tests.functional.query.test_unwindowed import KNOWN, B
 from tests.spark_rows import asks
 
 __all__ = ["folder"]  # a fixture

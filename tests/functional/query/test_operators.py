@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
-from dbt.adapters.spark_streaming.query.functions import Ask
+from dbt.adapters.spark_streaming.query.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
-from tests.functional.query.test_continuous import DAY, FIRST, GROUPS, KNOWN, A, B, first
 from tests.functional.query.test_queries import folder, model_of, rows
+from tests.functional.query.test_unwindowed import DAY, FIRST, GROUPS, KNOWN, A, B, first
 from tests.functional.quick import many_rows
 from tests.functional.stream.harness import replayed
 from tests.spark_rows import asks
@@ -222,7 +222,7 @@ AT_CLOSE = {
 DOMAINS = ("item", "bidder")
 
 
-def planned(name: str, ask: Ask | None = None) -> Plan:
+def planned(name: str, ask: QueryRunner | None = None) -> Plan:
     return planner.plan_operators(QUERIES[name], KNOWN, 30 * DAY if name in TTL else None, DOMAINS, ask)
 
 

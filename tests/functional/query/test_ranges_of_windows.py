@@ -11,8 +11,8 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.intervals import HOUR, MINUTE
-from dbt.adapters.spark_streaming.query.overwrite import Overwriting
-from dbt.adapters.spark_streaming.query.ranges import Span
+from dbt.adapters.spark_streaming.query.ranges import TimeRange
+from dbt.adapters.spark_streaming.query.window_range import Overwriting
 from tests.reference import to_micros
 from tests.thorough import mostly_thorough
 
@@ -94,7 +94,7 @@ class Table:
         self.overwriting = Overwriting(text, lambda query: tuple(spark.sql(query).first()))
         self.rows: Counter[Row] = Counter()
 
-    def put(self, span: Span) -> None:
+    def put(self, span: TimeRange) -> None:
         ends = self.overwriting.touched(span)
         frame = self.spark.sql(self.overwriting.overwrite(ends).sql)
         place = frame.columns.index("window_end")
@@ -114,12 +114,12 @@ def at_once(spark: Any, text: str) -> Counter[Row]:
     return Counter(tuple(row) for row in spark.sql(generate.batch(planner.plan(text))).collect())
 
 
-def pieces(seed: int) -> list[Span]:
+def pieces(seed: int) -> list[TimeRange]:
     """The whole time and more, cut anywhere, in any order, a little of it twice."""
     chance = random.Random(seed)
     lowest, highest = START - 6 * HOUR, START + (HOURS + 6) * HOUR
     first, second = sorted(chance.randrange(START, START + HOURS * HOUR) for _ in range(2))
-    found = [Span(lowest, first), Span(first, second + 7 * MINUTE), Span(second, highest)]
+    found = [TimeRange(lowest, first), TimeRange(first, second + 7 * MINUTE), TimeRange(second, highest)]
     chance.shuffle(found)
     return found
 
@@ -149,14 +149,14 @@ def test_rows_that_came_later_are_in_once_their_range_was_put_anew(
 ) -> None:
     late = START + 9 * HOUR + 30 * MINUTE
     table = Table(spark, TEXTS[name])
-    table.put(Span())
+    table.put(TimeRange())
     # They make one session of what were several.
     spark.sql(
         f"insert into {EVENTS} select timestamp_micros({late}L + id * 60000000L) as ts, 1 as k, 99 as x from range(30)"
     )
     try:
         before = table.rows
-        table.put(Span(late, late + 30 * MINUTE))
+        table.put(TimeRange(late, late + 30 * MINUTE))
         assert table.rows != before
         assert table.rows == at_once(spark, TEXTS[name])
     finally:
@@ -165,7 +165,7 @@ def test_rows_that_came_later_are_in_once_their_range_was_put_anew(
 
 def test_only_the_input_of_the_windows_is_read(spark: Any, events: str) -> None:
     table = Table(spark, TEXTS["tumble"])
-    day = Span(START + 14 * HOUR, START + 15 * HOUR)
+    day = TimeRange(START + 14 * HOUR, START + 15 * HOUR)
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     try:
         frame = spark.sql(table.overwriting.overwrite(table.overwriting.touched(day)).sql)
@@ -190,6 +190,6 @@ def test_a_day_is_whole_where_clocks_change(spark: Any, events: str) -> None:
     """23 hours of the last day of March: the range is one day of the zone, and not more of the next."""
     table = Table(spark, TEXTS["day_of_a_zone"])
     noon = datetime(2024, 3, 31, 12, tzinfo=timezone.utc)
-    table.put(Span(to_micros(noon), to_micros(noon + timedelta(hours=1))))
+    table.put(TimeRange(to_micros(noon), to_micros(noon + timedelta(hours=1))))
     starts = {row[0] for row in table.rows}
     assert datetime(2024, 3, 30, 23) in {start.replace(tzinfo=None) for start in starts}

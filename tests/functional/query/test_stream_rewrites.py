@@ -9,8 +9,8 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner, stream_rewrites
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
-from tests.functional.query import test_continuous as continuous
 from tests.functional.query import test_queries as windows
+from tests.functional.query import test_unwindowed as unwindowed
 from tests.functional.query.test_queries import folder, model_of, rows
 from tests.thorough import mostly_thorough
 
@@ -32,14 +32,14 @@ QUERIES = {
     ),
     "enum over a whole stream": (
         "enum_distinct",
-        f"select item, {COUNTS} from {continuous.B} where {FEW} group by item",
+        f"select item, {COUNTS} from {unwindowed.B} where {FEW} group by item",
     ),
     "split_topn of windows' rows": ("split_topn", windows.top(windows.TUMBLE, rank="rank")),
-    "split_topn of groups": ("split_topn", continuous.first("total desc, bidder")),
+    "split_topn of groups": ("split_topn", unwindowed.first("total desc, bidder")),
     "split_topn of rows": (
         "split_topn",
-        continuous.first(
-            "price % 20 desc nulls last", rank="dense_rank", of=f"select ts, item, price from {continuous.B}"
+        unwindowed.first(
+            "price % 20 desc nulls last", rank="dense_rank", of=f"select ts, item, price from {unwindowed.B}"
         ),
     ),
 }
@@ -59,8 +59,8 @@ def test_a_stream_has_the_rows_of_the_plain_query(
 ) -> None:
     rewrite, text = QUERIES[name]
     buckets = None if rewrite == "enum_distinct" else 4
-    plan = planner.plan(stream_rewrites.hinted(rewrite, text, buckets), continuous.KNOWN)
-    plain = planner.plan(text, continuous.KNOWN)
+    plan = planner.plan(stream_rewrites.hinted(rewrite, text, buckets), unwindowed.KNOWN)
+    plain = planner.plan(text, unwindowed.KNOWN)
     batch = spark.sql(generate.batch(plan))
     expected = rows(spark.sql(generate.batch(plain)))
     assert expected and rows(batch) == expected

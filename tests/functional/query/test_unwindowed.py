@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.query.functions import Ask
+from dbt.adapters.spark_streaming.query.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.position import read_position
@@ -118,7 +118,7 @@ TTL = {
 }
 
 
-def planned(name: str, ask: Ask | None = None) -> Plan:
+def planned(name: str, ask: QueryRunner | None = None) -> Plan:
     return planner.plan(QUERIES[name], KNOWN, DAY if name in TTL else None, ask=ask)
 
 

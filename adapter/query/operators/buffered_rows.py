@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..continuous.lives import NO_STEP, SINCE, lives_of, of_keys, same
 from ..names import digest
 from ..program import EXPIRES_AT, STEP, StatePart, Step, now
+from ..unwindowed.key_generations import NO_STEP, SINCE, generations_of, of_keys, same
 from ..windows import quote
-from . import lives
+from . import generations
 from .base import Operator, Top
 from .relation import WEIGHT
 
@@ -46,12 +46,12 @@ class Partitions:
         return f"{self.owner}_touched"
 
     @property
-    def lives(self) -> str:
-        """The relation of the same with the step in which each one's life began."""
-        return f"{self.owner}_lives"
+    def generations(self) -> str:
+        """The relation of the same with the step in which each one's generation began."""
+        return f"{self.owner}_generations"
 
-    def steps(self, touched: str, kept: Sequence[KeptRows]) -> list[Step]:
-        """The touched partitions, and their lives.
+    def steps(self, touched: str, kept: Sequence[BufferedRows]) -> list[Step]:
+        """The touched partitions, and their generations.
 
         Args:
             touched: SQL of their keys, each once.
@@ -59,15 +59,17 @@ class Partitions:
         """
         found = [Step(self.touched, touched, persist=True)]
         if self.ttl is not None:
-            listed = ", ".join([*self.names, f"{lives.LIFE} as {SINCE}", f"{lives.UNTIL} as {EXPIRES_AT}"])
+            listed = ", ".join(
+                [*self.names, f"{generations.LIFE} as {SINCE}", f"{generations.UNTIL} as {EXPIRES_AT}"]
+            )
             known = "\nunion all\n".join(
                 f"select {listed} from (\n{each.touched()}\n)"
                 for each in {each.part: each for each in kept}.values()
             )
             found.append(
                 Step(
-                    self.lives,
-                    lives_of(f"select * from {self.touched}", known, self.names),
+                    self.generations,
+                    generations_of(f"select * from {self.touched}", known, self.names),
                     persist=True,
                     initial=f"select own.*, {now(STEP)} as {SINCE} from {self.touched} as own",
                 )
@@ -76,7 +78,7 @@ class Partitions:
 
 
 @dataclass(frozen=True)
-class KeptRows:
+class BufferedRows:
     """The rows of an operator's result.
 
     Args:
@@ -106,9 +108,9 @@ class KeptRows:
     @property
     def part(self) -> str:
         """The part of the state."""
-        own = [] if self._lives is None else [self._lives.owner, *self.keys]
+        own = [] if self._expiring is None else [self._expiring.owner, *self.keys]
         own += [] if self.ends is None else ["until", self.ends]
-        if self._lives is None and self.busy is not None and self.ttl is not None:
+        if self._expiring is None and self.busy is not None and self.ttl is not None:
             own += ["until", self.busy]
         ranked = [] if self.top is None else [self.top.place, str(self.top.rows), str(self.top.where)]
         return f"rows_{digest(self.operator.name, *own, '/', *ranked)}"
@@ -128,7 +130,7 @@ class KeptRows:
         return self.operator.relation.changes
 
     @property
-    def _lives(self) -> Partitions | None:
+    def _expiring(self) -> Partitions | None:
         return None if self.ttl is None or self.alone else self.partitions
 
     def change(self) -> str:
@@ -137,7 +139,7 @@ class KeptRows:
 
     def _stored(self) -> str:
         """All rows of the state, with the keys of their partitions."""
-        own = [] if self.ttl is None else lives.stored(self._lives is not None)
+        own = [] if self.ttl is None else generations.stored(self._expiring is not None)
         columns = ", ".join([f"{self.row} as {ROW}", f"{self.times} as {TIMES}", *own])
         return self._keyed(
             f"select {columns} from state where part = '{self.part}'", [item.split()[-1] for item in own]
@@ -154,7 +156,7 @@ class KeptRows:
         )
 
     def touched(self) -> str:
-        """The rows of the state of the partitions that the micro-batch touches, of whatever life."""
+        """The rows of the state of the partitions that the micro-batch touches, of whatever generation."""
         assert self.partitions is not None
         return of_keys(f"(\n{self._stored()}\n)", self.partitions.names, self.partitions.touched)
 
@@ -162,34 +164,35 @@ class KeptRows:
         """The rows before the micro-batch, of the partitions that it touches; each changed as often as it says."""
         if self.partitions is None:
             return self.all_before()
-        rows = self.touched() if self._lives is None else self._living()
+        rows = self.touched() if self._expiring is None else self._living()
         if self.alone:
-            stored = lives.lasting(self._stored(), None, "watermark_before")
+            stored = generations.lasting(self._stored(), None, "watermark_before")
             rows = of_keys(f"(\n{stored}\n)", self.partitions.names, self.partitions.touched)
         return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
     def _living(self) -> str:
-        """The same of their present lives."""
-        assert self._lives is not None
-        on = same("own", "lives", self._lives.names)
+        """The same of their present generations."""
+        assert self._expiring is not None
+        on = same("own", "generations", self._expiring.names)
         rows = (
             f"select own.* from (\n{self._stored()}\n) as own\n"
-            f"left semi join {self._lives.lives} as lives on {on} and own.{lives.LIFE} = lives.{SINCE}"
+            f"left semi join {self._expiring.generations} as generations\n"
+            f"on {on} and own.{generations.LIFE} = generations.{SINCE}"
         )
         return self._there(rows, [ROW]) if self._changes else rows
 
     @property
     def _key(self) -> list[str]:
         """What tells the rows apart that may be replaced without a retraction."""
-        if self._lives is None or not self._changes:
+        if self._expiring is None or not self._changes:
             return []
         return [f"{ROW}.{quote(column)}" for column in sorted(self.operator.relation.key or ())]
 
     def _there(self, rows: str, by: Sequence[str], also_by: Sequence[str] = ()) -> str:
         """How often rows are there that came and went under a TTL."""
         if self._key:
-            return lives.newest(rows, by, TIMES, [*also_by, *self._key])
-        return lives.counted(rows, by, [TIMES])
+            return generations.newest(rows, by, TIMES, [*also_by, *self._key])
+        return generations.counted(rows, by, [TIMES])
 
     def after(self) -> str:
         """The rows after the micro-batch, of the partitions that it touches."""
@@ -197,7 +200,7 @@ class KeptRows:
         if not self._key:
             return both
         told = "\nunion all\n".join(
-            f"select {ROW}, {TIMES}, {n} as {lives.CAME_IN} from (\n{rows}\n)"
+            f"select {ROW}, {TIMES}, {n} as {generations.CAME_IN} from (\n{rows}\n)"
             for n, rows in enumerate((self.before(), self.change()))
         )
         return f"select {ROW}, {TIMES} from (\n{self._there(told, [ROW])}\n)"
@@ -206,19 +209,19 @@ class KeptRows:
         """The rows before the micro-batch of all partitions, those that have expired left out."""
         return f"select {ROW}, {TIMES} from (\n{self._lasting('watermark_before')}\n)"
 
-    def _lasting(self, watermark: str, beside: Sequence[KeptRows] = ()) -> str:
+    def _lasting(self, watermark: str, beside: Sequence[BufferedRows] = ()) -> str:
         rows = self._stored()
         if self.ttl is None:
             return rows
-        by = None if self._lives is None else self._lives.names
-        rows = lives.lasting(rows, by, watermark, [each._stored() for each in beside])
+        by = None if self._expiring is None else self._expiring.names
+        rows = generations.lasting(rows, by, watermark, [each._stored() for each in beside])
         if not self._changes:
             return rows
-        assert self._lives is not None
-        of_life = [*self._lives.names, lives.LIFE]
-        return self._there(rows, [ROW, *of_life, lives.UNTIL], of_life)
+        assert self._expiring is not None
+        of_generation = [*self._expiring.names, generations.LIFE]
+        return self._there(rows, [ROW, *of_generation, generations.UNTIL], of_generation)
 
-    def state(self, beside: Sequence[KeptRows] = ()) -> StatePart:
+    def state(self, beside: Sequence[BufferedRows] = ()) -> StatePart:
         """The part of the state.
 
         Args:
@@ -226,13 +229,14 @@ class KeptRows:
         """
         items = [f"{now(STEP)} as {STEP}", f"own.{ROW} as {self.row}", f"own.{TIMES} as {self.times}"]
         if self.ttl is not None:
-            items.append(lives.until(self.ttl, self._busy))
+            items.append(generations.until(self.ttl, self._busy))
         tables = "as own"
-        if self._lives is not None:
-            items.append(f"lives.{SINCE}")
-            tables += f" join {self._lives.lives} as lives on {same('own', 'lives', self._lives.names)}"
+        if self._expiring is not None:
+            items.append(f"generations.{SINCE}")
+            on = same("own", "generations", self._expiring.names)
+            tables += f" join {self._expiring.generations} as generations on {on}"
         columns, change = ", ".join(items), self.change()
-        if self._lives is not None:
+        if self._expiring is not None:
             change = self._keyed(change)
         append = initial = f"select {columns} from (\n{change}\n) {tables}"
         if self.top is not None:
@@ -270,12 +274,12 @@ class KeptRows:
         )
         return f"select * from (\n{placed}\n) where __place <= {self.top.rows}"
 
-    def _fold(self, beside: Sequence[KeptRows]) -> str:
+    def _fold(self, beside: Sequence[BufferedRows]) -> str:
         others = [each for each in beside if each.part != self.part]
         rows, times, by = self._lasting("watermark_after", others), TIMES, ""
-        own = {} if self.ttl is None else {lives.UNTIL: EXPIRES_AT}
-        if self._lives is not None:
-            own[lives.LIFE] = SINCE
+        own = {} if self.ttl is None else {generations.UNTIL: EXPIRES_AT}
+        if self._expiring is not None:
+            own[generations.LIFE] = SINCE
         if self.top is not None:
             rows = self._first(rows, ", ".join(own))
         elif self._changes and self.ttl is None:

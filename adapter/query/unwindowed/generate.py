@@ -11,13 +11,13 @@ from .. import event_clock, identity, lookup_keys
 from ..plan import GroupStage, JoinStage, KeptStage, KeyedStage, Plan, TopStage
 from ..program import EVERYTHING, Level, Program, Rows, StatePart, StreamInput, Upsert, reading
 from ..windows import quote
+from .changelog_normalize import ChangelogNormalize
 from .groups import Groups, identity_columns
-from .kept import KeptRows
-from .keyed import Keyed
-from .pairs import Pairs
-from .tops import GroupTops, RowTops
+from .row_buffer import RowBuffer
+from .stream_join import StreamJoin
+from .top_n import AppendOnlyTopN, RetractableTopN, UpdatableTopN
 
-Pieces: TypeAlias = Groups | RowTops | GroupTops | Keyed | Pairs | KeptRows
+Pieces: TypeAlias = Groups | AppendOnlyTopN | UpdatableTopN | ChangelogNormalize | StreamJoin | RowBuffer
 
 
 def program(plan: Plan, ttl: int | None, signature: dict[str, object]) -> Program:
@@ -51,7 +51,7 @@ def _program(plan: Plan, ttl: int | None, signature: dict[str, object], anew: bo
                 known=tuple(
                     step
                     for piece, read in here
-                    if isinstance(piece, Keyed)
+                    if isinstance(piece, ChangelogNormalize)
                     for step in reading(piece.known(), read)
                 ),
                 rows=tuple(rows for piece, _ in here for rows in _rows(piece)),
@@ -75,7 +75,7 @@ def _program(plan: Plan, ttl: int | None, signature: dict[str, object], anew: bo
 
 def _read_by(piece: Pieces) -> list[StatePart]:
     """The parts of the state that the texts of a piece read."""
-    return [*piece.parts(), *(piece.groups.parts() if isinstance(piece, GroupTops) else ())]
+    return [*piece.parts(), *(piece.groups.parts() if isinstance(piece, UpdatableTopN) else ())]
 
 
 def _pieces(plan: Plan, ttl: int | None, anew: bool) -> list[Pieces]:
@@ -83,7 +83,7 @@ def _pieces(plan: Plan, ttl: int | None, anew: bool) -> list[Pieces]:
         stage.rows for stage in plan.stages if isinstance(stage, TopStage) and stage.over is not None
     )
     ranked = {stage.over for stage in plan.stages if isinstance(stage, TopStage)}
-    groups: dict[str, Groups | Keyed] = {}
+    groups: dict[str, Groups | ChangelogNormalize] = {}
     found: list[Pieces] = []
     for stage in plan.stages:
         if isinstance(stage, GroupStage):
@@ -91,22 +91,26 @@ def _pieces(plan: Plan, ttl: int | None, anew: bool) -> list[Pieces]:
             groups[stage.name] = Groups(stage, ttl, fused=stage.name in ranked, read_again=again)
             found.append(groups[stage.name])
         elif isinstance(stage, KeyedStage):
-            groups[stage.name] = Keyed(stage)
+            groups[stage.name] = ChangelogNormalize(stage)
             found.append(groups[stage.name])
         elif isinstance(stage, TopStage):
             over = groups[stage.over] if stage.over is not None else None
-            found.append(RowTops(stage, ttl) if over is None else GroupTops(stage, over, anew))
+            if over is None:
+                found.append(AppendOnlyTopN(stage, ttl))
+            else:
+                kind = UpdatableTopN if stage.improves else RetractableTopN
+                found.append(kind(stage, over, anew))
         elif isinstance(stage, JoinStage):
-            found.append(Pairs(stage))
+            found.append(StreamJoin(stage))
         elif isinstance(stage, KeptStage):
-            found.append(KeptRows(stage, ttl))
+            found.append(RowBuffer(stage, ttl))
     return found
 
 
 def _rows(piece: Pieces) -> list[Rows]:
-    if isinstance(piece, GroupTops | Keyed):
+    if isinstance(piece, UpdatableTopN | ChangelogNormalize):
         return []
-    if isinstance(piece, Pairs):
+    if isinstance(piece, StreamJoin):
         sides = zip(piece.rows_texts().items(), piece.stage.sides, strict=True)
         return [
             Rows(
@@ -119,8 +123,8 @@ def _rows(piece: Pieces) -> list[Rows]:
             )
             for (name, text), side in sides
         ]
-    timed = piece.lives.ttl is not None if isinstance(piece, Groups) else piece.timed
-    final = isinstance(piece, RowTops) and piece.stage.final
+    timed = piece.generations.ttl is not None if isinstance(piece, Groups) else piece.timed
+    final = isinstance(piece, AppendOnlyTopN) and piece.stage.final
     alone = piece.changed if isinstance(piece, Groups) and piece.reads_rows_once else None
     rows = Rows(
         piece.rows,
@@ -146,12 +150,19 @@ def _upsert(plan: Plan, pieces: Sequence[Pieces], anew: bool) -> tuple[Upsert | 
     # Where nothing tells rows apart, they are taken all together.
     tells = plan.unique is not None and plan.unique <= set(plan.carried.values())
     key = (
-        identity.key(plan.carried, plan.unique, names) if tells or isinstance(last, Groups | Keyed) else None
+        identity.key(plan.carried, plan.unique, names)
+        if tells or isinstance(last, Groups | ChangelogNormalize)
+        else None
     )
     columns = {what: column for column, what in reversed(list(plan.carried.items()))}
-    if anew or key is None or plan.whole or not isinstance(last, Groups | RowTops | GroupTops | Keyed):
+    if (
+        anew
+        or key is None
+        or plan.whole
+        or not isinstance(last, Groups | AppendOnlyTopN | UpdatableTopN | ChangelogNormalize)
+    ):
         return _all(key, plan), True
-    if isinstance(last, Groups | Keyed):
+    if isinstance(last, Groups | ChangelogNormalize):
         keys = [f"{last.name}.{column}" for column in identity_columns(last.stage)]
     else:
         keys = [last.stage.carried(place) for place in range(len(last.keys))]

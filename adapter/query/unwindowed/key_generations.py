@@ -1,7 +1,7 @@
-"""SQL for the state of keys: which rows came in a step, and how long a key lives without new ones.
+"""SQL for the state of keys: which rows came in a step, and how long a key is kept without new ones.
 
-With a time to live a key that was idle for so long is forgotten, and its next row begins a new life.
-All rows of a life carry ``since``, the step it began with; those of an earlier one count no more. So
+With a time to live a key that was idle for so long is forgotten, and its next row begins a new generation.
+All rows of a generation carry ``since``, the step it began with; those of an earlier one count no more. So
 nothing has to be deleted in time: folding takes out what is forgotten when it comes by.
 """
 
@@ -75,8 +75,8 @@ def same(one: str, other: str, keys: Sequence[str]) -> str:
     return " and ".join(f"{one}.{key} <=> {other}.{key}" for key in keys) or "true"
 
 
-def lives_of(touched: str, known: str, keys: Sequence[str]) -> str:
-    """The keys that a step touches, and in which life each is: one that goes on, or one that begins with the step.
+def generations_of(touched: str, known: str, keys: Sequence[str]) -> str:
+    """The keys that a step touches, and in which generation each is: one that goes on, or one that begins with the step.
 
     Args:
         touched: the keys, each once.
@@ -84,34 +84,34 @@ def lives_of(touched: str, known: str, keys: Sequence[str]) -> str:
         keys: the columns; none: there is one key.
     """
     columns = [f"touched.{key}" for key in keys]
-    of_life = ", ".join([*keys, SINCE])
+    of_generation = ", ".join([*keys, SINCE])
     alive = f"case when {lasts(f'known.{EXPIRES_AT}', 'watermark_before')} then known.{SINCE} end"
     return (
         f"with touched as (\n{touched}\n),\nknown as (\n"
-        f"select {of_life}, max({EXPIRES_AT}) as {EXPIRES_AT}\nfrom (\n{known}\n)\ngroup by {of_life}\n)\n"
+        f"select {of_generation}, max({EXPIRES_AT}) as {EXPIRES_AT}\nfrom (\n{known}\n)\ngroup by {of_generation}\n)\n"
         f"select {', '.join([*columns, f'coalesce(max({alive}), {now(STEP)}) as {SINCE}'])}\n"
         f"from touched left join known on {same('touched', 'known', keys)}\n"
         f"group by {', '.join(columns) or 'true'}"
     )
 
 
-class Lives:
-    """The lives of a stage's keys, as the rows of one part of its state tell them."""
+class KeyGenerations:
+    """The generations of a stage's keys, as the rows of one part of its state tell them."""
 
     def __init__(self, stage: str, part: str, keys: Sequence[str], ttl: int | None) -> None:
         self.ttl = ttl
         self._part, self._keys = part, list(keys)
-        self._step = f"{stage}_lives"
+        self._step = f"{stage}_generations"
         self._by = f"over (partition by {', '.join(keys)})" if keys else "over ()"
 
     @property
     def since(self) -> list[str]:
-        """The columns that say which life a row is of."""
+        """The columns that say which generation a row is of."""
         return [] if self.ttl is None else [SINCE]
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the part that tells lives."""
+        """The columns of the part that tells generations."""
         return [] if self.ttl is None else [SINCE, EXPIRES_AT]
 
     def expiry(self, time: str) -> list[str]:
@@ -121,32 +121,32 @@ class Lives:
         return [expiry(time, self.ttl)]
 
     def steps(self, keys_of_batch: str) -> list[Step]:
-        """The lives that the keys of a batch are in."""
+        """The generations that the keys of a batch are in."""
         if self.ttl is None:
             return []
         batch = f"select distinct * from (\n{keys_of_batch}\n)"
         return [
             Step(
                 self._step,
-                lives_of(batch, matching(self._part, self._keys, "touched"), self._keys),
+                generations_of(batch, matching(self._part, self._keys, "touched"), self._keys),
                 persist=True,
                 initial=f"select batch.*, {now(STEP)} as {SINCE} from (\n{batch}\n) as batch",
             )
         ]
 
     def with_since(self, rows: str) -> str:
-        """Rows of the batch with the life their key is in."""
+        """Rows of the batch with the generation their key is in."""
         if self.ttl is None:
             return rows
-        on = same("own", "lives", self._keys)
-        return f"select own.*, {SINCE} from (\n{rows}\n) as own join {self._step} as lives on {on}"
+        on = same("own", "generations", self._keys)
+        return f"select own.*, {SINCE} from (\n{rows}\n) as own join {self._step} as generations on {on}"
 
     def going_on(self, rows: str) -> str:
-        """Rows of state of the lives that the keys of the batch are in."""
+        """Rows of state of the generations that the keys of the batch are in."""
         return rows if self.ttl is None else of_keys(f"(\n{rows}\n)", [*self._keys, SINCE], self._step)
 
     def latest(self, rows: str) -> str:
-        """Rows of the last life of their keys."""
+        """Rows of the last generation of their keys."""
         if self.ttl is None:
             return rows
         return f"select * from (select *, max({SINCE}) {self._by} as __since from (\n{rows}\n)) where {SINCE} = __since"
@@ -161,7 +161,7 @@ class Lives:
         )
 
     def of_living(self, part: str) -> str:
-        """The rows of another part whose keys are alive, of that life."""
+        """The rows of another part whose keys are alive, of that generation."""
         rows = f"select state.* from state where part = '{part}'"
         if self.ttl is None:
             return rows

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ..kept import row_column
 from ..plan import JoinStage, Side
 from ..program import EXPIRES_AT, STEP, StatePart, Step, now
+from ..window_buffer import row_column
 from ..windows import quote
-from .carry import ROW_TIME
-from .lives import ALIVE, NO_STEP, TIME, comes_due, expiry
+from .hidden_columns import ROW_TIME
+from .key_generations import ALIVE, NO_STEP, TIME, comes_due, expiry
 
 
-class Pairs:
+class StreamJoin:
     """The pieces of a `JoinStage`."""
 
     def __init__(self, stage: JoinStage) -> None:

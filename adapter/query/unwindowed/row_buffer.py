@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..kept import row_column
 from ..plan import KeptStage
 from ..program import EXPIRES_AT, STEP, StatePart, Step, now
-from .carry import ROW_TIME
-from .lives import ALIVE, NO_STEP, TIME, expiry
+from ..window_buffer import row_column
+from .hidden_columns import ROW_TIME
+from .key_generations import ALIVE, NO_STEP, TIME, expiry
 
 
-class KeptRows:
+class RowBuffer:
     """The pieces of a `KeptStage`.
 
     Args:

@@ -8,15 +8,15 @@ from . import identity
 from .aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START
 from .emission import Emission
 from .errors import QueryError
-from .kept import KeptRows
 from .plan import Plan
 from .program import Upsert
 from .sessions import SessionStage
 from .sliced import SlicedStage
+from .window_buffer import WindowBuffer
 from .windows import quote
 
 
-def replacing(plan: Plan, pieces: Sequence[SlicedStage | KeptRows], emission: Emission) -> Upsert:
+def replacing(plan: Plan, pieces: Sequence[SlicedStage | WindowBuffer], emission: Emission) -> Upsert:
     """Which rows of the table a micro-batch's results are compared with.
 
     Raises:
@@ -51,7 +51,7 @@ def replacing(plan: Plan, pieces: Sequence[SlicedStage | KeptRows], emission: Em
     )
 
 
-def _sessions(plan: Plan, pieces: Sequence[SlicedStage | KeptRows]) -> Upsert:
+def _sessions(plan: Plan, pieces: Sequence[SlicedStage | WindowBuffer]) -> Upsert:
     """A session that goes on has another end, and sessions become one: old rows lie within the new window."""
     piece = pieces[0]
     if len(pieces) > 1 or not isinstance(piece, SessionStage) or plan.ranks:

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from .. import event_clock, identity, lookups, marks, ranks
+from .. import event_clock, hints, identity, lookups, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
 from ..clauses import aggregate, joined, only_asks
 from ..dialect import DIALECT, canonical, function_name, sql
@@ -26,19 +26,19 @@ from ..errors import QueryError
 from ..finite import is_finite
 from ..locality import Columns, Source, output_columns
 from ..names import digest
-from ..plan import GroupStage, Growth, JoinStage, KeptStage, Key, KeyedStage, Plan, Stage, TopStage
+from ..plan import GroupStage, JoinStage, KeptStage, Key, KeyedStage, Plan, Stage, TopStage, UnboundedState
 from ..row_level import check_joins, refuse_limit, refuse_streams_in_expressions
 from ..source_text import SourceText
 from ..static_sides import nest
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams, column_of_stream
-from ..ties import break_ties
+from ..tie_breaking import break_ties
 from ..windows import quote
-from . import growth, joins, limits, rankings, temporal
-from .carry import ROW_TIME, SIGN, carry
+from . import joins, limits, rankings, temporal, unbounded_state
+from .changelog_normalize import SIGN_OF_ROW, SIGNED
 from .groups import identity_columns
-from .keyed import SIGN_OF_ROW, SIGNED
-from .shape import is_grouped, is_row_by_row, write_distinct_as_group
+from .hidden_columns import ROW_TIME, SIGN, carry
+from .select_kind import is_grouped, is_row_by_row, write_distinct_as_group
 
 STATIC, ROWS, TABLE = "static", "rows", "table"
 _CARRIED = "carried"
@@ -47,7 +47,7 @@ _Stage = TypeVar("_Stage", TopStage, KeyedStage, KeptStage, JoinStage)
 
 
 @dataclass(frozen=True)
-class Info:
+class UnwindowedInfo:
     """What the planner knows of a query."""
 
     kind: str
@@ -65,10 +65,10 @@ class Info:
 class Read(Source):
     """A relation in FROM or JOIN."""
 
-    info: Info = Info(STATIC)
+    info: UnwindowedInfo = UnwindowedInfo(STATIC)
 
 
-def continuous_plan(tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewrites: Rewrites) -> Plan:
+def unwindowed_plan(tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewrites: Rewrites) -> Plan:
     """The plan of a tree without window functions, whose streams are marked. Changes the tree.
 
     Raises:
@@ -78,7 +78,7 @@ def continuous_plan(tree: exp.Query, known: Mapping[str, Known], ttl: int | None
 
 
 def _reads_stream(select: exp.Expr) -> bool:
-    return any(marks.is_stream(table) for table in select.find_all(exp.Table))
+    return any(hints.is_stream(table) for table in select.find_all(exp.Table))
 
 
 class _Planner:
@@ -127,7 +127,7 @@ class _Planner:
 
     # -- the visit ---------------------------------------------------------------------------------
 
-    def _visit(self, node: exp.Expr) -> Info:
+    def _visit(self, node: exp.Expr) -> UnwindowedInfo:
         if isinstance(node, exp.Subquery):
             info = self._visit(node.this)
             if any(_reads_stream(join) for join in node.args.get("joins") or ()):
@@ -136,16 +136,16 @@ class _Planner:
                 )
             return info
         if isinstance(node, exp.Table):
-            return Info(ROWS if marks.is_stream(node) else STATIC)
+            return UnwindowedInfo(ROWS if hints.is_stream(node) else STATIC)
         if isinstance(node, exp.SetOperation):
             return self._visit_union(node)
-        return self._visit_select(node) if isinstance(node, exp.Select) else Info(STATIC)
+        return self._visit_select(node) if isinstance(node, exp.Select) else UnwindowedInfo(STATIC)
 
-    def _visit_union(self, node: exp.SetOperation) -> Info:
+    def _visit_union(self, node: exp.SetOperation) -> UnwindowedInfo:
         sides = [self._visit(node.this), self._visit(node.expression)]
         kinds = {side.kind for side in sides}
         if kinds == {STATIC}:
-            return Info(STATIC)
+            return UnwindowedInfo(STATIC)
         refuse_limit(node)
         if kinds == {ROWS}:
             if not isinstance(node, exp.Union) or node.args.get("distinct"):
@@ -154,18 +154,20 @@ class _Planner:
                     "For different rows, GROUP BY all columns of the UNION ALL."
                 )
             self._refuse_replaced(node, "UNION ALL")
-            return Info(ROWS)
+            return UnwindowedInfo(ROWS)
         if kinds != {TABLE}:
             raise QueryError(
                 f"{node.key.upper()} puts rows that change together with others; both sides must be groups or rankings."
             )
-        return Info(TABLE)
+        return UnwindowedInfo(TABLE)
 
-    def _visit_select(self, select: exp.Select) -> Info:
-        if result := marks.result_of(select):
+    def _visit_select(self, select: exp.Select) -> UnwindowedInfo:
+        if result := hints.result_of(select):
             uniques = (*(() if result.unique is None else (result.unique,)), *result.others)
             kind = TABLE if result.changes else ROWS
-            return Info(kind, dict(result.window_columns), uniques, result.name if result.changes else None)
+            return UnwindowedInfo(
+                kind, dict(result.window_columns), uniques, result.name if result.changes else None
+            )
         sources = self._sources(select)
         refuse_streams_in_expressions(select)
         kinds = [source.kind for source in sources]
@@ -178,7 +180,7 @@ class _Planner:
                 )
             return self._over_table(select, sources)
         if ROWS not in kinds:
-            return Info(STATIC)
+            return UnwindowedInfo(STATIC)
         if kinds.count(ROWS) > 1:
             self._refuse_replaced(select, "A join of streams")
             if not is_row_by_row(select):
@@ -204,7 +206,7 @@ class _Planner:
 
     # -- over a stream -----------------------------------------------------------------------------
 
-    def _over_rows(self, select: exp.Select, sources: Sequence[Source]) -> Info:
+    def _over_rows(self, select: exp.Select, sources: Sequence[Source]) -> UnwindowedInfo:
         check_joins(sources)
         source = next(source for source in sources if source.kind == ROWS)
         known = self._known(source.node)
@@ -220,11 +222,11 @@ class _Planner:
             return self._rank(select, sources, windows)
         if order := select.args.get("order"):
             order.pop()
-        return Info(ROWS)
+        return UnwindowedInfo(ROWS)
 
     def _group(
         self, select: exp.Select, sources: Sequence[Source], source: Source, signed: bool = False
-    ) -> Info:
+    ) -> UnwindowedInfo:
         if select.args.get("distinct"):
             write_distinct_as_group(select)
         try:
@@ -257,19 +259,19 @@ class _Planner:
                 growth=None if signed else self._growth(select, builder.keys),
                 signed=signed,
                 enumerated=enumerated,
-                written=sql(marks.user_tree(select)),
+                written=sql(hints.user_tree(select)),
             )
             self.stages[key] = stage
         identity_of = identity_columns(stage)
         names = [*identity_of, *(metric.name for metric in stage.metrics)]
-        result = marks.StageResult(
+        result = hints.StageResult(
             stage.name,
             stage.level,
             tuple((name.lower(), f"{stage.name}.{name}") for name in names),
             frozenset(f"{stage.name}.{name}" for name in identity_of),
             changes=True,
         )
-        made = builder.finished(exp.Subquery(this=marks.stage_result(result), alias=_alias("groups")))
+        made = builder.finished(exp.Subquery(this=hints.stage_result(result), alias=_alias("groups")))
         made.set("order", order)
         # What is no plain column there, as grouping_id() isn't.
         made.meta[_CARRIED] = {name: f"{stage.name}.{key}" for name, key in builder.key_columns.items()}
@@ -285,7 +287,9 @@ class _Planner:
         builder.select = original
         return text
 
-    def _rank(self, select: exp.Select, sources: Sequence[Source], windows: Sequence[exp.Window]) -> Info:
+    def _rank(
+        self, select: exp.Select, sources: Sequence[Source], windows: Sequence[exp.Window]
+    ) -> UnwindowedInfo:
         """A ranking straight over rows."""
         name, rank, last = rankings.the_only(select, windows)
         self.ranks.setdefault(sql(rank))
@@ -302,7 +306,7 @@ class _Planner:
             level=self._level(select),
             streams=self._streams_under(select),
             rows=sql(below),
-            source=marks.user_text(select),
+            source=hints.user_text(select),
             keys=tuple(keys),
             top=ranks.Top(function, tuple(key.name for key in keys), order, last),
             rank=name,
@@ -312,11 +316,11 @@ class _Planner:
             hidden=(ROW_TIME,) if final and self.ttl is not None else (),
             made_of=of_rows,
             order_of=of_order,
-            written=sql(marks.user_tree(select)),
+            written=sql(hints.user_tree(select)),
         )
         return self._place_top(select, stage, sources)
 
-    def _place_top(self, select: exp.Select, stage: TopStage, sources: Sequence[Source]) -> Info:
+    def _place_top(self, select: exp.Select, stage: TopStage, sources: Sequence[Source]) -> UnwindowedInfo:
         if self.rewrites.topn_buckets is not None:
             self.rewrites.split_ranking(stage.name)
             stage = replace(stage, top=replace(stage.top, buckets=self.rewrites.topn_buckets))
@@ -335,7 +339,7 @@ class _Planner:
             ids = frozenset(groups[column] for column, _ in stage.identity)
             outputs |= {name: what for name, what in groups.items() if what in ids}
             uniques.insert(0, ids)
-        result = marks.StageResult(
+        result = hints.StageResult(
             stage.name,
             stage.level,
             tuple(outputs.items()),
@@ -344,13 +348,13 @@ class _Planner:
             others=tuple(uniques[1:]),
             hidden=stage.hidden,
         )
-        made = marks.stage_result(result)
+        made = hints.stage_result(result)
         select.replace(made)
         return self._visit_select(made)
 
     # -- over what changes -------------------------------------------------------------------------
 
-    def _over_table(self, select: exp.Select, sources: list[Read]) -> Info:
+    def _over_table(self, select: exp.Select, sources: list[Read]) -> UnwindowedInfo:
         check_joins([replace(s, kind="result" if s.kind == TABLE else s.kind) for s in sources])
         infos = [source.info for source in sources if source.kind == TABLE]
         windows = list(select.find_all(exp.Window))
@@ -367,9 +371,9 @@ class _Planner:
             order.pop()
         if len(infos) == 1 and not windows and not grouped and not select.args.get("distinct"):
             if identity.makes_several(select):
-                return Info(TABLE, outputs)
+                return UnwindowedInfo(TABLE, outputs)
             once = infos[0].each_once and identity.is_kept(select)
-            return Info(TABLE, outputs, infos[0].uniques, infos[0].stage, once)
+            return UnwindowedInfo(TABLE, outputs, infos[0].uniques, infos[0].stage, once)
         for name, rank in ranks.ranks(select).items():
             if name not in ranks.ended(select):
                 raise QueryError(
@@ -378,11 +382,11 @@ class _Planner:
                 )
             self.ranks.setdefault(sql(rank))
         break_ties(select)
-        return Info(TABLE, outputs, _uniques(select, sources, infos, outputs))
+        return UnwindowedInfo(TABLE, outputs, _uniques(select, sources, infos, outputs))
 
     def _fused(
-        self, select: exp.Select, sources: list[Read], info: Info, windows: Sequence[exp.Window]
-    ) -> Info | None:
+        self, select: exp.Select, sources: list[Read], info: UnwindowedInfo, windows: Sequence[exp.Window]
+    ) -> UnwindowedInfo | None:
         """A ranking of groups that is kept up to date by the groups that change; None: it isn't that."""
         group = next((s for s in self.stages.values() if s.name == info.stage), None)
         over = select.find_ancestor(exp.Select)
@@ -410,7 +414,7 @@ class _Planner:
             level=group.level,
             streams=group.streams,
             rows=sql(rows_of),
-            source=marks.user_text(select),
+            source=hints.user_text(select),
             keys=tuple(keys),
             top=ranks.Top(function, tuple(key.name for key in keys), order, last),
             rank=name,
@@ -424,7 +428,7 @@ class _Planner:
             and not group.signed
             and function != "dense_rank"
             and all(rankings.improves(each, sources, group) for each in rank.args["order"].expressions),
-            written=sql(marks.user_tree(select)),
+            written=sql(hints.user_tree(select)),
         )
         self.fused.add(group.name)
         return self._place_top(select, stage, sources)
@@ -445,17 +449,17 @@ class _Planner:
             level=self._level(query),
             streams=self._streams_under(node),
             rows=reads,
-            source=marks.user_text(query),
+            source=hints.user_text(query),
             reason=reason,
             growth=None if lasts is not None else self._growth(over, None),
             lasts=lasts,
             made_of=_made_of(query),
-            written=sql(marks.as_written(exp.Subquery(this=query.copy())).this),
+            written=sql(hints.as_written(exp.Subquery(this=query.copy())).this),
         )
         stage = self._same_stage(f"{canonical(query)} kept {lasts}", stage)
-        result = marks.StageResult(stage.name, stage.level, (), None, changes=True)
+        result = hints.StageResult(stage.name, stage.level, (), None, changes=True)
         alias = exp.TableAlias(this=exp.to_identifier(source.alias))
-        node.replace(exp.Subquery(this=marks.stage_result(result), alias=alias))
+        node.replace(exp.Subquery(this=hints.stage_result(result), alias=alias))
 
     def _same_stage(self, key: str, stage: _Stage) -> _Stage:
         """A stage that stands there already, or this one."""
@@ -525,18 +529,22 @@ class _Planner:
             return None
         return known.event_time
 
-    def _growth(self, select: exp.Select, keys: Sequence[Key] | None) -> Growth:
+    def _growth(self, select: exp.Select, keys: Sequence[Key] | None) -> UnboundedState:
         """What a state grows with: its keys; every row, without."""
         by: tuple[tuple[str, ...], ...] = ((),)
         if keys is not None:
             by = tuple(
-                growth.names_of(key, select) for key in keys if not is_finite(_parsed(key.sql), select)
+                unbounded_state.names_of(key, select)
+                for key in keys
+                if not is_finite(_parsed(key.sql), select)
             )
         times = [self.streams.known(view).event_time for view in self._streams_under(select)]
         relations = {stream.view: stream.relation for stream in self.streams.streams.values()}
-        return Growth(by, growth.with_predicate(select, next(filter(None, times), None), relations))
+        return UnboundedState(
+            by, unbounded_state.with_predicate(select, next(filter(None, times), None), relations)
+        )
 
-    def _join(self, select: exp.Select, sources: Sequence[Source]) -> Info:
+    def _join(self, select: exp.Select, sources: Sequence[Source]) -> UnwindowedInfo:
         stage = joins.stage(
             select,
             sources,
@@ -550,15 +558,15 @@ class _Planner:
         )
         stage = self._same_stage(canonical(select), stage)
         outputs = output_columns(select, sources)
-        result = marks.StageResult(
+        result = hints.StageResult(
             stage.name, stage.level, tuple(outputs.items()), None, hidden=getattr(stage, "hidden", ())
         )
-        select.replace(marks.stage_result(result))
-        return Info(ROWS, outputs)
+        select.replace(hints.stage_result(result))
+        return UnwindowedInfo(ROWS, outputs)
 
     # -- over a stream whose rows replace each other -----------------------------------------------
 
-    def _over_keyed(self, select: exp.Select, sources: Sequence[Source], known: Known) -> Info:
+    def _over_keyed(self, select: exp.Select, sources: Sequence[Source], known: Known) -> UnwindowedInfo:
         source = next(source for source in sources if source.kind == ROWS)
         if self.ttl is not None:
             raise QueryError(
@@ -571,7 +579,7 @@ class _Planner:
                 "put it into the model that makes them."
             )
         if is_grouped(select) and not _may_differ(select):
-            table = next(table for table in source.node.find_all(exp.Table) if marks.is_stream(table))
+            table = next(table for table in source.node.find_all(exp.Table) if hints.is_stream(table))
             stage = self._keyed(table, known, signed=True)
             table.set("this", exp.to_identifier(f"{stage.name}{SIGNED}"))
             return self._group(select, self._sources(select), source, signed=True)
@@ -580,7 +588,7 @@ class _Planner:
             return self._visit_select(select)
         if order := select.args.get("order"):
             order.pop()
-        return Info(ROWS)
+        return UnwindowedInfo(ROWS)
 
     def _named(self, source: Source) -> str:
         views = self._streams_under(source.node)
@@ -593,16 +601,16 @@ class _Planner:
                 "No column tells the rows of the stream's table from those that they replace; GROUP BY over it, or read it "
                 "as a table, without stream()."
             )
-        table = next(table for table in node.find_all(exp.Table) if marks.is_stream(table))
+        table = next(table for table in node.find_all(exp.Table) if hints.is_stream(table))
         stage = self._keyed(table, known, stored=stored)
-        result = marks.StageResult(
+        result = hints.StageResult(
             stage.name,
             stage.level,
             tuple((name.lower(), f"{stage.name}.{name}") for name in stage.key),
             frozenset(f"{stage.name}.{name}" for name in stage.key),
             changes=True,
         )
-        made = exp.Subquery(this=marks.stage_result(result), alias=table.args.get("alias"))
+        made = exp.Subquery(this=hints.stage_result(result), alias=table.args.get("alias"))
         if table is node:
             made.set("joins", table.args.get("joins"))
         table.replace(made)
@@ -621,23 +629,23 @@ class _Planner:
             # What a feed takes away it says itself; what it says isn't looked back at row by row.
             stored=not known.changes or (stored and not signed),
             signed=signed,
-            growth=None if known.changes else Growth(tuple((name, name) for name in known.key), ""),
+            growth=None if known.changes else UnboundedState(tuple((name, name) for name in known.key), ""),
         )
         return self._same_stage(f"{view} keyed {stored} {signed}", stage)
 
     def _level(self, node: exp.Expr) -> int:
         """After the stages whose rows it reads."""
-        results = [result for each in node.find_all(exp.Select) if (result := marks.result_of(each))]
+        results = [result for each in node.find_all(exp.Select) if (result := hints.result_of(each))]
         return max((result.level + 1 for result in results), default=0)
 
     def _new_name(self) -> str:
         return f"stage_{len(self.stages) + 1}"
 
     def _streams_under(self, node: exp.Expr) -> tuple[str, ...]:
-        names = [table.name for table in node.find_all(exp.Table) if marks.is_stream(table)]
+        names = [table.name for table in node.find_all(exp.Table) if hints.is_stream(table)]
         by_stage = {stage.name: stage for stage in self.stages.values()}
         for select in node.find_all(exp.Select):
-            if (result := marks.result_of(select)) and result.name in by_stage:
+            if (result := hints.result_of(select)) and result.name in by_stage:
                 names += by_stage[result.name].streams
         return tuple(dict.fromkeys(names))
 
@@ -655,7 +663,7 @@ def _made_of(query: exp.Query, helpers: bool = False) -> str:
     items = [
         (item.alias_or_name.lower(), exp.Paren(this=item.unalias().copy())) for item in query.expressions
     ]
-    made = [(name, text.expression(marks.as_written(item).this)) for name, item in items]
+    made = [(name, text.expression(hints.as_written(item).this)) for name, item in items]
     return digest(*(each for each in made if rankings.is_helper(each[0]) == helpers))
 
 
@@ -668,7 +676,7 @@ def _may_differ(select: exp.Select) -> bool:
     has changed since, or holds a random value or the time of the machine. Then groups can't be added to and taken from."""
     if any(isinstance(node, _RANDOM) or event_clock.is_clock(node) for node in select.walk()):
         return True
-    tables = [table for table in select.find_all(exp.Table) if not marks.is_stream(table)]
+    tables = [table for table in select.find_all(exp.Table) if not hints.is_stream(table)]
     return bool(tables) and not lookups.are_under(select)
 
 
@@ -682,7 +690,7 @@ def _in_batch(tree: exp.Query) -> str:
 
 
 def _uniques(
-    select: exp.Select, sources: Sequence[Source], infos: Sequence[Info], outputs: dict[str, str]
+    select: exp.Select, sources: Sequence[Source], infos: Sequence[UnwindowedInfo], outputs: dict[str, str]
 ) -> tuple[frozenset[str], ...]:
     """What identifies the rows of a SELECT that is computed anew."""
     if select.args.get("group") or select.args.get("distinct") or aggregate(select):
@@ -700,7 +708,7 @@ def _uniques(
     return () if by_rank is None else (by_rank,)
 
 
-def _first_carried(info: Info) -> frozenset[str] | None:
+def _first_carried(info: UnwindowedInfo) -> frozenset[str] | None:
     """The first of the ways to tell rows apart whose columns are all there."""
     there = frozenset(info.columns.values())
     return next((unique for unique in info.uniques if unique <= there), next(iter(info.uniques), None))

@@ -6,11 +6,11 @@ declared key, of which each row takes the place of the one before it.
 
 from __future__ import annotations
 
-from ..kept import row_column
 from ..plan import KeyedStage
 from ..program import BATCH_ID, CHANGE_TYPE, STEP, StatePart, Step, now
+from ..window_buffer import row_column
 from ..windows import quote
-from .lives import NO_STEP, matching, of_keys, same, touched_in_step
+from .key_generations import NO_STEP, matching, of_keys, same, touched_in_step
 
 THERE, ORDER = "there", "row_order"
 SIGN_OF_ROW, SIGNED = "sign_of_row", "_signed"
@@ -18,7 +18,7 @@ SIGN_OF_ROW, SIGNED = "sign_of_row", "_signed"
 _CAME = f"{CHANGE_TYPE} in ('insert', 'update_after')"
 
 
-class Keyed:
+class ChangelogNormalize:
     """The pieces of a `KeyedStage`. It has what a ranking needs of `Groups`."""
 
     def __init__(self, stage: KeyedStage) -> None:

@@ -1,8 +1,8 @@
 """SQL of what an operator keeps under a TTL: rows of a partition that was idle for so long count no more.
 
-As with groups (`continuous.lives`) each row carries the step in which its partition's life began, so that nothing has
-to be deleted in time: the rows of a life are those of one partition with one `SINCE`, and it is over when the
-watermark is at the greatest `EXPIRES_AT` of them. Folding takes out what is over when it comes by, and changes no
+As with groups (`unwindowed.key_generations`) each row carries the step in which its partition's generation began, so
+nothing has to be deleted in time: the rows of a generation are those of one partition with one `SINCE`, and it is over
+when the watermark is at the greatest `EXPIRES_AT` of them. Folding takes out what is over when it comes by, and changes no
 result.
 """
 
@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..continuous.lives import SINCE, lasts, later, same
 from ..program import EXPIRES_AT, STEP, now
+from ..unwindowed.key_generations import SINCE, lasts, later, same
 
 LIFE, UNTIL, CAME_IN = "__since", "__until", "__step"
 """`SINCE`, `EXPIRES_AT` and `STEP` beside the columns of a user's rows."""
 
 
 def stored(partitioned: bool) -> list[str]:
-    """Select items over state: what a row carries of its life."""
+    """Select items over state: what a row carries of its generation."""
     return [
         f"{STEP} as {CAME_IN}",
         f"{EXPIRES_AT} as {UNTIL}",
@@ -33,27 +33,29 @@ def until(ttl: int, busy: str | None = None) -> str:
 
 
 def lasting(rows: str, by: Sequence[str] | None, watermark: str, beside: Sequence[str] = ()) -> str:
-    """Rows whose life isn't over at a watermark; each expires with the last one of its life.
+    """Rows whose generation isn't over at a watermark; each expires with the last one of its generation.
 
     Args:
         rows: with `UNTIL`, and, where there are partitions, `LIFE`.
-        by: the columns of a partition; None: each row has a life of its own.
+        by: the columns of a partition; None: each row has a generation of its own.
         watermark: the column of `clock`.
         beside: other rows, with the same columns, whose partitions are these as well.
     """
     if by is not None:
-        of_life = ", ".join([*by, LIFE])
+        of_generation = ", ".join([*by, LIFE])
         if beside:
             every = "\nunion all\n".join(
-                f"select {of_life}, {UNTIL} from (\n{each}\n)" for each in (rows, *beside)
+                f"select {of_generation}, {UNTIL} from (\n{each}\n)" for each in (rows, *beside)
             )
-            ends = f"select {of_life}, max({UNTIL}) as __last from (\n{every}\n) group by {of_life}"
+            ends = (
+                f"select {of_generation}, max({UNTIL}) as __last from (\n{every}\n) group by {of_generation}"
+            )
             rows = (
                 f"select own.*, ends.__last from (\n{rows}\n) as own\n"
                 f"join (\n{ends}\n) as ends on {same('own', 'ends', [*by, LIFE])}"
             )
         else:
-            rows = f"select *, max({UNTIL}) over (partition by {of_life}) as __last from (\n{rows}\n)"
+            rows = f"select *, max({UNTIL}) over (partition by {of_generation}) as __last from (\n{rows}\n)"
         rows = f"select * except (__last, {UNTIL}), __last as {UNTIL} from (\n{rows}\n)"
     return f"select own.* from (\n{rows}\n) as own where {lasts(f'own.{UNTIL}', watermark)}"
 

@@ -5,7 +5,7 @@ and every stage and stream is cut down to it. What the cut leaves of other windo
 their ends. So it doesn't matter that a cut is wider than need be.
 
 The bounds of sessions are in their rows. They are looked for in a part of the input that is widened until
-no session reaches its edge: each look is a query that `Ask` carries out.
+no session reaches its edge: each look is a query that `TimesRunner` carries out.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from functools import reduce
 
 from sqlglot import exp
 
-from . import ctes, generate, marks, planner, ranges
+from . import ctes, generate, hints, planner, ranges
 from .aggregate_stage import EVENT_TIME, SESSION_START, WINDOW_END, WINDOW_START, WINDOW_TIME
 from .dialect import parse
 from .errors import QueryError
 from .intervals import DAY
 from .plan import AggregateStage, Plan, RowsStage, Stream
 from .program import EXPIRES_AT
-from .ranges import Ends, Span
+from .ranges import TimeRange, WindowRange
 from .windows import Window, quote
 
-Ask = Callable[[str], tuple[int | None, ...]]
+TimesRunner = Callable[[str], tuple[int | None, ...]]
 """Carries out a query of one row of numbers."""
 
 Stage = AggregateStage | RowsStage
@@ -42,7 +42,7 @@ class Overwrite:
     """The table's column that says which window a row is of."""
     condition: str
     """Which rows of the table they replace."""
-    ends: Ends
+    ends: WindowRange
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Reach:
 
     def after(self, instant: int) -> int:
         """From when on windows begin that hold nothing before an instant."""
-        ends = (ranges.touched(window, Span(instant, instant + 1)).until for window in self.windows)
+        ends = (ranges.touched(window, TimeRange(instant, instant + 1)).until for window in self.windows)
         return max((end for end in ends if end is not None), default=instant)
 
 
@@ -74,7 +74,7 @@ class Overwriting:
         QueryError: it can't be planned, or the windows of its rows can't be told.
     """
 
-    def __init__(self, text: str, ask: Ask, batch: bool = True) -> None:
+    def __init__(self, text: str, ask: TimesRunner, batch: bool = True) -> None:
         self.plan = planner.plan(text, batch=batch, ask=ask)
         self._ask = ask
         self._windows = _windows(self.plan, text)
@@ -88,18 +88,18 @@ class Overwriting:
 
     # -- which windows ---------------------------------------------------------------------------------
 
-    def touched(self, span: Span) -> Ends:
+    def touched(self, span: TimeRange) -> WindowRange:
         """The whole windows that rows of a span are in."""
         if not self.plan.windowed:
-            return reduce(Ends.hull, (ranges.touched(window, span) for window in self._windows))
-        found: dict[str, Ends] = {}
+            return reduce(WindowRange.hull, (ranges.touched(window, span) for window in self._windows))
+        found: dict[str, WindowRange] = {}
         for stage in self._by_level():
             lower = [other for other in self.plan.windowed if other.level < stage.level]
             times = [_times(stage, other, found[other.name]) for other in lower]
-            found[stage.name] = self._touched(stage, reduce(Span.hull, times) if times else span)
-        return reduce(Ends.hull, found.values())
+            found[stage.name] = self._touched(stage, reduce(TimeRange.hull, times) if times else span)
+        return reduce(WindowRange.hull, found.values())
 
-    def settled(self, ends: Ends, table: str) -> Ends:
+    def settled(self, ends: WindowRange, table: str) -> WindowRange:
         """Windows with these ends, and as many more that no session reaches over an edge of them which the table has
         otherwise: part of it would be replaced, and the rest would stay.
 
@@ -108,15 +108,15 @@ class Overwriting:
             table: with their rows.
         """
         merging = [stage.window for stage in self.plan.windowed if stage.window.merges]
-        while merging and ends != Ends():
+        while merging and ends != WindowRange():
             first, last = self._reaching_over(ends, table, max(merging, key=_reach))
             if first is None or last is None:
                 break
             # What ends with the first of them is one of them.
-            ends = ends.hull(Ends(first - 1, last))
+            ends = ends.hull(WindowRange(first - 1, last))
         return ends
 
-    def _reaching_over(self, ends: Ends, table: str, window: Window) -> tuple[int | None, ...]:
+    def _reaching_over(self, ends: WindowRange, table: str, window: Window) -> tuple[int | None, ...]:
         """From where to where sessions go that reach over an edge of windows computed anew, and that the table has
         otherwise. They are told by their bounds, and by what else both have that is no result."""
         start = next((each for each, kind in self.plan.carried.items() if kind == WINDOW_START), None)
@@ -126,10 +126,11 @@ class Overwriting:
         bounds = f"{f'unix_micros({quote(start)})' if start else end} as first_micros, {end} as last_micros"
         found: tuple[int | None, ...] = (None, None)
         for reach in _widening(window):
-            look = Ends(_plus(ends.after, -reach), _plus(ends.until, reach))
+            look = WindowRange(_plus(ends.after, -reach), _plus(ends.until, reach))
             inputs = self._inputs(look)
             rows = f"select {', '.join([*keys, bounds])} from"
-            new = f"({rows} (\n{self.plan.output}\n) where {self._condition(quote(self._column), Ends(look.after, None))})"
+            since = self._condition(quote(self._column), WindowRange(look.after, None))
+            new = f"({rows} (\n{self.plan.output}\n) where {since})"
             old = f"({rows} {table} where {self._condition(quote(self._column), look)})"
             exactly = f"n.first_micros = o.first_micros and n.last_micros = o.last_micros{same}"
             found = self._ask(
@@ -150,11 +151,11 @@ class Overwriting:
                 break
         return found
 
-    def since(self, newest: int, lookback: int) -> Span:
+    def since(self, newest: int, lookback: int) -> TimeRange:
         """From so many windows before the newest one on."""
-        return Span(min(_start(window, newest, lookback) for window in self._windows))
+        return TimeRange(min(_start(window, newest, lookback) for window in self._windows))
 
-    def check_batch(self, batch: Span, size: str) -> Ends:
+    def check_batch(self, batch: TimeRange, size: str) -> WindowRange:
         """The windows of one of dbt's microbatches.
 
         Raises:
@@ -171,16 +172,16 @@ class Overwriting:
                     f"batch_size '{size}' is not a multiple of {window}: a window would lie in two batches. Choose a "
                     "larger batch_size or another window, or write incremental_strategy='window_overwrite'."
                 )
-        return Ends(batch.since, batch.until)
+        return WindowRange(batch.since, batch.until)
 
     # -- what computes them ----------------------------------------------------------------------------
 
-    def overwrite(self, ends: Ends) -> Overwrite:
+    def overwrite(self, ends: WindowRange) -> Overwrite:
         """The SQL for windows with these ends, and for the rows they replace."""
         condition = self._condition(quote(self._column), ends)
         output = f"select * from (\n{self.plan.output}\n)\nwhere {self._kept(ends)}"
         if not self.plan.windowed:
-            span = reduce(Span.hull, (ranges.needed(window, ends) for window in self._windows))
+            span = reduce(TimeRange.hull, (ranges.needed(window, ends) for window in self._windows))
             streams = tuple(_cut(stream, span) for stream in self.plan.streams)
             text = generate.batch(replace(self.plan, streams=streams, output=output))
         else:
@@ -200,7 +201,7 @@ class Overwriting:
 
     def reaches_back(self, oldest: int) -> dict[Reach, int]:
         """From when on the windows that end at an instant need the rows of each stream, where its times aren't computed."""
-        ends = Ends(oldest - 1, oldest)
+        ends = WindowRange(oldest - 1, oldest)
         inputs = self._inputs(ends)
         found = {}
         for stream in self.plan.streams:
@@ -209,7 +210,7 @@ class Overwriting:
             spans = [inputs[stage.name] for stage in stages] or [
                 ranges.needed(each, ends) for each in windows
             ]
-            since = reduce(Span.hull, spans).since
+            since = reduce(TimeRange.hull, spans).since
             if stream.event_time is None or since is None:
                 continue
             snapshots = f"{stream.relation}.snapshots"
@@ -226,12 +227,12 @@ class Overwriting:
         """A query for the newest window's end in a table."""
         return f"select unix_micros(max({quote(self._column)})) + {self._shift} from {table}"
 
-    def oldest(self, table: str, ends: Ends) -> str:
+    def oldest(self, table: str, ends: WindowRange) -> str:
         """A query for the oldest of some windows' ends in a table."""
         where = self._condition(quote(self._column), ends)
         return f"select unix_micros(min({quote(self._column)})) + {self._shift} from {table} where {where}"
 
-    def divided(self, table: str, ends: Ends) -> str | None:
+    def divided(self, table: str, ends: WindowRange) -> str | None:
         """A query for how many files of an Iceberg table hold rows both of these windows and of others;
         None where files don't tell."""
         if self._shift:
@@ -244,13 +245,13 @@ class Overwriting:
             f"where not (coalesce({inside}, false) or coalesce({ends.excludes(lowest, highest)}, false))"
         )
 
-    def _condition(self, column: str, ends: Ends) -> str:
+    def _condition(self, column: str, ends: WindowRange) -> str:
         if not self._shift:
             return ends.condition(column)
         # window_time is that much less.
-        return Span(ends.after, ends.until).condition(column)
+        return TimeRange(ends.after, ends.until).condition(column)
 
-    def _kept(self, ends: Ends) -> str:
+    def _kept(self, ends: WindowRange) -> str:
         """The same for the query's rows, none of which may be without a window."""
         column = quote(self._column)
         condition = self._condition(column, ends)
@@ -265,9 +266,9 @@ class Overwriting:
     def _by_level(self) -> list[Stage]:
         return sorted(self.plan.windowed, key=lambda stage: stage.level)
 
-    def _inputs(self, ends: Ends, below: int | None = None) -> dict[str, Span]:
+    def _inputs(self, ends: WindowRange, below: int | None = None) -> dict[str, TimeRange]:
         """The rows of each stage that windows with these ends need."""
-        inputs: dict[str, Span] = {}
+        inputs: dict[str, TimeRange] = {}
         for stage in reversed(self._by_level()):
             if below is None or stage.level < below:
                 wanted = ends
@@ -277,46 +278,46 @@ class Overwriting:
                 inputs[stage.name] = self._needed(stage, wanted)
         return inputs
 
-    def _needed(self, stage: Stage, ends: Ends) -> Span:
+    def _needed(self, stage: Stage, ends: WindowRange) -> TimeRange:
         if not stage.window.merges:
             return ranges.needed(stage.window, ends)
         # A row at the very end of a session is part of it.
         until = None if ends.until is None else ends.until + 1 + _slack(stage.window)
         if ends.after is None:
-            return Span(None, until)
+            return TimeRange(None, until)
         start, end = _session_bounds(stage.window)
         of_ends = f"{end} > {ranges.literal(ends.after)}"
         query = f"select unix_micros(min({start})) from {stage.name}_rows where {of_ends}"
         for reach in _widening(stage.window):
-            look = Span(ends.after - reach, until)
+            look = TimeRange(ends.after - reach, until)
             (since,) = self._look(stage, look, query)
             if since is None or since - _reach(stage.window) >= ends.after - reach:
                 break
-        return Span(ends.after if since is None else min(since, ends.after), until)
+        return TimeRange(ends.after if since is None else min(since, ends.after), until)
 
-    def _touched(self, stage: Stage, span: Span) -> Ends:
+    def _touched(self, stage: Stage, span: TimeRange) -> WindowRange:
         if not stage.window.merges:
             return ranges.touched(stage.window, span)
         if span.since is None and span.until is None:
-            return Ends()
+            return WindowRange()
         start, end = _session_bounds(stage.window)
         query = (
             f"select unix_micros(min({start})), unix_micros(max({end})) from {stage.name}_rows\n"
             f"where {span.condition(EVENT_TIME)}"
         )
-        found = Ends(span.since, span.until)
+        found = WindowRange(span.since, span.until)
         for reach in _widening(stage.window):
-            look = Span(_plus(span.since, -reach), _plus(span.until, reach))
+            look = TimeRange(_plus(span.since, -reach), _plus(span.until, reach))
             first, last = self._look(stage, look, query)
             if first is None or last is None:
                 break
-            found = Ends(span.since, span.until).hull(Ends(first, last))
+            found = WindowRange(span.since, span.until).hull(WindowRange(first, last))
             before = look.since is None or first - _reach(stage.window) >= look.since
             if before and (look.until is None or last + _slack(stage.window) < look.until):
                 break
         return found
 
-    def _look(self, stage: Stage, look: Span, query: str) -> tuple[int | None, ...]:
+    def _look(self, stage: Stage, look: TimeRange, query: str) -> tuple[int | None, ...]:
         """Asks something of a stage's rows in a span."""
         inputs = {stage.name: look}
         if stage.level:
@@ -325,13 +326,13 @@ class Overwriting:
                 inputs |= self._inputs(_ends_at(stage, other, look), stage.level)
         return self._ask(self._text(inputs, query))
 
-    def _text(self, inputs: Mapping[str, Span], output: str) -> str:
+    def _text(self, inputs: Mapping[str, TimeRange], output: str) -> str:
         """The plan in batch, with its stages and streams cut down to these inputs."""
         stages = [stage for stage in self.plan.windowed if stage.name in inputs]
         streams = []
         for stream in self.plan.streams:
             spans = [inputs[stage.name] for stage in stages if stream.view in stage.streams]
-            streams.append(_cut(stream, reduce(Span.hull, spans)) if spans else stream)
+            streams.append(_cut(stream, reduce(TimeRange.hull, spans)) if spans else stream)
         cut = [
             replace(stage, rows=_where(stage.rows, inputs[stage.name].condition(EVENT_TIME)))
             for stage in stages
@@ -367,7 +368,7 @@ def _windows(plan: Plan, text: str) -> tuple[Window, ...]:
 def _read_as_they_are(text: str) -> list[Window]:
     """The window functions of a text that keeps no state."""
     tree = exp.Subquery(this=ctes.inline(parse(text)))
-    found = [marks.window_of(select) for select in marks.windows_under(tree)]
+    found = [hints.window_of(select) for select in hints.windows_under(tree)]
     return [window for window in found if window is not None]
 
 
@@ -388,9 +389,9 @@ def _column(plan: Plan) -> tuple[str, int]:
     )
 
 
-def _cut(stream: Stream, span: Span) -> Stream:
+def _cut(stream: Stream, span: TimeRange) -> Stream:
     """A stream whose rows of a span alone are read."""
-    if stream.event_time is None or span == Span():
+    if stream.event_time is None or span == TimeRange():
         return stream
     condition = span.condition(quote(stream.event_time))
     return replace(stream, relation=f"(select * from {stream.relation} where {condition})")
@@ -403,23 +404,23 @@ def _where(rows: str, condition: str) -> str:
 # -- windows over windows -----------------------------------------------------------------------------------
 
 
-def _times(stage: Stage, lower: Stage, ends: Ends) -> Span:
+def _times(stage: Stage, lower: Stage, ends: WindowRange) -> TimeRange:
     """The times, for a stage, of results of a lower stage with these ends."""
     if stage.time_carries == WINDOW_END:
-        return Span(_plus(ends.after, 1), _plus(ends.until, 1))
+        return TimeRange(_plus(ends.after, 1), _plus(ends.until, 1))
     if stage.time_carries == WINDOW_START and not lower.window.merges:
-        return Span(_plus(ends.after, -lower.window.size - _slack(lower.window)), ends.until)
+        return TimeRange(_plus(ends.after, -lower.window.size - _slack(lower.window)), ends.until)
     # Where sessions are touched, `after` is not after their first row.
-    return Span(ends.after, ends.until)
+    return TimeRange(ends.after, ends.until)
 
 
-def _ends_at(stage: Stage, lower: Stage, span: Span) -> Ends:
+def _ends_at(stage: Stage, lower: Stage, span: TimeRange) -> WindowRange:
     """The ends of the lower stage's results that have their times, for a stage, in a span."""
     if stage.time_carries == WINDOW_START:
         longest = lower.window.size + _slack(lower.window)
-        return Ends(span.since, None if lower.window.merges else _plus(span.until, longest))
+        return WindowRange(span.since, None if lower.window.merges else _plus(span.until, longest))
     just = -1 if stage.time_carries == WINDOW_END else 0
-    return Ends(_plus(span.since, just), _plus(span.until, just))
+    return WindowRange(_plus(span.since, just), _plus(span.until, just))
 
 
 def _plus(instant: int | None, more: int) -> int | None:
@@ -460,7 +461,7 @@ def _is_key(carries: str) -> bool:
     return "." in carries and not carries.startswith("rank.")
 
 
-def _over(ends: Ends) -> str:
+def _over(ends: WindowRange) -> str:
     """Whether a session as it is now and what the table has of it lie on different sides of an edge."""
     found = []
     if ends.after is not None:
@@ -475,7 +476,7 @@ def _start(window: Window, newest: int, lookback: int) -> int:
     start = newest - (window.size + (window.step if window.kind == "dynamic_cumulate" else 0))
     if window.kind == "cumulate":
         # Its longest window may have begun less than its size ago.
-        since = ranges.needed(window, Ends(newest - 1, newest)).since
+        since = ranges.needed(window, WindowRange(newest - 1, newest)).since
         assert since is not None
         start = since
     return start - lookback * ranges.unit(window)

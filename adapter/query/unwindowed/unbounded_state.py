@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Mapping
 
 from sqlglot import exp
 
-from .. import intervals, marks
+from .. import hints, intervals
 from ..dialect import DIALECT, sql
 from ..errors import QueryError
-from ..plan import GroupStage, Growth, JoinStage, Key, KeyedStage, Plan, Stage, TopStage
+from ..plan import GroupStage, JoinStage, Key, KeyedStage, Plan, Stage, TopStage, UnboundedState
 
 
 def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
@@ -30,7 +30,7 @@ def with_predicate(select: exp.Select, time: str | None, relations: Mapping[str,
     for subquery in list(query.find_all(exp.Subquery)):
         inner = subquery.this
         table = next(subquery.find_all(exp.Table), None)
-        if isinstance(inner, exp.Select) and marks.marked_as_stream(inner) and table is not None:
+        if isinstance(inner, exp.Select) and hints.marked_as_stream(inner) and table is not None:
             alias = subquery.args.get("alias")
             name = relations.get(table.name, table.name)
             subquery.replace(exp.to_table(name, dialect=DIALECT, alias=alias.name if alias else None))
@@ -38,11 +38,13 @@ def with_predicate(select: exp.Select, time: str | None, relations: Mapping[str,
     return sql(query.where(f"{column} >= current_timestamp() - interval '7' day", dialect=DIALECT))
 
 
-def unbounded(plan: Plan, ttl: int | None, domains: Collection[str]) -> Iterator[tuple[Stage, Growth]]:
+def unbounded(
+    plan: Plan, ttl: int | None, domains: Collection[str]
+) -> Iterator[tuple[Stage, UnboundedState]]:
     """The stages of a plan whose state can grow for ever. Arguments as of `check`."""
     known = {name.lower() for name in domains}
     for stage in plan.stages if ttl is None else ():
-        grown: Growth | None = getattr(stage, "growth", None)
+        grown: UnboundedState | None = getattr(stage, "growth", None)
         if grown is not None and not _is_bounded(grown, known):
             yield stage, grown
 
@@ -81,7 +83,7 @@ def check(plan: Plan, ttl: int | None, domains: Collection[str]) -> None:
         )
 
 
-def _is_bounded(growth: Growth, domains: Collection[str]) -> bool:
+def _is_bounded(growth: UnboundedState, domains: Collection[str]) -> bool:
     return all(is_covered(names, domains) for names in growth.by)
 
 
@@ -92,7 +94,7 @@ def is_covered(names: tuple[str, ...], domains: Collection[str]) -> bool:
     return alias in domains or all(column in domains for column in columns)
 
 
-def _missing(growth: Growth, domains: Collection[str]) -> set[str]:
+def _missing(growth: UnboundedState, domains: Collection[str]) -> set[str]:
     return {
         names[0] or next(iter(names[1:]), "")
         for names in growth.by

@@ -16,10 +16,10 @@ from sqlglot import exp
 from ..dialect import DIALECT, canonical, sql
 from ..errors import QueryError
 from ..locality import Source
-from ..plan import Growth, JoinStage, Side
+from ..plan import JoinStage, Side, UnboundedState
 from ..time_conditions import at_most, conditions
 from ..windows import quote
-from .carry import ROW_TIME, leave_out
+from .hidden_columns import ROW_TIME, leave_out
 
 _JOINED = "joined"
 
@@ -82,7 +82,7 @@ def stage(
     is_time: Callable[[exp.Column], bool],
     with_hidden: Callable[..., exp.Expr],
     streams_under: Callable[[exp.Expr], tuple[str, ...]],
-    growth: Growth,
+    growth: UnboundedState,
 ) -> JoinStage:
     """The stage of a SELECT that joins streams row by row.
 

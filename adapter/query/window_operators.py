@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from .emission import FINAL, Emission
-from .kept import KeptRows, KeptSessions
 from .plan import AggregateStage, RowsStage
 from .sessions import SessionStage
 from .sliced import SlicedStage
+from .window_buffer import SessionBuffer, WindowBuffer
 
 
-def pieces_of(stage: AggregateStage | RowsStage, emission: Emission = FINAL) -> SlicedStage | KeptRows:
+def operator_of(stage: AggregateStage | RowsStage, emission: Emission = FINAL) -> SlicedStage | WindowBuffer:
     """The pieces of a stage's program.
 
     Args:
@@ -18,4 +18,4 @@ def pieces_of(stage: AggregateStage | RowsStage, emission: Emission = FINAL) -> 
     """
     if isinstance(stage, AggregateStage):
         return SessionStage(stage, emission) if stage.window.merges else SlicedStage(stage, emission)
-    return KeptSessions(stage, emission) if stage.window.merges else KeptRows(stage, emission)
+    return SessionBuffer(stage, emission) if stage.window.merges else WindowBuffer(stage, emission)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
-from dbt.adapters.spark_streaming.query.continuous import growth
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.intervals import DAY, HOUR, MINUTE
 from dbt.adapters.spark_streaming.query.plan import JoinStage, KeptStage, Plan, TopStage
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.unwindowed import unbounded_state
 
 B, A = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"
 KNOWN = {"raw.bid": Known("ts"), "raw.ask": Known("ts"), "raw.best": Known("ts", ("id",), changes=True)}
@@ -27,31 +27,31 @@ def top(order: str, of: str = f"({GROUPS})", rank: str = "row_number", where: st
 
 
 @pytest.mark.parametrize(
-    ("text", "strategy"),
+    ("text", "operator"),
     [
-        (top("ts", of=B), "append-only"),
-        (top("n desc"), "improving"),
-        (top("n desc, bidder"), "improving"),
-        (top("hi desc nulls last"), "improving"),
-        (top("lo nulls last"), "improving"),
-        (top("hi desc nulls first"), "general"),  # NULL is the best place there is
-        (top("lo"), "general"),
-        (top("n"), "general"),
-        (top("s desc"), "general"),  # a price may be negative
-        (top("n desc", rank="rank"), "improving"),
-        (top("n desc", rank="dense_rank"), "general"),
-        (top("n desc", of=f"(select * from ({GROUPS}) where hi < 10)"), "general"),
-        (f"{GROUPS} order by n desc limit 10", "improving"),
+        (top("ts", of=B), "AppendOnlyTopN"),
+        (top("n desc"), "UpdatableTopN"),
+        (top("n desc, bidder"), "UpdatableTopN"),
+        (top("hi desc nulls last"), "UpdatableTopN"),
+        (top("lo nulls last"), "UpdatableTopN"),
+        (top("hi desc nulls first"), "RetractableTopN"),  # NULL is the best place there is
+        (top("lo"), "RetractableTopN"),
+        (top("n"), "RetractableTopN"),
+        (top("s desc"), "RetractableTopN"),  # a price may be negative
+        (top("n desc", rank="rank"), "UpdatableTopN"),
+        (top("n desc", rank="dense_rank"), "RetractableTopN"),
+        (top("n desc", of=f"(select * from ({GROUPS}) where hi < 10)"), "RetractableTopN"),
+        (f"{GROUPS} order by n desc limit 10", "UpdatableTopN"),
     ],
 )
-def test_the_strategy_of_a_ranking(text: str, strategy: str) -> None:
+def test_which_operator_a_ranking_is(text: str, operator: str) -> None:
     (found,) = [stage for stage in plan(text).stages if isinstance(stage, TopStage)]
-    assert found.strategy == strategy
+    assert found.operator == operator
 
 
 def test_forgotten_groups_come_back_worse() -> None:
     (found,) = [stage for stage in plan(top("n desc"), ttl=DAY).stages if isinstance(stage, TopStage)]
-    assert found.strategy == "general"
+    assert found.operator == "RetractableTopN"
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_rows_leave_by_a_predicate_on_time() -> None:
 )
 def test_state_that_grows_for_ever_is_refused(text: str, domains: list[str], found: str) -> None:
     with pytest.raises(QueryError) as refusal:
-        growth.check(plan(text), None, domains)
+        unbounded_state.check(plan(text), None, domains)
     assert found in str(refusal.value)
     assert "state_ttl" in str(refusal.value)
     if "join" not in text:
         assert "WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY" in str(refusal.value)
-    growth.check(plan(text, DAY), DAY, domains)
+    unbounded_state.check(plan(text, DAY), DAY, domains)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_state_that_grows_for_ever_is_refused(text: str, domains: list[str], fou
     ],
 )
 def test_state_that_is_bounded(text: str, domains: list[str]) -> None:
-    growth.check(plan(text), None, domains)
+    unbounded_state.check(plan(text), None, domains)
 
 
 @pytest.mark.parametrize(
@@ -279,8 +279,8 @@ def test_the_last_rows_of_keys_grow_with_these() -> None:
     known = {"raw.bid": Known("ts", ("id", "at"))}
     found = planner.plan(f"select x, count(*) from {B} group by x", known)
     with pytest.raises(QueryError, match=r"constant_domains: \['at', 'id'\]"):
-        growth.check(found, None, ["x"])
-    growth.check(found, None, ["id", "at"])
+        unbounded_state.check(found, None, ["x"])
+    unbounded_state.check(found, None, ["id", "at"])
 
 
 def test_a_feed_of_one_row_can_be_grouped() -> None:

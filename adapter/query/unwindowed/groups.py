@@ -15,7 +15,7 @@ from ..partials import Partials, flag_columns
 from ..plan import SEEN, TIMES, DistinctSet, GroupStage, KeyedStage
 from ..program import EXPIRES_AT, STEP, StatePart, Step, now
 from ..windows import quote
-from .lives import NO_STEP, SINCE, TIME, Lives, matching, of_keys, same, touched_in_step
+from .key_generations import NO_STEP, SINCE, TIME, KeyGenerations, matching, of_keys, same, touched_in_step
 
 ROWS_THERE, THERE = "rows_there", "__there"
 
@@ -41,7 +41,7 @@ class Groups(Partials):
         """The step with what the batch adds."""
         self.touched = f"{stage.name}_touched"
         """The step with the keys that changed."""
-        self.lives = Lives(stage.name, self.part, self.keys, ttl)
+        self.generations = KeyGenerations(stage.name, self.part, self.keys, ttl)
         # Values that may go again are counted when a key is read, others when they are first seen.
         self.kept_metrics = self.plain if self.signed else self.metrics
         self.flags_say = TIMES if self.signed else SEEN
@@ -49,11 +49,11 @@ class Groups(Partials):
     @property
     def reads_rows_once(self) -> bool:
         """Whether `changed` alone reads the rows."""
-        return self.lives.ttl is None and not self.stage.distinct_sets
+        return self.generations.ttl is None and not self.stage.distinct_sets
 
     def rows_text(self) -> str:
         """The stage's rows, with the step they come in."""
-        time = f", input.{TIME} as event_time" if self.lives.ttl is not None else ""
+        time = f", input.{TIME} as event_time" if self.generations.ttl is not None else ""
         return f"select {now(STEP)} as {STEP}{time}, input.* from (\n{self.stage.rows}\n) as input"
 
     # -- before the commit -------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class Groups(Partials):
     def ingest(self) -> list[Step]:
         """What is made of the batch before its state is written."""
         keys = f"select {', '.join(self._selected_keys()) or 'true as anything'}\nfrom {self.rows}\n"
-        steps = self.lives.steps(keys + self._group_by([STEP]))
+        steps = self.generations.steps(keys + self._group_by([STEP]))
         for members in () if self.signed else self.stage.distinct_sets:
             initial = self._values_of_batch(members)
             steps.extend(self._values_read_twice(members, initial))
@@ -76,19 +76,19 @@ class Groups(Partials):
             columns = ", ".join(self._columns())
             known = matching(self.part, self.keys, self.changed)
             both = f"select {columns} from (\n{known}\n)\nunion all\nselect {columns} from {self.changed}"
-            finished = self._finished(self.lives.latest(both))
+            finished = self._finished(self.generations.latest(both))
             initial = self._finished(f"select * from {self.changed}")
             steps.append(Step(self.name, finished, persist=self.read_again, lazy=True, initial=initial))
         return steps
 
     def parts(self) -> list[StatePart]:
         """The kinds of state rows."""
-        append, ttl = f"select * from {self.changed}", self.lives.ttl or None
+        append, ttl = f"select * from {self.changed}", self.generations.ttl or None
         found = [StatePart(self.part, append, self._fold(), closes=None, forgets=ttl)]
         for members in self.stage.distinct_sets:
             columns = [
                 STEP,
-                *self.lives.since,
+                *self.generations.since,
                 *self._set_keys(),
                 *self._values(members),
                 *self._flags(members),
@@ -107,7 +107,7 @@ class Groups(Partials):
     def _columns(self) -> list[str]:
         """The columns of the part of groups."""
         rows = [ROWS_THERE] if self.signed else []
-        return [STEP, *self.lives.columns, *self.keys, *rows, *map(quote, self._kept_columns())]
+        return [STEP, *self.generations.columns, *self.keys, *rows, *map(quote, self._kept_columns())]
 
     def _changes(self, initial: bool = False) -> str:
         """What the batch adds to the groups; `initial`: while the state has no rows."""
@@ -130,25 +130,25 @@ class Groups(Partials):
         rows = [f"sign * count(*) as {ROWS_THERE}"] if self.signed else []
         items = [
             STEP,
-            *self.lives.expiry(f"max({TIME})"),
+            *self.generations.expiry(f"max({TIME})"),
             *self._selected_keys(),
             *rows,
             *self._in_order(made),
         ]
         by = self._group_by([STEP, *(["sign"] if self.signed else [])])
-        return self.lives.with_since(f"select {', '.join(items)}\nfrom {self.rows}\n{by}")
+        return self.generations.with_since(f"select {', '.join(items)}\nfrom {self.rows}\n{by}")
 
     def _of_nothing(self, known: str) -> str:
         """The state of the only group before it has rows: it is there from the first step on, rows or not."""
-        lives = [f"{now(STEP)} as {SINCE}", f"cast(null as timestamp) as {EXPIRES_AT}"]
+        generations = [f"{now(STEP)} as {SINCE}", f"cast(null as timestamp) as {EXPIRES_AT}"]
         items = [
             f"{now(STEP)} as {STEP}",
-            *(lives if self.lives.ttl is not None else []),
+            *(generations if self.generations.ttl is not None else []),
             *([f"0L as {ROWS_THERE}"] if self.signed else []),
             *self._in_order({}),
         ]
         # Once it is forgotten, it begins anew with a row.
-        first = f"\nwhere {now('watermark_before')} is null" if self.lives.ttl is not None else ""
+        first = f"\nwhere {now('watermark_before')} is null" if self.generations.ttl is not None else ""
         return f"select {', '.join(items)}\nfrom clock{known}{first}"
 
     def _made_of_values(self, members: DistinctSet) -> str:
@@ -159,9 +159,9 @@ class Groups(Partials):
                 flag = self._flags(members)[members.place(metric.metric)]
                 made |= metric.make(flag)
         # When a key is forgotten is said by its rows.
-        never = [f"cast(null as timestamp) as {EXPIRES_AT}"] if self.lives.ttl is not None else []
-        by = [STEP, *self.lives.since, *self.keys]
-        kept = [STEP, *self.lives.since, *self._set_keys(), *self._values(members)]
+        never = [f"cast(null as timestamp) as {EXPIRES_AT}"] if self.generations.ttl is not None else []
+        by = [STEP, *self.generations.since, *self.keys]
+        kept = [STEP, *self.generations.since, *self._set_keys(), *self._values(members)]
         return (
             f"select {', '.join([*by, *never, *self._in_order(made)])}\n"
             f"from {self._flagged(members, self._new(members), kept)}\ngroup by {', '.join(by)}"
@@ -171,11 +171,14 @@ class Groups(Partials):
 
     def _values_of_batch(self, members: DistinctSet) -> str:
         """The values of the batch, and which FILTERs they pass."""
-        return self.lives.with_since(self._seen(members, [STEP]))
+        return self.generations.with_since(self._seen(members, [STEP]))
 
     def _new_values(self, members: DistinctSet) -> str:
         """Those of them that the state doesn't have, or not for that FILTER."""
-        flags, identity = self._flags(members), [*self.lives.since, *self._set_keys(), *self._values(members)]
+        flags, identity = (
+            self._flags(members),
+            [*self.generations.since, *self._set_keys(), *self._values(members)],
+        )
         # A hash is quicker to look up than what it stands for, and brings few values too many.
         hashed = f"xxhash64({', '.join(identity)})"
         known = [f"bool_or({flag}) as {flag}" for flag in flags]
@@ -187,7 +190,7 @@ class Groups(Partials):
             batch = looked_up = f"select * from {self._batch(members)}"
         else:
             batch, values = self._values_of_batch(members), [*self._set_keys(), *self._values(members)]
-            looked_up = self.lives.with_since(
+            looked_up = self.generations.with_since(
                 f"select {', '.join(values)} from {self.rows} where {self._not_null(members)}"
             )
         return (
@@ -223,15 +226,17 @@ class Groups(Partials):
         pairs = any(metric.metric.function in ("min_by", "max_by") for metric in of_set)
         where = "" if pairs else f"where {self._not_null(members)}\n"
         items = ", ".join([*fixed, *self._selected_keys(), *numbers])
-        return self.lives.with_since(f"select {items}\nfrom {self.rows}\n{where}{self._group_by(fixed)}")
+        return self.generations.with_since(
+            f"select {items}\nfrom {self.rows}\n{where}{self._group_by(fixed)}"
+        )
 
     def _of_values(self, members: DistinctSet, touched: str | None) -> str:
         """The metrics over the values that are there."""
         return self._metrics_of(members, matching(self._part(members), self.keys, touched))
 
     def _metrics_of(self, members: DistinctSet, rows: str) -> str:
-        """The metrics over values, of each life that they are of."""
-        numbers, of = self._numbers(members), [*self.lives.since, *self.keys]
+        """The metrics over values, of each generation that they are of."""
+        numbers, of = self._numbers(members), [*self.generations.since, *self.keys]
         made = []
         for metric in self._distinct_metrics():
             if metric.metric.distinct_set == members.name:
@@ -246,19 +251,21 @@ class Groups(Partials):
     # -- folding -----------------------------------------------------------------------------------
 
     def _fold(self) -> str:
-        rows = self._together(self.lives.alive(matching(self.part, self.keys, None)), self.lives.since)
+        rows = self._together(
+            self.generations.alive(matching(self.part, self.keys, None)), self.generations.since
+        )
         gone = f" where {ROWS_THERE} <> 0" if self.signed and self.keys else ""
         columns = [name for name in self._columns() if name != STEP]
         return f"select {', '.join([NO_STEP, *columns])} from (\n{rows}\n){gone}"
 
     def _fold_values(self, members: DistinctSet) -> str:
-        identity = [*self.lives.since, *self._set_keys(), *self._values(members)]
+        identity = [*self.generations.since, *self._set_keys(), *self._values(members)]
         if self.signed:
             made = [f"sum({number}) as {number}" for number in self._numbers(members)]
             having = "\nhaving " + " or ".join(f"sum({number}) <> 0" for number in self._numbers(members))
         else:
             made, having = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)], ""
-        source = self.lives.of_living(self._part(members))
+        source = self.generations.of_living(self._part(members))
         return (
             f"select {', '.join([NO_STEP, *identity, *made])}\nfrom (\n{source}\n)\n"
             f"group by {', '.join(identity)}{having}"
@@ -269,10 +276,10 @@ class Groups(Partials):
         also = {THERE: "count(*)"}
         if self.signed:
             also[ROWS_THERE] = f"sum({ROWS_THERE})"
-        if self.lives.ttl is not None:
+        if self.generations.ttl is not None:
             also[EXPIRES_AT] = f"max({EXPIRES_AT})"
             if self.signed and SINCE not in also_by:
-                # All rows of a key are of one life here.
+                # All rows of a key are of one generation here.
                 also[SINCE] = f"max({SINCE})"
         merged = self._merged(f"(\n{rows}\n)", [*also_by, *self.keys], also=also)
         # Without a key there is one row even if there is nothing.
@@ -287,17 +294,17 @@ class Groups(Partials):
         if self.fused:
             return []
         touched = touched_in_step(self.touched, self.part, self.keys, self.changed)
-        rows = self.lives.latest(matching(self.part, self.keys, self.touched))
+        rows = self.generations.latest(matching(self.part, self.keys, self.touched))
         return [touched, Step(self.name, self._finished(rows, self.touched))]
 
     def all(self) -> str:
         """All groups in the state that aren't forgotten."""
-        return self._finished(self.lives.alive(matching(self.part, self.keys, None)))
+        return self._finished(self.generations.alive(matching(self.part, self.keys, None)))
 
     def of(self, rows: str, others: str, columns: Sequence[str]) -> str:
         """The groups in some rows of state, of those whose keys another relation has in part."""
         # Not those that are forgotten, whether the state was folded since or not.
-        return self._finished(self.lives.alive(of_keys(f"(\n{rows}\n)", columns, others)))
+        return self._finished(self.generations.alive(of_keys(f"(\n{rows}\n)", columns, others)))
 
     def known_and_new(self) -> str:
         """All rows of state together with those the batch is about to add."""
@@ -324,7 +331,7 @@ class Groups(Partials):
         for members in self.stage.distinct_sets:
             joins += (
                 f"\nleft join (\n{self._of_values(members, touched)}\n) as {quote(members.name)} "
-                f"on {same('own', quote(members.name), [*self.lives.since, *self.keys])}"
+                f"on {same('own', quote(members.name), [*self.generations.since, *self.keys])}"
             )
         return f"(\nselect {', '.join(columns)}\nfrom {joins}\n)"
 

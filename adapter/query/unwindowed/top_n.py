@@ -1,31 +1,31 @@
 """SQL of a ranking over a whole stream, or over the groups of one: never all of history is ranked.
 
-append-only
+`AppendOnlyTopN`
     A row that isn't among the first when it comes in never will be, and isn't kept.
-improving
+`UpdatableTopN`
     Over groups that can only move up. The members of a ranking and the groups that changed are all
     that can be among the first.
-general
+`RetractableTopN`
     The same, but a member that falls may make way for a group that was none. If not enough of the
-    candidates stand before where the last member stood, the ranking is made anew from the state of
-    all groups it is of; only that one.
+    candidates stand before where the last member stood, that ranking alone is recomputed from the
+    state of all groups it is of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..kept import first_of, row_column
 from ..plan import TopStage
 from ..program import EXPIRES_AT, STEP, StatePart, Step, now
+from ..window_buffer import first_of, row_column
 from ..windows import quote
-from .carry import ROW_TIME
+from .changelog_normalize import ChangelogNormalize
 from .groups import Groups
-from .keyed import Keyed
-from .lives import (
+from .hidden_columns import ROW_TIME
+from .key_generations import (
     NO_STEP,
     TIME,
-    Lives,
+    KeyGenerations,
     comes_due,
     lasts,
     later,
@@ -44,7 +44,7 @@ def members_part(stage: str) -> str:
     return f"{stage}_members"
 
 
-class Tops:
+class TopN:
     """What both kinds of ranking share.
 
     Args:
@@ -80,7 +80,7 @@ class Tops:
         return f"select {', '.join(items)} from (\nselect {self.row}.*, {rank} from (\n{rows}\n)\n)"
 
 
-class RowTops(Tops):
+class AppendOnlyTopN(TopN):
     """The pieces of a `TopStage` over rows as they come.
 
     Args:
@@ -91,7 +91,7 @@ class RowTops(Tops):
     def __init__(self, stage: TopStage, ttl: int | None) -> None:
         super().__init__(stage)
         self.rows = f"{stage.name}_rows"
-        self.lives = Lives(stage.name, self.part, self.keys, ttl)
+        self.generations = KeyGenerations(stage.name, self.part, self.keys, ttl)
         self.timed = ttl is not None or stage.final
 
     def rows_text(self) -> str:
@@ -101,41 +101,43 @@ class RowTops(Tops):
         return f"select {', '.join(items)}\nfrom (\n{self.stage.rows}\n) as q"
 
     def ingest(self) -> list[Step]:
-        """The lives of the rankings, and these with the rows of the batch."""
-        lives = self.lives.steps(f"select {', '.join(self.keys) or 'true as anything'} from {self.rows}")
+        """The generations of the rankings, and these with the rows of the batch."""
+        generations = self.generations.steps(
+            f"select {', '.join(self.keys) or 'true as anything'} from {self.rows}"
+        )
         columns = ", ".join(self._columns())
-        new = self.lives.with_since(f"select *{self._added()} from {self.rows}")
+        new = self.generations.with_since(f"select *{self._added()} from {self.rows}")
         known = matching(self.part, self.keys, self.rows)
         fresh = of_batch = f"select {columns}, true as fresh from (\n{new}\n)"
         if self.stage.final:
             # What is out stays: later rows of its key aren't taken.
             done = f"(select * from (\n{known}\n) where {DUE} <= {now('watermark_before')})"
-            on = same("new", "done", [*self.keys, *self.lives.since])
+            on = same("new", "done", [*self.keys, *self.generations.since])
             fresh = f"select new.* from (\n{fresh}\n) as new left anti join {done} as done on {on}"
         both = f"{fresh}\nunion all\nselect {columns}, false as fresh from (\n{known}\n)"
-        ranked, initial = self.first(self.lives.latest(both)), self.first(of_batch)
-        return [*lives, Step(self.now, ranked, persist=True, lazy=True, initial=initial)]
+        ranked, initial = self.first(self.generations.latest(both)), self.first(of_batch)
+        return [*generations, Step(self.now, ranked, persist=True, lazy=True, initial=initial)]
 
     def parts(self) -> list[StatePart]:
         """The rows that are, or were, in the ranking."""
         append = f"select {', '.join(self._columns())} from {self.now} where fresh"
-        kept = self.first(self.lives.alive(matching(self.part, self.keys, None)))
+        kept = self.first(self.generations.alive(matching(self.part, self.keys, None)))
         folded = ", ".join([NO_STEP, *(name for name in self._columns() if name != STEP)])
         return [
             StatePart(
                 self.part,
                 append,
                 f"select {folded} from (\n{kept}\n)",
-                forgets=self.lives.ttl,
+                forgets=self.generations.ttl,
                 closes=DUE if self.stage.final else None,
             )
         ]
 
     def _columns(self) -> list[str]:
-        return [STEP, *self.lives.columns, *([DUE] if self.stage.final else []), *self.keys, self.row]
+        return [STEP, *self.generations.columns, *([DUE] if self.stage.final else []), *self.keys, self.row]
 
     def _added(self) -> str:
-        added = self.lives.expiry(TIME)
+        added = self.generations.expiry(TIME)
         if self.stage.final:
             # From then on no row that isn't late can come before it.
             added.append(f"{later(TIME, 1)} as {DUE}")
@@ -145,9 +147,9 @@ class RowTops(Tops):
         """The rankings that changed; all for `whole`, unless rows that are out never change: then what
         stands above takes them in once."""
         if whole and not self.stage.final:
-            rows = self.lives.alive(matching(self.part, self.keys, None))
+            rows = self.generations.alive(matching(self.part, self.keys, None))
             return [Step(self.name, self.shown(self.first(rows)))]
-        rows = self.first(self.lives.latest(matching(self.part, self.keys, self.touched)))
+        rows = self.first(self.generations.latest(matching(self.part, self.keys, self.touched)))
         if self.stage.final:
             listed, due = ", ".join(self.keys) or "true as anything", comes_due(DUE, "state")
             touched = f"select distinct {listed} from state\nwhere part = '{self.part}' and {due}"
@@ -161,8 +163,8 @@ class RowTops(Tops):
         ]
 
 
-class GroupTops(Tops):
-    """The pieces of a `TopStage` over the groups of another stage.
+class UpdatableTopN(TopN):
+    """The pieces of a `TopStage` over the groups of another stage, whose place only gets better.
 
     Args:
         stage: the stage.
@@ -170,25 +172,23 @@ class GroupTops(Tops):
         anew: whether the step makes the rankings of all groups that the state has; it knows no members then.
     """
 
-    def __init__(self, stage: TopStage, groups: Groups | Keyed, anew: bool) -> None:
+    def __init__(self, stage: TopStage, groups: Groups | ChangelogNormalize, anew: bool) -> None:
         super().__init__(stage)
         self.groups, self.anew = groups, anew
         self.ids = [f"{self.row}.{quote(column)}" for column, _ in stage.identity]
         self.new, self.known = f"{stage.name}_new", f"{stage.name}_known"
-        self.candidates, self.front = f"{stage.name}_candidates", f"{stage.name}_front"
-        self.fallen, self.changes = f"{stage.name}_fallen", f"{stage.name}_changes"
+        self.candidates, self.changes = f"{stage.name}_candidates", f"{stage.name}_changes"
         # A member goes when its group is forgotten.
-        self.ttl = groups.lives.ttl if isinstance(groups, Groups) else None
+        self.ttl = groups.generations.ttl if isinstance(groups, Groups) else None
         self._until = [EXPIRES_AT] if self.ttl is not None else []
 
     def ingest(self) -> list[Step]:
         """From the groups that changed to the members that did."""
         columns = ", ".join([*self.keys, self.row])
-        made = ", ".join([*self.made_keys, f"struct(q.*) as {self.row}"])
         if self.anew:
-            return self._of_nothing_known(made)
+            return self._of_nothing_known()
         steps = [
-            Step(self.new, f"select {made}\nfrom (\n{self.stage.rows}\n) as q"),
+            Step(self.new, self._as_candidates(self.stage.rows)),
             Step(
                 self.known,
                 self._members(self._of_touched_rankings()),
@@ -203,12 +203,9 @@ class GroupTops(Tops):
                 f"union all\nselect {columns}{self._with_fresh('true as fresh')} from {self.new}",
             ),
         ]
-        candidates = self.first(f"select {columns}{self._with_fresh('fresh')} from {self.candidates}")
-        if self.stage.strategy == "general":
-            steps.append(Step(self.front, candidates, persist=True, lazy=True))
-            steps += self._lookup(made)
-        else:
-            steps.append(Step(self.now, candidates, persist=True, lazy=True))
+        steps += self._ranked(
+            self.first(f"select {columns}{self._with_fresh('fresh')} from {self.candidates}")
+        )
         is_same = f"{same('known', 'now', self.keys)} and {self._same_ids('known', 'now')}"
         keys = [f"coalesce(now.{key}, known.{key}) as {key}" for key in self.keys]
         row = f"coalesce(now.{self.row}, known.{self.row}) as {self.row}"
@@ -216,107 +213,63 @@ class GroupTops(Tops):
         differs = f"not (known.{self.row} <=> now.{self.row})"
         initial = None
         if self.ttl is not None:
-            items.append(f"lives.{EXPIRES_AT}")
+            items.append(f"generations.{EXPIRES_AT}")
             differs += " or now.fresh"
             initial = self._changes(
-                items, is_same, differs, self._lives(f"select * from {self.groups.changed}")
+                items, is_same, differs, self._generations(f"select * from {self.groups.changed}")
             )
-        lives = "" if self.ttl is None else self._lives(self.groups.known_and_new())
-        text = self._changes(items, is_same, differs, lives)
+        generations = "" if self.ttl is None else self._generations(self.groups.known_and_new())
+        text = self._changes(items, is_same, differs, generations)
         steps.append(Step(self.changes, text, persist=True, lazy=True, initial=initial))
         return steps
 
-    def _changes(self, items: Sequence[str], is_same: str, differs: str, lives: str) -> str:
+    def _changes(self, items: Sequence[str], is_same: str, differs: str, generations: str) -> str:
         """The members that came, changed or went."""
         return (
             f"select {', '.join(items)}\n"
-            f"from {self.known} as known full join {self.now} as now on {is_same}{lives}\n"
+            f"from {self.known} as known full join {self.now} as now on {is_same}{generations}\n"
             f"where {differs}"
         )
 
-    def _lives(self, rows: str) -> str:
+    def _generations(self, rows: str) -> str:
         """A join with until when the groups of members live, going by rows of their state."""
         assert isinstance(self.groups, Groups)
         members = ", ".join(
             f"{self.row}.{quote(column)} as {self._group_key(group)}" for column, group in self.stage.identity
         )
         columns = [self._group_key(group) for _, group in self.stage.identity]
-        found = self.groups.lives.latest(
+        found = self.groups.generations.latest(
             of_keys(f"(\n{rows}\n)", columns, f"(select {members} from {self.now})")
         )
         by = f"\ngroup by {', '.join(columns)}" if columns else ""
         listed = ", ".join([*columns, f"max({EXPIRES_AT}) as {EXPIRES_AT}"])
         same_group = " and ".join(
-            f"now.{self.row}.{quote(column)} <=> lives.{self._group_key(group)}"
+            f"now.{self.row}.{quote(column)} <=> generations.{self._group_key(group)}"
             for column, group in self.stage.identity
         )
-        return f"\nleft join (\nselect {listed} from (\n{found}\n){by}\n) as lives on {same_group or 'true'}"
+        return f"\nleft join (\nselect {listed} from (\n{found}\n){by}\n) as generations on {same_group or 'true'}"
 
-    def _of_nothing_known(self, made: str) -> list[Step]:
+    def _ranked(self, candidates: str) -> list[Step]:
+        """The rankings as they are after the batch, out of the first of the candidates."""
+        return [Step(self.now, candidates, persist=True, lazy=True)]
+
+    def _as_candidates(self, rows: str) -> str:
+        """The stage's rows with what they are ranked within."""
+        made = ", ".join([*self.made_keys, f"struct(q.*) as {self.row}"])
+        return f"select {made}\nfrom (\n{rows}\n) as q"
+
+    def _of_nothing_known(self) -> list[Step]:
         """The members of all rankings out of all groups."""
         rows = self._of_groups("(select true as anything)", [])
         items = [f"{now(STEP)} as {STEP}", *self.keys, self.row, "true as member"]
         return [
-            Step(self.now, self.first(f"select {made}\nfrom (\n{rows}\n) as q"), persist=True, lazy=True),
+            Step(self.now, self.first(self._as_candidates(rows)), persist=True, lazy=True),
             Step(self.changes, f"select {', '.join(items)} from {self.now}", persist=True, lazy=True),
         ]
 
     def _with_fresh(self, item: str) -> str:
-        """Whether a candidate's group lives on by what came in, where groups are forgotten."""
+        """Whether a candidate's group goes on by what came in, where groups are forgotten."""
         return "" if self.ttl is None else f", {item}"
-
-    def _lookup(self, made: str) -> list[Step]:
-        """The rankings that candidates don't fill, and the first of all groups in these."""
-        by = f"partition by {', '.join(self.keys)} " if self.keys else ""
-        columns = ", ".join([*self.keys, self.row])
-        order = self.stage.top.order
-        total = order if order.endswith(self.row) else f"{order}, {self.row}"
-        last = (
-            f"select {columns} from (\n"
-            f"  select *, row_number() over ({by}order by {total}) as place, count(*) over ({by}) as members\n"
-            f"  from {self.known}\n) where place = members and members >= {self.stage.top.rows}"
-        )
-        if self.stage.top.function == "dense_rank":
-            # Where two values become one, another moves up.
-            fallen = (
-                f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.known} as known\n"
-                f"left semi join {self.groups.changed} as changed on {self._same_group('known')}"
-            )
-        else:
-            # Of the candidates the first ones say it: if so many stand before where the last member stood, they do.
-            fallen = (
-                f"select {', '.join(self.keys) or 'true as anything'} from (\n"
-                f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {order}) as ahead from (\n"
-                f"    select {columns}, false as is_last from {self.front}\n"
-                f"    union all\n    select {columns}, true as is_last from (\n{last}\n)\n  )\n"
-                f") where is_last and ahead < {self.stage.top.rows}"
-            )
-        rows = f"select {made}\nfrom (\n{self._of_all()}\n) as q"
-        found = of_keys(f"(\n{rows}\n)", self.keys, self.fallen)
-        anew = self.first(f"select {columns}{self._with_fresh('true as fresh')} from (\n{found}\n)")
-        stay = (
-            f"select front.* from {self.front} as front\n"
-            f"left anti join {self.fallen} as fallen on {same('front', 'fallen', self.keys)}"
-        )
-        return [
-            Step(self.fallen, fallen, persist=True),
-            Step(
-                self.now,
-                f"{stay}\nunion all\n{anew}",
-                persist=True,
-                lazy=True,
-                initial=f"select * from {self.front}",
-                unless_empty=self.fallen,
-            ),
-        ]
-
-    def _of_all(self) -> str:
-        """The stage's rows out of all groups that the fallen rankings are of."""
-        by = self._group_keys()
-        if by is None or not self.keys:
-            return self._of_groups(self.fallen, [])
-        named = ", ".join(f"{key} as {group}" for key, group in zip(self.keys, by, strict=True))
-        return self._of_groups(f"(select {named} from {self.fallen})", by)
 
     def _of_groups(self, wanted: str, by: list[str]) -> str:
         """The stage's rows out of the groups that are wanted, of those that the state has and those that came."""
@@ -383,3 +336,70 @@ class GroupTops(Tops):
             return [Step(self.name, rows)]
         touched = touched_in_step(self.touched, self.part, self.keys, self.changes)
         return [touched, Step(self.name, rows, fresh=self._fresh())]
+
+
+class RetractableTopN(UpdatableTopN):
+    """The same over groups that may fall.
+
+    Args:
+        stage: the stage.
+        groups: those groups.
+        anew: as of `UpdatableTopN`.
+    """
+
+    def __init__(self, stage: TopStage, groups: Groups | ChangelogNormalize, anew: bool) -> None:
+        super().__init__(stage, groups, anew)
+        self.front, self.fallen = f"{stage.name}_front", f"{stage.name}_fallen"
+
+    def _ranked(self, candidates: str) -> list[Step]:
+        """See `UpdatableTopN._ranked`. Of rankings that candidates don't fill the first of all groups."""
+        by = f"partition by {', '.join(self.keys)} " if self.keys else ""
+        columns = ", ".join([*self.keys, self.row])
+        order = self.stage.top.order
+        total = order if order.endswith(self.row) else f"{order}, {self.row}"
+        last = (
+            f"select {columns} from (\n"
+            f"  select *, row_number() over ({by}order by {total}) as place, count(*) over ({by}) as members\n"
+            f"  from {self.known}\n) where place = members and members >= {self.stage.top.rows}"
+        )
+        if self.stage.top.function == "dense_rank":
+            # Where two values become one, another moves up.
+            fallen = (
+                f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.known} as known\n"
+                f"left semi join {self.groups.changed} as changed on {self._same_group('known')}"
+            )
+        else:
+            # Of the candidates the first ones say it: if so many stand before where the last member stood, they do.
+            fallen = (
+                f"select {', '.join(self.keys) or 'true as anything'} from (\n"
+                f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {order}) as ahead from (\n"
+                f"    select {columns}, false as is_last from {self.front}\n"
+                f"    union all\n    select {columns}, true as is_last from (\n{last}\n)\n  )\n"
+                f") where is_last and ahead < {self.stage.top.rows}"
+            )
+        found = of_keys(f"(\n{self._as_candidates(self._of_all())}\n)", self.keys, self.fallen)
+        anew = self.first(f"select {columns}{self._with_fresh('true as fresh')} from (\n{found}\n)")
+        stay = (
+            f"select front.* from {self.front} as front\n"
+            f"left anti join {self.fallen} as fallen on {same('front', 'fallen', self.keys)}"
+        )
+        return [
+            Step(self.front, candidates, persist=True, lazy=True),
+            Step(self.fallen, fallen, persist=True),
+            Step(
+                self.now,
+                f"{stay}\nunion all\n{anew}",
+                persist=True,
+                lazy=True,
+                initial=f"select * from {self.front}",
+                unless_empty=self.fallen,
+            ),
+        ]
+
+    def _of_all(self) -> str:
+        """The stage's rows out of all groups that the fallen rankings are of."""
+        by = self._group_keys()
+        if by is None or not self.keys:
+            return self._of_groups(self.fallen, [])
+        named = ", ".join(f"{key} as {group}" for key, group in zip(self.keys, by, strict=True))
+        return self._of_groups(f"(select {named} from {self.fallen})", by)

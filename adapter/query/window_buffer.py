@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .aggregate_stage import SESSION_END, SLICE_END, WINDOW_START
-from .closing import Closing, window_columns
 from .emission import Emission
 from .plan import RowsStage
 from .program import EXPIRES_AT, StatePart, Step
 from .ranks import Top
 from .sessions import Sessions
+from .window_trigger import WindowTrigger, window_columns
 from .windows import quote
 
 
@@ -46,13 +46,13 @@ def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
     return f"select * from (\n{ranked(rows, partition, 'place')}\n) where place <= {top.rows}"
 
 
-class KeptRows:
+class WindowBuffer:
     """The pieces of a `RowsStage`."""
 
     def __init__(self, stage: RowsStage, emission: Emission) -> None:
         self.stage = stage
         self.window = stage.window
-        self.closing = Closing(stage.window, emission)
+        self.closing = WindowTrigger(stage.window, emission)
         self.part = f"{stage.name}_rows"
         self.windows_step = stage.name
         # Rows of another stream may have other columns.
@@ -113,7 +113,7 @@ class KeptRows:
         return Step(self.stage.name, f"select {columns}\nfrom (\n{closing}\n)")
 
 
-class KeptSessions(KeptRows):
+class SessionBuffer(WindowBuffer):
     """The same over sessions."""
 
     def __init__(self, stage: RowsStage, emission: Emission) -> None:

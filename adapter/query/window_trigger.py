@@ -14,7 +14,7 @@ NOW_BEFORE, NOW_AFTER = "now_micros_before", "now_micros_after"
 """The columns of rows with the watermark, in microseconds since 1970."""
 
 
-class Closing:
+class WindowTrigger:
     """When windows fire and when their state goes, from the columns of ``clock``.
 
     State goes `Emission.last` after a window's end, and ``watermark_before`` and ``watermark_after`` are
