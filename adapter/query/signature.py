@@ -108,7 +108,7 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
             found["results"] = asdict(emission)
         found["state_ttl"] = ttl is not None
         if ttl is not None:
-            found["generations"] = True
+            found["lives"] = True
     return found
 
 

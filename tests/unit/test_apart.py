@@ -137,7 +137,9 @@ def test_a_part_that_comes_has_no_column_yet() -> None:
     stage = {"name": "stage_1", "keys": {"k": "k"}, "metrics": {}, "sets": {}}
     of_set = {"part": "stage_1_distinct_v", "columns": ["v"]}
     found = evolution({"stages": [stage]}, {"stages": [{**stage, "sets": {"v": of_set}}]})
-    known = KnownColumns({"k": "date", "k__int": "int"}, {"stage_1_groups": {"k": "k__int"}}, partial(begins, found))
+    known = KnownColumns(
+        {"k": "date", "k__int": "int"}, {"stage_1_groups": {"k": "k__int"}}, partial(begins, found)
+    )
     wants: dict[str, dict[str, str | None]] = {
         "stage_1_groups": {"k": "int"},
         "stage_1_distinct_v": {"k": "int", "v": "int"},

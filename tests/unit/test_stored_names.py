@@ -1,0 +1,77 @@
+"""What states are kept under doesn't change with the code: a state that is there would be refused.
+
+Where the layout changes on purpose, so does its version, and these digests with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.streams import Known
+
+E = "(select /*+ STREAM */ * from events)"
+KNOWN = {"events": Known("ts")}
+DAY = 24 * 3_600_000_000
+GROUPS = f"select k, x, count(*) as n, sum(v) as s, count(distinct v) as d from {E} group by k, x"
+
+
+def of(kind: str, *sizes: str) -> str:
+    return expansion.expand("events", window_arguments.make(kind, "ts", *sizes))
+
+
+QUERIES = {
+    "cumulate": (
+        "select window_start, window_end, k, count(*) as n, count(distinct x) as d, avg(v) as a "
+        f"from {of('cumulate', '1 minute', '1 hour')} group by window_start, window_end, k",
+        None,
+    ),
+    "session": (
+        "select window_start, window_end, k, sum(v) as s from "
+        + expansion.expand("events", window_arguments.make("session", "ts", "5 minutes", partition_by=["k"]))
+        + " group by window_start, window_end, k",
+        None,
+    ),
+    "groups": (GROUPS, DAY),
+    "ranking": (
+        "select * from (select *, row_number() over (partition by k order by s desc) as place "
+        f"from ({GROUPS})) where place <= 3",
+        DAY,
+    ),
+    "first rows": (
+        f"select k, v from (select *, row_number() over (partition by k order by ts) as place from {E}) where place = 1",
+        DAY,
+    ),
+    "join": (f"select a.k, a.v, b.x from {E} as a join {E} as b on a.k = b.k", DAY),
+    "groups of groups": (f"select k, max(s) as most, count(*) as n from ({GROUPS}) group by k", DAY),
+    "outer join of groups": (
+        f"select a.k, a.n, b.v from ({GROUPS}) as a left join {E} as b on a.k = b.k",
+        DAY,
+    ),
+    "except": (f"select k from {E} except select k from {E} where v > 1", DAY),
+}
+
+KEPT = {
+    "cumulate": "922341c0f9939c33",
+    "session": "e7fc788adb67247c",
+    "groups": "204e77e4cc096384",
+    "ranking": "b0ed868504d56a6b",
+    "first rows": "986cd378310f50c7",
+    "join": "3f17eae087a84142",
+    "groups of groups": "7f8dc1b2d61ae301",
+    "outer join of groups": "ad8d11734af05c48",
+    "except": "60d59cdf8d3f2e46",
+}
+"""Digests of signatures and names of parts."""
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_state_is_kept_under_the_same_names(name: str) -> None:
+    text, ttl = QUERIES[name]
+    program = generate.program(planner.plan_any(text, KNOWN, ttl), ttl=ttl)
+    parts = sorted(part.name for level in program.levels for part in level.parts)
+    kept = json.dumps([program.signature, parts], sort_keys=True)
+    assert hashlib.sha256(kept.encode()).hexdigest()[:16] == KEPT[name]
