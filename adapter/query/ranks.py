@@ -17,6 +17,7 @@ from .clauses import filters, only_asks
 from .dialect import from_clause, function_name, sql
 from .errors import QueryError
 from .locality import Source, window_column
+from .tie_breaking import fields_of, listed
 
 RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 
@@ -259,9 +260,12 @@ def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:
                 copy.set("this", exp.maybe_parse(text, dialect="spark"))
                 order.append(sql(copy))
         if isinstance(rank.this, exp.RowNumber):
-            # Ties go by the select list (`ties`).
-            items = [item for item in select.expressions if not item.find(exp.Window)]
-            texts = ["`row`" if item.is_star else _of_row(item.unalias(), sources) for item in items]
+            # Ties go by the select list (`tie_breaking`).
+            items: list[exp.Expr] = [
+                exp.maybe_parse(text, dialect="spark") for text in fields_of(select) or ()
+            ]
+            items = items or [item.unalias() for item in listed(select)]
+            texts = ["`row`" if item.is_star else _of_row(item, sources) for item in items]
             order.append(f"struct({', '.join(text for text in texts if text)})")
     except _WindowColumn:
         return None

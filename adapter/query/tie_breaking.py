@@ -9,19 +9,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
-_BROKEN = "ties_broken"
+from .dialect import DIALECT
+from .maps import ordered
+from .windows import quote
+
+_BROKEN, _FIELDS = "ties_broken", "fields_of_ties"
 
 
 def break_ties(select: exp.Select) -> None:
     """Adds the select list to the ORDER BY of each ROW_NUMBER in it. Changes the tree it is given."""
-    items = [item for item in select.expressions if not item.find(exp.Window)]
-    if not items or select.meta.get(_BROKEN):
+    row = tie(select)
+    if row is None or select.meta.get(_BROKEN):
         return
     select.meta[_BROKEN] = True
     for window in select.find_all(exp.Window):
         order = window.args.get("order")
         if isinstance(window.this, exp.RowNumber) and order and window.parent_select is select:
-            row = exp.Anonymous(this="STRUCT", expressions=[item.unalias().copy() for item in items])
-            order.append("expressions", exp.Ordered(this=row, nulls_first=True))
+            order.append("expressions", exp.Ordered(this=row.copy(), nulls_first=True))
+
+
+def tie(select: exp.Select) -> exp.Expr | None:
+    """What ties are broken by: a row of the select list without ranks. None: there is nothing else in it."""
+    items: list[exp.Expr] = [exp.maybe_parse(text, dialect=DIALECT) for text in fields_of(select) or ()]
+    items = items or [item.unalias().copy() for item in listed(select)]
+    return exp.Anonymous(this="STRUCT", expressions=items) if items else None
+
+
+def listed(select: exp.Select) -> list[exp.Expr]:
+    """A select list without ranks."""
+    return [item for item in select.expressions if not item.find(exp.Window)]
+
+
+def fields_of(select: exp.Select) -> list[str] | None:
+    """SQL of the values that ties are broken by, where the select list has some that can't be ordered; None: it hasn't, as
+    far as is known."""
+    found: list[str] | None = select.meta.get(_FIELDS)
+    return found
+
+
+def note_types(select: exp.Select, row: str) -> None:
+    """Notes what ties are broken by in place of MAPs, which have no order.
+
+    Args:
+        select: has a ROW_NUMBER. Is changed.
+        row: the type of its list without ranks as a struct, as Spark's `typeof` prints it.
+    """
+    fields, items = _fields(row), listed(select)
+    stars = [item for item in items if item.is_star]
+    if "map<" not in row or len(stars) > 1:
+        return
+    texts: list[str] = []
+    for item in items:
+        many = len(fields) - len(items) + 1 if item.is_star else 1
+        names = fields[len(texts) : len(texts) + many]
+        texts += [quote(name) for name, _ in names] if item.is_star else [item.unalias().sql(DIALECT)]
+    select.meta[_FIELDS] = [ordered(text, kind) for text, (_, kind) in zip(texts, fields, strict=True)]
+
+
+def _fields(row: str) -> Sequence[tuple[str, str]]:
+    """The names and types of a struct.
+
+    >>> _fields("struct<k:string,m:map<string,decimal(10,2)>>")
+    [('k', 'string'), ('m', 'map<string,decimal(10,2)>')]
+    """
+    found, depth, begun = [], 0, 0
+    inner = row.removeprefix("struct<").removesuffix(">") + ","
+    for place, letter in enumerate(inner):
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            name, _, kind = inner[begun:place].partition(":")
+            found.append((name, kind))
+            begun = place + 1
+    return found

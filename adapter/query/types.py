@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from . import hints
+from . import hints, tie_breaking
 from .aggregates import TYPED, Types
 from .clauses import is_over
 from .dialect import DIALECT, arguments, function_name, read_alone, sql, walk_same_query
 from .functions import QueryRunner
 from .grouping import find_columns
+from .unwindowed.select_kind import is_grouped
 
 _TYPES = "types"
 
@@ -38,6 +39,19 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
             found = ask(_question(select, calls))
             for place, call in enumerate(calls):
                 call.meta[_TYPES] = Types(*map(str, found[place * 4 : place * 4 + 4]))
+        if _numbers_rows(select):
+            row = ", ".join(sql(item.unalias()) for item in tie_breaking.listed(select))
+            tie_breaking.note_types(
+                select, str(ask(question(read_alone(select), [f"any_value(struct({row}))"]))[0])
+            )
+
+
+def _numbers_rows(select: exp.Select) -> bool:
+    """Whether it has a ROW_NUMBER over the rows that it reads."""
+    if not tie_breaking.listed(select) or is_grouped(select):
+        return False
+    numbers = (window for window in select.find_all(exp.Window) if isinstance(window.this, exp.RowNumber))
+    return any(window.parent_select is select for window in numbers)
 
 
 def _calls(select: exp.Select) -> Iterator[exp.Expr]:

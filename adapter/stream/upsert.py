@@ -94,10 +94,10 @@ class UpsertSink(Sink):
             old = self._of_fired("left semi join", f"({old})")
         new = columns.select(spark, query)
         if self._upsert.certain:
-            compared, twice = self._compared(old, new, columns.names), "false"
+            compared, twice = self._compared(old, new, columns), "false"
         else:
             elsewhere = self._elsewhere(columns, recent)
-            compared = self._compared(old, self._counted(new), columns.names, True, elsewhere)
+            compared = self._compared(old, self._counted(new), columns, True, elsewhere)
             twice = f"{_TIMES} > 1"
         kinds = (INSERT, AFTER, DELETE)
         counting = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in kinds]
@@ -199,7 +199,7 @@ class UpsertSink(Sink):
         kept = Kept()
         try:
             old, new = (f"select {listed} from {DECIDED} where {which}" for which in (f"not {ADDS}", ADDS))
-            compared = self._compared(old, new, columns.names)
+            compared = self._compared(old, new, columns)
             changed = spark.sql(f"select * from (\n{compared}\n) where {CHANGE_TYPE} is not null")
             total = kept.keep(changed)
             show(leaf(changed), _CHANGED)
@@ -280,13 +280,16 @@ class UpsertSink(Sink):
         return " and ".join(listed) or "true"
 
     def _compared(
-        self, old: str, new: str, names: list[str], counted: bool = False, elsewhere: str | None = None
+        self, old: str, new: str, columns: Columns, counted: bool = False, elsewhere: str | None = None
     ) -> str:
         """One row per key with its old row, its new one, and what becomes of it: NULL where nothing does.
 
         Where new rows are `_counted`, also how many have its key, in `new` or `elsewhere`.
         """
-        whole = " and ".join(f"old_.{quoted(name)} <=> new_.{quoted(name)}" for name in names)
+        names = columns.names
+        whole = " and ".join(
+            f"{columns.comparable(name, 'old_')} <=> {columns.comparable(name, 'new_')}" for name in names
+        )
         before = ", ".join(f"old_.{quoted(name)} as {quoted('old ' + name)}" for name in names)
         after = ", ".join(f"new_.{quoted(name)} as {quoted('new ' + name)}" for name in names)
         column, others = "", ""

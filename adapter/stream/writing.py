@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..query.maps import ordered
 from .identifiers import quoted as quoted
 from .identifiers import type_text
 
@@ -50,6 +51,10 @@ class Columns:
         if key not in self._texts:
             self._texts[key] = self._make(spark.sql(query), query, part)
         return self._texts[key]
+
+    def comparable(self, name: str, relation: str) -> str:
+        """A column of a relation as a value that can be compared, which a MAP can't be."""
+        return ordered(f"{relation}.{quoted(name)}", self._types[name.lower()].lower())
 
     def none(self) -> str:
         """A relation of no rows, with the table's columns."""

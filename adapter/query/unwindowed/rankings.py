@@ -8,11 +8,12 @@ from sqlglot import exp
 
 from .. import ranks
 from ..aggregate_stage import RESERVED
-from ..dialect import canonical, sql
+from ..dialect import DIALECT, canonical, sql
 from ..errors import QueryError
 from ..locality import Source, output_columns
 from ..names import Names
 from ..plan import GroupStage, Key, KeyedStage
+from ..tie_breaking import fields_of
 from ..windows import quote
 from .groups import identity_columns
 
@@ -67,7 +68,11 @@ def taken_apart(
         order.append(sql(copy))
     for clause in ("order", "hint"):
         rows.set(clause, None)
-    if isinstance(rank.this, exp.RowNumber):
+    if isinstance(rank.this, exp.RowNumber) and (fields := fields_of(select)) is not None:
+        name = f"__order_{len(order)}"
+        rows.append("expressions", exp.alias_(f"STRUCT({', '.join(fields)})", name, dialect=DIALECT))
+        order.append(f"{quote(row)}.`{name}`")
+    elif isinstance(rank.this, exp.RowNumber):
         order.append(quote(row))
     return keys, ", ".join(order), rows
 

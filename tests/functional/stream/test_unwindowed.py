@@ -284,3 +284,45 @@ def test_two_rows_of_one_key_are_a_sentence(spark: Any, storage_root: Path) -> N
     s.add((0, "a", 1))
     with pytest.raises(StreamError, match="two rows of its result have the same key"):
         s.run()
+
+
+_M = f"(select ts, k, v, x, if(k is null, null, map(k, v)) as m, array(map('x', x)) as nested from {E})"
+_OF_MAPS = {
+    "the last row": (
+        "select * except (n, ts, x) from (select *, {rank} as n from {m}) where n = 1",
+        "ts desc",
+    ),
+    "named": (
+        "select k, v, m, nested from (select k, v, m, nested, {rank} as n from {m}) where n = 1",
+        "ts desc",
+    ),
+    "the first row": ("select k, v, m, nested from (select *, {rank} as n from {m}) where n = 1", "ts"),
+}
+
+
+@pytest.mark.parametrize("name", _OF_MAPS)
+def test_rows_with_maps_are_ranked_and_replaced(spark: Any, storage_root: Path, name: str) -> None:
+    """Ties are broken by all columns, and of maps Spark knows no order; stream and batch choose the same row."""
+    text, order = _OF_MAPS[name]
+    text = text.format(m=_M, rank=f"row_number() over (partition by k order by {order})")
+    spark.sql(
+        "create or replace temp view events as select timestamp'2024-01-01' as ts, 'a' as k, 1L as v, 1L as x"
+    )
+
+    def ask(query: str) -> tuple[object, ...]:
+        (row,) = spark.sql(query).collect()
+        return tuple(row)
+
+    plan = planner.plan_any(text, {"events": Known("ts")}, 86_400 * SECOND, ask=ask)
+    columns = "k string, v bigint, m map<string, bigint>, nested array<map<string, bigint>>"
+    s = Stream(spark, storage_root, generate.program(plan, ttl=86_400 * SECOND), columns)
+    rows = [(0, "a", 5), (0, "a", 40), (500, "b", 4), (500, None, 3)]
+    s.add(*rows)
+    s.run()
+    s.add((1_000, "a", 7), (1_000, "a", 10), (1_500, "b", 4))
+    s.run()
+    s.flush()
+    spark.table(s.events).createOrReplaceTempView("events")
+    expected = sorted_rows(spark.sql(generate.batch(plan)).collect())
+    assert len(expected) == 3
+    assert s.rows() == expected
