@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream import state as state_module
 from dbt.adapters.spark_streaming.stream import upsert as upsert_module
@@ -297,6 +297,10 @@ _OF_MAPS = {
         "ts desc",
     ),
     "the first row": ("select k, v, m, nested from (select *, {rank} as n from {m}) where n = 1", "ts"),
+    "of a window": (
+        "select k, v, m, nested from (select *, {window} as n from {tumble}) where n = 1",
+        "ts desc",
+    ),
 }
 
 
@@ -304,7 +308,12 @@ _OF_MAPS = {
 def test_rows_with_maps_are_ranked_and_replaced(spark: Any, storage_root: Path, name: str) -> None:
     """Ties are broken by all columns, and of maps Spark knows no order; stream and batch choose the same row."""
     text, order = _OF_MAPS[name]
-    text = text.format(m=_M, rank=f"row_number() over (partition by k order by {order})")
+    rank, windowed = (
+        f"row_number() over (partition by {keys} order by {order})"
+        for keys in ("k", "window_start, window_end, k")
+    )
+    tumble = expansion.expand(_M, window_arguments.make("tumble", "ts", "1 hour"))
+    text = text.format(m=_M, rank=rank, window=windowed, tumble=tumble)
     spark.sql(
         "create or replace temp view events as select timestamp'2024-01-01' as ts, 'a' as k, 1L as v, 1L as x"
     )

@@ -1,0 +1,43 @@
+"""What ties of ROW_NUMBER go by."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from dbt.adapters.spark_streaming.query.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.tie_breaking import fields_of, note_types, tie
+
+RANK = "row_number() over (partition by k order by ts) as n"
+
+
+@pytest.mark.parametrize(
+    ("items", "row", "by"),
+    [
+        ("k, v", "struct<k:string,v:bigint>", "STRUCT(k, v)"),
+        ("k, m", "struct<k:string,m:map<string,int>>", "STRUCT(k, SORT_ARRAY(MAP_ENTRIES(m)))"),
+        ("*", "struct<k:string,m:map<string,int>>", "STRUCT(`k`, SORT_ARRAY(MAP_ENTRIES(`m`)))"),
+        (
+            "upper(k) as u, *, m as again",
+            "struct<col1:string,a b:int,m:map<string,decimal(10,2)>,m:map<string,decimal(10,2)>>",
+            "STRUCT(UPPER(k), `a b`, SORT_ARRAY(MAP_ENTRIES(`m`)), SORT_ARRAY(MAP_ENTRIES(m)))",
+        ),
+        ("k, a", "struct<k:string,a:array<map<string,int>>>", "STRUCT(k, TO_JSON(STRUCT(a AS a)))"),
+        # Which star a column is of isn't known.
+        ("a.*, b.*", "struct<k:string,m:map<string,int>>", "STRUCT(a.*, b.*)"),
+    ],
+)
+def test_maps_are_ordered_by_their_entries(items: str, row: str, by: str) -> None:
+    select = parse(f"select {items}, {RANK} from t")
+    assert isinstance(select, exp.Select)
+    note_types(select, row)
+    found = tie(select)
+    assert found is not None
+    assert sql(found).replace("ARRAY_SORT", "SORT_ARRAY") == by
+
+
+def test_without_maps_nothing_is_noted() -> None:
+    select = parse(f"select *, {RANK} from t")
+    assert isinstance(select, exp.Select)
+    note_types(select, "struct<k:string,v:array<int>>")
+    assert fields_of(select) is None
