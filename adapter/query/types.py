@@ -47,8 +47,12 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
 
 
 def _numbers_rows(select: exp.Select) -> bool:
-    """Whether it has a ROW_NUMBER over the rows that it reads."""
-    if not tie_breaking.listed(select) or is_grouped(select):
+    """Whether it has a ROW_NUMBER over the rows that it reads, and other values beside it that are theirs alone."""
+    items = tie_breaking.listed(select)
+    others = {item.alias.lower() for item in select.expressions if item.find(exp.Window)}
+    if not items or is_grouped(select):
+        return False
+    if any(column.name.lower() in others for item in items for column in item.find_all(exp.Column)):
         return False
     numbers = (window for window in select.find_all(exp.Window) if isinstance(window.this, exp.RowNumber))
     return any(window.parent_select is select for window in numbers)
@@ -83,6 +87,14 @@ def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
         total = f"sum({argument})"
         values += (sql(call), total, f"{total} / count({argument})", f"any_value({argument})")
     return question(read_alone(select), values)
+
+
+def _question_of_row(select: exp.Select) -> str:
+    """A query of one row: the type of a select list without ranks, as a struct."""
+    items = [item.copy() for item in tie_breaking.listed(select)]
+    rows = read_alone(select).select(*items, copy=False)
+    read = exp.select().from_(rows.subquery("listed"))
+    return question(read, ["any_value(struct(*))"])
 
 
 def question(read: exp.Select, values: Sequence[str]) -> str:
