@@ -119,7 +119,7 @@ def file_entries(storage: Storage, path: str, source: int) -> dict[str, int]:
 def _missing_logs(storage: Storage, path: str, batch: int) -> Iterator[str]:
     """The logs of folders' files, where they lack what a micro-batch was to read: Spark takes such a folder for read."""
     for number, offset in enumerate(read_offsets(storage, path, batch)):
-        last = _place_in_log(offset)
+        last = place_in_log(offset)
         log = f"sources/{number}"
         names = storage.list(f"{path}/{log}") if last is not None and last >= 0 else []
         places = [int(name) for name in (each.removesuffix(".compact") for each in names) if name.isdigit()]
@@ -127,12 +127,12 @@ def _missing_logs(storage: Storage, path: str, batch: int) -> Iterator[str]:
             yield f"{log}/{last}"
 
 
-def _place_in_log(offset: str) -> int | None:
+def place_in_log(offset: str) -> int | None:
     """The place in the log of a folder's files up to which a micro-batch reads; None: it isn't of a folder.
 
-    >>> _place_in_log('{"logOffset":7}')
+    >>> place_in_log('{"logOffset":7}')
     7
-    >>> _place_in_log('{"version":1,"snapshot_id":17}')
+    >>> place_in_log('{"version":1,"snapshot_id":17}')
     """
     return _number(offset, "logOffset")
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..query.program import Program
 from .checkpoint import copy_checkpoint, files_read, next_snapshots, read_checkpoint
+from .deployments import check_settled
 from .errors import StreamError, cause, sentences
 from .failpoints import around, reached
 from .going_on import signed
@@ -77,6 +78,7 @@ def restore(spark: SparkSession, model: StreamModel, program: Program, name: str
         StreamError: there is no such savepoint, or it can't be restored: nothing was changed. Or the model is running.
     """
     with sentences(model), locked(spark, model):
+        check_settled(model)
         return _restore(working_session(spark), model, program, find(model, name), keep=True)
 
 
@@ -87,6 +89,7 @@ def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
         StreamError: there is none; and as in `restore`.
     """
     with sentences(model), locked(spark, model):
+        check_settled(model)
         session = working_session(spark)
         found = [each for each in listed(model.storage, model.savepoints) if each.is_automatic]
         if not found:

@@ -16,6 +16,7 @@ from .bootstrap import begin_with_table
 from .changes import changes_of
 from .checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
 from .columns import alterations
+from .deployments import check_settled
 from .differences import REPLAYED
 from .errors import StreamError, sentences
 from .failpoints import around, reached
@@ -158,9 +159,10 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
         model: the model.
 
     Raises:
-        StreamError: a run of the model is going on.
+        StreamError: a run of the model is going on, or it is in the middle of becoming another version.
     """
     with sentences(model), locked(spark, model):
+        check_settled(model)
         changes = changes_of(spark, model, None)
         StateTable(spark, model).drop(spark)
         with around("changelog.drop", model.name):

@@ -114,6 +114,6 @@ def _places(model: StreamModel, noted: Sequence[dict[str, str]]) -> list[int]:
         changed += [f"reads {', '.join(come)}, which it didn't when it began"] if come else []
         raise StreamError(
             f"Model {model.name}: its query {' and '.join(changed)}, and a stream goes on with the sources it began with. "
-            f"To build it anew: {model.rebuild}."
+            f"{model.build_anew}"
         )
     return [found[at] for at in range(len(noted))]

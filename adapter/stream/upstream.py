@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .checkpoint import last_snapshot, next_snapshots, read_checkpoint, read_offsets
+from .deployments import PROMOTED, Deployment, of_table
 from .errors import StreamError, rows_changed
 from .iceberg import APPEND, EXPIRED, REPLACE, IcebergTable, load
 from .identifiers import parts
@@ -58,6 +59,8 @@ def check_sources(spark: SparkSession, model: StreamModel) -> None:
             if has_lost_its_beginning(spark, source):
                 raise StreamError(lost(spark, model, source))
         elif not table.follows(snapshot):
+            if (deployed := of_table(model.storage, source.location)) is not None and not table.has(snapshot):
+                raise StreamError(swapped(model, source.location, deployed))
             if table.left(snapshot):
                 raise StreamError(put_back(model, place, table))
             past = set(table.past())
@@ -169,6 +172,24 @@ def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:
     return (
         f"Model {model.name}: the table {table} that it streams from was built anew (or rolled back, or the last snapshot "
         f"read of it has expired), so new rows can't be told from those that are in already. {remedy} {_WHO_APPENDS}"
+    )
+
+
+def swapped(model: StreamModel, table: str, deployed: Deployment) -> str:
+    """What to do about a table that is another version's than the one that was read.
+
+    Args:
+        model: who reads it.
+        table: its name.
+        deployed: what made it so.
+    """
+    is_new = deployed.phase == PROMOTED
+    back = "rollback" if is_new else "promote"
+    return (
+        f"Model {model.name}: the table {table} that it streams from is of another version of {deployed.model} since "
+        f"`dbt-stream deploy {'promote' if is_new else 'rollback'} {deployed.model}`, with rows of its own. Build this "
+        f"model anew from them, beside the old one ({model.deploy}) or in its place ({model.rebuild}). To have it go on as "
+        f"it was: `dbt-stream deploy {back} {deployed.model}`."
     )
 
 
