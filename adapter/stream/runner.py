@@ -48,7 +48,7 @@ from .source_order import in_first_order, note_order
 from .sources import as_a_whole, read_streams
 from .state import StateTable
 from .upsert import UpsertSink
-from .upstream import check_beginnings, check_sources, lost, overtaken
+from .upstream import check_beginnings, check_sources, check_versions, lost, overtaken
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -201,6 +201,7 @@ class RunningStream:
             # Of a run that ended before it was read. One that comes from here on is for this run.
             model.storage.delete(model.stop_request)
             session = working_session(spark)
+            check_versions(session, model)
             self._batches = _resume(session, model, program)
             clear_beginning(model.storage, model.checkpoint)
             order = in_first_order(model, program.inputs)

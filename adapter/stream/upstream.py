@@ -42,6 +42,7 @@ def check_sources(spark: SparkSession, model: StreamModel) -> None:
     Raises:
         StreamError: one was built anew since, or has no beginning to read; and what to run.
     """
+    check_versions(spark, model)
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None:
         check_beginnings(spark, model)
@@ -59,13 +60,31 @@ def check_sources(spark: SparkSession, model: StreamModel) -> None:
             if has_lost_its_beginning(spark, source):
                 raise StreamError(lost(spark, model, source))
         elif not table.follows(snapshot):
-            if (deployed := of_table(model.storage, source.location)) is not None and not table.has(snapshot):
-                raise StreamError(swapped(model, source.location, deployed))
             if table.left(snapshot):
                 raise StreamError(put_back(model, place, table))
             past = set(table.past())
             begins = past <= {APPEND, REPLACE} or (EXPIRED in past and table.whole() is not None)
             raise StreamError(replaced(model, source.location, begins))
+
+
+def check_versions(spark: SparkSession, model: StreamModel) -> None:
+    """Return unless a table that the model has read belongs to another version of its model by now: its key may be another
+    one, and then also what this model's query is taken for.
+
+    Raises:
+        StreamError: one does; and what to run.
+    """
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    if checkpoint is None or checkpoint.planned is None:
+        return
+    offsets = read_offsets(model.storage, model.checkpoint, checkpoint.planned)
+    for name, offset in zip(noted_sources(model.storage, model.checkpoint), offsets, strict=False):
+        snapshot = last_snapshot(offset)
+        deployed = None if snapshot is None else of_table(model.storage, name)
+        if snapshot is not None and deployed is not None:
+            table = load(spark, name)
+            if table is None or not table.has(snapshot):
+                raise StreamError(swapped(model, name, deployed))
 
 
 def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
