@@ -294,6 +294,22 @@ def restore_state(project: Project, model: str, name: str) -> None:
         click.echo(restore(project, model, name))
 
 
+@state.command("clone")
+@click.argument("model")
+@click.option("--from", "original", metavar="MODEL", help="The model of the project that it goes on from.")
+@click.option("--from-target", "target", help="The target of the profile that that is of.")
+@click.option("--savepoint", help="From a savepoint of it; default: from where it is.")
+@click.pass_obj
+def clone_state(
+    project: Project, model: str, original: str | None, target: str | None, savepoint: str | None
+) -> None:
+    """Have MODEL, which has nothing yet, go on from where another one is, with a copy of its state and its rows."""
+    from .clone import clone
+
+    with _sentences():
+        click.echo(clone(project, model, original, target, savepoint))
+
+
 @state.command("bootstrap")
 @click.argument("model")
 @click.option(

@@ -13,6 +13,7 @@ from ..stream.identifiers import last, with_last
 
 # What reads and plans is imported where it is needed: help texts do without.
 if TYPE_CHECKING:
+    from ..credentials import SparkStreamingCredentials
     from ..environment import Environment
     from ..query.streams import Known
 
@@ -150,9 +151,17 @@ class Project:
 
     def environment(self) -> Environment:
         """The target's environment, once dbt has read the project. Spark isn't started by asking for it."""
-        from dbt.config.runtime import load_profile
-
         from ..environment import get_environment
+
+        return get_environment(self.credentials())
+
+    def credentials(self) -> SparkStreamingCredentials:
+        """What the profile says of the target.
+
+        Raises:
+            ProjectError: there is no such target, or it is another adapter's.
+        """
+        from dbt.config.runtime import load_profile
 
         with project_errors():
             profile = load_profile(str(self.folder), self.parsed_variables(), self.profile, self.target)
@@ -162,7 +171,8 @@ class Project:
                 f"The target is of type '{credentials.type}'; dbt-stream works with 'spark_streaming'."
             )
         credentials.start_at(self.folder.resolve())
-        return get_environment(credentials)
+        found: SparkStreamingCredentials = credentials
+        return found
 
     def parsed_variables(self) -> dict[str, Any]:
         """dbt's --vars."""

@@ -163,7 +163,7 @@ def _pictures(
     for kind, was in saved.tables.items():
         table = tables[kind]
         if table is not None and was is not None and str(table.java.uuid()) == was.uuid:
-            if problem := _problem(spark, model, saved, table, was):
+            if problem := missing(spark, model, saved, table, was):
                 raise _gone(model, saved, f"{problem} of its {_WHAT[kind]} {table.name}")
             found[kind] = was
         elif kind == CHANGELOG:
@@ -180,7 +180,7 @@ def _pictures(
     return found
 
 
-def _problem(
+def missing(
     spark: SparkSession, model: StreamModel, saved: Savepoint, table: IcebergTable, was: Picture
 ) -> str | None:
     """What is gone of a table as it was; None: it is all there."""

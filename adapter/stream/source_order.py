@@ -63,10 +63,14 @@ def note_order(order: Order) -> None:
         order: as `in_first_order` gave it.
     """
     if not order.is_noted:
-        model = order.model
-        model.storage.write_text(
-            f"{model.checkpoint}/{_FILE}", json.dumps([_identity(source) for source in model.sources])
-        )
+        write_order(order.model)
+
+
+def write_order(model: StreamModel) -> None:
+    """Keep the order of a model's sources with its checkpoint."""
+    model.storage.write_text(
+        f"{model.checkpoint}/{_FILE}", json.dumps([_identity(source) for source in model.sources])
+    )
 
 
 def noted_sources(storage: Storage, checkpoint: str) -> list[str]:
