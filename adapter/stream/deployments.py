@@ -44,6 +44,11 @@ class Swap:
     takes: Mapping[str, str | None]
     """Those of the tables that take them."""
 
+    @property
+    def undone(self) -> Swap:
+        """What brings back what was there before, however much of it is done."""
+        return Swap(STAGED if self.to == PROMOTED else PROMOTED, gives=self.takes, takes=self.gives)
+
 
 @dataclass(frozen=True)
 class Deployment:
@@ -139,8 +144,8 @@ def cut_short(model: StreamModel) -> str | None:
     done, undone = _DOES[found.swap.to], _UNDO[found.swap.to]
     return (
         f"`dbt-stream deploy {done} {model.name}` was cut short, so its table, its state and its checkpoint may be of two "
-        f"versions. Run it again: `dbt-stream deploy {done} {model.name}`. To go back after that: `dbt-stream deploy "
-        f"{undone} {model.name}`."
+        f"versions. To finish it: `dbt-stream deploy {done} {model.name}`. To undo it: `dbt-stream deploy {undone} "
+        f"{model.name}`."
     )
 
 

@@ -1,9 +1,10 @@
 """The names of a model and of the version beside it change places: table, changelog, state, checkpoint and savepoints.
 
 No catalog renames several tables in one commit. What is to happen is noted before the first change and forgotten after
-the last. A run that finds the note stops; who promotes again goes through all steps again, of which each gives the same
-when it is repeated: a table is known by its UUID, and what is copied is copied from beside the note. The model's own table
-comes last, so that it is missing for no longer than one rename takes.
+the last. A run that finds the note stops; who promotes again goes through all steps again, and who rolls back through those
+of the other way. Each gives the same when it is repeated, and whatever is done already: a table is known by its UUID, and
+what is copied is copied from beside the note. The model's own table comes last, so that it is missing for no longer than one
+rename takes.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from ..environment.storage import Storage
 
 _KINDS = (STATE, CHANGELOG, TABLE)
-_GIVES, _TAKES = "gives", "takes"
-"""The version that gives the model's name away, and the one that takes it."""
+_OLD, _NEW = "old", "new"
+"""The versions, as their copies are called."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,8 @@ def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> Swa
     """
     with _held(model, spark) as found:
         session = working_session(spark)
-        if found is not None and found.swap is not None and found.swap.to == PROMOTED:
-            return _carry_out(session, model, found)
+        if found is not None and found.swap is not None:
+            return _finish(session, model, found, PROMOTED)
         check_whole(model)
         found = found or _nothing(model, "promote")
         if found.phase == PROMOTED:
@@ -163,8 +164,8 @@ def roll_back(spark: SparkSession, model: StreamModel) -> Swapped:
     """
     with _held(model, spark) as found:
         session = working_session(spark)
-        if found is not None and found.swap is not None and found.swap.to == STAGED:
-            return _carry_out(session, model, found)
+        if found is not None and found.swap is not None:
+            return _finish(session, model, found, STAGED)
         check_whole(model)
         found = found or _nothing(model, "roll back")
         if found.phase == STAGED:
@@ -286,11 +287,26 @@ def _swap(spark: SparkSession, model: StreamModel, found: Deployment, takes: Str
     # What a process that was killed has left of another one.
     model.storage.delete(_copies(found, model.storage))
     with around("deploy.copy", model.name):
-        for side, each in ((_GIVES, model), (_TAKES, takes)):
+        for side, each in zip(_sides(to), (model, takes), strict=True):
             _copy(model.storage, each, f"{_copies(found, model.storage)}/{side}")
     with around("deploy.begin", model.name):
         deployments.write(model.storage, found)
     return _carry_out(spark, model, found)
+
+
+def _finish(spark: SparkSession, model: StreamModel, found: Deployment, to: str) -> Swapped:
+    """End what was cut short, or undo it."""
+    assert found.swap is not None
+    if found.swap.to != to:
+        found = replace(found, swap=found.swap.undone)
+        with around("deploy.undo", model.name):
+            deployments.write(model.storage, found)
+    return _carry_out(spark, model, found)
+
+
+def _sides(to: str) -> tuple[str, str]:
+    """The version that gives the model's name away, and the one that takes it."""
+    return (_OLD, _NEW) if to == PROMOTED else (_NEW, _OLD)
 
 
 def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Swapped:
@@ -300,8 +316,8 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     new, previous = version(model, found.new), version(model, found.previous)
     comes_from, goes_to = (new, previous) if swap.to == PROMOTED else (previous, new)
     # In this order each of both has a checkpoint at any time, by which its sources keep what it has not read.
-    for side, each in ((_GIVES, goes_to), (_TAKES, model)):
-        with around(f"deploy.checkpoint.{side}", model.name):
+    for side, step, each in zip(_sides(swap.to), ("gives", "takes"), (goes_to, model), strict=True):
+        with around(f"deploy.checkpoint.{step}", model.name):
             _put(storage, f"{_copies(found, storage)}/{side}", each)
     for path in (comes_from.checkpoint, comes_from.savepoints, comes_from.progress, comes_from.attempt):
         storage.delete(path)

@@ -114,7 +114,7 @@ class TestDeploy:
         for more in ([], ["--full-refresh"]):
             (result,) = run_dbt(["run", "--select", "views", *more], expect_pass=False)
             assert "`dbt-stream deploy rollback views` was cut short" in str(result.message)
-        assert "`dbt-stream deploy rollback views` was cut short" in self.refused(project, "promote")
+        assert "To undo it: `dbt-stream deploy promote views`" in self.refused(project, "status")
         assert "Put the query back to what it was" in self.done(project, "rollback")
         assert self.rows(project, spark) == {"p1": 5, "p2": 2}
         write_file(BY_PAGE, project.project_root, "models", "views.sql")

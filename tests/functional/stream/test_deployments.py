@@ -184,7 +184,7 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("first", mostly_thorough([0, 1], [0]))
+@pytest.mark.parametrize("first", mostly_thorough([0, 1, 2, 3], [2]))
 def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
     deploy = Deploy(spark, root)
     model, old = deploy.model, deploy.old
@@ -196,7 +196,7 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
         (promote, "promote", deploy.program, BY_V, previous, BY_K),
         (roll_back, "rollback", old.program, BY_K, new, BY_V),
     )
-    for number, point in enumerate(POINTS[first::2]):
+    for number, point in enumerate(POINTS[first::4]):
         for swap, command, program, text, beside, text_beside in steps:
             failpoints.arm(failpoints.parse(f"raise {point} 1 {model.name}"))
             assert point in refused(swap, spark, model)
@@ -210,6 +210,11 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
                 for act in (reset, clean_up, standing):
                     assert sentence in refused(act, spark, model)
                 assert orphans.dropped(spark, model.storage, deploy.catalog, []) == []
+            if begun and number % 2:
+                # Undone, it is as if nothing had been; and then done.
+                (roll_back if swap is promote else promote)(spark, model)
+                deploy.is_right(model, text_beside)
+                deploy.is_right(previous if swap is roll_back else new, text)
             if point != "deploy.end:after":
                 swap(spark, model)
             deploy.is_right(model, text)
