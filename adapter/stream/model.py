@@ -83,6 +83,15 @@ def file_key(table: str) -> str:
     return f"{safe}-{hashlib.sha256(table.encode()).hexdigest()[:8]}"
 
 
+def is_beside(table: str) -> bool:
+    """Whether a table, by its name or as files are called, is one of a version beside a model.
+
+    >>> is_beside("shop.orders__previous_0a1b2c3d"), is_beside("shop.orders__deploy")
+    (True, False)
+    """
+    return _BESIDE.search(table) is not None
+
+
 def make_anew(table: str) -> str:
     """The command that has dbt make a table from scratch, and all that reads it."""
     upstream = last(table).removesuffix(CHANGES)
@@ -181,7 +190,7 @@ class StreamModel:
     @property
     def is_beside(self) -> bool:
         """Whether it is a version of a model that lies beside the one of its name."""
-        return _BESIDE.search(last(self.target)) is not None
+        return is_beside(last(self.target))
 
     @property
     def keep(self) -> str:
