@@ -220,8 +220,8 @@ class Maintenance:
         elif holder is not None and is_beside(holder):
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for {holder}, a version "
-                "of a model that lies beside it, has not read them. `dbt-stream deploy await` reads them, `dbt-stream deploy "
-                "cleanup` of that model lets them go."
+                "of a model that lies beside it, has not read them. `dbt-stream deploy await` reads them, `dbt-stream "
+                "deploy cleanup` of that model lets them go."
             )
         elif holder is not None:
             logger.warning(
