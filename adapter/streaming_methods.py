@@ -21,15 +21,23 @@ if TYPE_CHECKING:
     from .query.functions import QueryRunner
     from .query.plan import Plan
     from .stream import bootstrap as bootstrapping
-    from .stream import columns, limits, runner, upstream
+    from .stream import columns, deployments, limits, runner, upstream
     from .stream.model import StreamModel
 else:
     stream_node, streaming = Lazily("stream_node"), Lazily("streaming")
     expansion, generate, window_arguments = map(
         Lazily, ("query.expansion", "query.generate", "query.window_arguments")
     )
-    bootstrapping, columns, limits, runner, upstream = map(
-        Lazily, ("stream.bootstrap", "stream.columns", "stream.limits", "stream.runner", "stream.upstream")
+    bootstrapping, columns, deployments, limits, runner, upstream = map(
+        Lazily,
+        (
+            "stream.bootstrap",
+            "stream.columns",
+            "stream.deployments",
+            "stream.limits",
+            "stream.runner",
+            "stream.upstream",
+        ),
     )
 
 
@@ -142,6 +150,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         with streaming.sentences():
             stream_node.config(model)
+            deployments.check_settled(stream_node.model(model, self.environment))
             if self._is_empty_run():
                 return
             if getattr(self.config.args, "SAMPLE", None) is not None:  # type: ignore[attr-defined]

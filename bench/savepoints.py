@@ -1,8 +1,9 @@
-"""Savepoints of small and large states: does taking one, and going back to it, cost the same?
+"""Savepoints and deployments of small and large states: does taking one, going back to it, and promoting cost the same?
 
 A count per key: `--rows` of the state's rows each. Of each size it prints the seconds of a savepoint, of a restore after one
-more micro-batch, and of the undo of that, the median of `--times`; how many files of rows came on the way (none should);
-and how large what is kept is.
+more micro-batch, of the undo of that, of the promotion of a new version and of its rollback, the median of `--times`; how
+many files of rows came with savepoints and promotions (none should); how large what a savepoint keeps is; and, once, the
+seconds of a clone, which copies the rows.
 
     python bench/savepoints.py --rows 100000 1000000 10000000
 """
@@ -14,12 +15,16 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
 from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.stream.cloning import clone
+from dbt.adapters.spark_streaming.stream.deployments import version
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.promoting import promote, roll_back, stage
 from dbt.adapters.spark_streaming.stream.restoring import restore, undo
 from dbt.adapters.spark_streaming.stream.runner import run_stream
 from dbt.adapters.spark_streaming.stream.saving import delete, save
@@ -43,15 +48,16 @@ def main() -> None:
     spark = environment.session()
     spark.sql("create namespace if not exists bench")
     program = generate.program(planner.plan(COUNTS))
-    print(f"{'rows':>12} {'savepoint':>10} {'restore':>10} {'undo':>10} {'files':>6} {'kept':>10}")
+    named = ("savepoint", "restore", "undo", "promote", "rollback")
+    print(f"{'rows':>12} {' '.join(f'{each:>10}' for each in named)} {'files':>6} {'kept':>10} {'clone':>10}")
     for rows in options.rows:
         name = f"counts_{rows}"
         spark.sql(f"create table bench.{name}_events (ts timestamp, k bigint) using iceberg")
         spark.sql(f"create table bench.{name} (k bigint, n bigint) using iceberg")
         model = StreamModel(
             name=name,
-            target=f"bench.{name}",
-            state=f"bench.{name}__state",
+            target=f"lakehouse.bench.{name}",
+            state=f"lakehouse.bench.{name}__state",
             storage=environment.storage,
             sources=(StreamSource("events", f"bench.{name}_events"),),
         )
@@ -61,22 +67,34 @@ def main() -> None:
             run_stream(spark, model, program)
 
         feed(f"range({rows})")
-        seconds: dict[str, list[float]] = {"save": [], "restore": [], "undo": []}
+        new = version(model, stage(spark, model, again=False).new)
+        spark.sql(f"create table {new.target} (k bigint, n bigint) using iceberg")
+        run_stream(spark, new, program)
+        seconds: dict[str, list[float]] = {each: [] for each in named}
         kept, came = 0, 0
         for number in range(options.times + 1):
             files = _files(root)
-            took = {"save": _timed(save, spark, model, "kept")}
+            took = {"savepoint": _timed(save, spark, model, "kept")}
             came += len(_files(root) - files)
             kept = sum(path.stat().st_size for path in (root / "savepoints").rglob("*") if path.is_file())
             feed(f"range({number}, {number + 10})")
             took["restore"] = _timed(restore, spark, model, program, "kept")
             took["undo"] = _timed(undo, spark, model, program)
             delete(spark, model, "kept")
+            run_stream(spark, new, program)
+            files = _files(root)
+            took["promote"] = _timed(promote, spark, model, True)
+            took["rollback"] = _timed(roll_back, spark, model)
+            came += len(_files(root) - files)
             for what, taken in took.items():
                 if number:  # the first warms up
                     seconds[what].append(taken)
+        copy = f"lakehouse.bench.{name}_copy"
+        spark.sql(f"create table {copy} (k bigint, n bigint) using iceberg")
+        other = replace(model, name=f"{name}_copy", target=copy, state=f"{copy}__state")
+        copied = _timed(clone, spark, other, program, model, None)
         medians = " ".join(f"{statistics.median(each):>10.2f}" for each in seconds.values())
-        print(f"{rows:>12,} {medians} {came:>6} {kept:>10,}", flush=True)
+        print(f"{rows:>12,} {medians} {came:>6} {kept:>10,} {copied:>10.2f}", flush=True)
     close_environments()
 
 

@@ -294,6 +294,22 @@ def restore_state(project: Project, model: str, name: str) -> None:
         click.echo(restore(project, model, name))
 
 
+@state.command("clone")
+@click.argument("model")
+@click.option("--from", "original", metavar="MODEL", help="The model of the project that it goes on from.")
+@click.option("--from-target", "target", help="The target of the profile that that is of.")
+@click.option("--savepoint", help="From a savepoint of it; default: from where it is.")
+@click.pass_obj
+def clone_state(
+    project: Project, model: str, original: str | None, target: str | None, savepoint: str | None
+) -> None:
+    """Have MODEL, which has nothing yet, go on from where another one is, with a copy of its state and its rows."""
+    from .clone import clone
+
+    with _sentences():
+        click.echo(clone(project, model, original, target, savepoint))
+
+
 @state.command("bootstrap")
 @click.argument("model")
 @click.option(
@@ -342,6 +358,90 @@ def undo(project: Project, model: str) -> None:
 
     with _sentences():
         click.echo(restore(project, model, None))
+
+
+@main.group()
+def deploy() -> None:
+    """Build a new version of a model beside the old one, and have it take over its name (blue/green)."""
+
+
+@deploy.command("init")
+@click.argument("model")
+@click.option("--full-refresh", "-f", "anew", is_flag=True, help="Begin the new version anew.")
+@click.pass_obj
+def deploy_init(project: Project, model: str, anew: bool) -> None:
+    """Build the new version of MODEL beside the old one, from its sources' beginning; or go on with it."""
+    from .deploy import init
+
+    with _sentences():
+        click.echo(init(project, model, anew))
+
+
+@deploy.command("status")
+@click.argument("model")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def deploy_status(project: Project, model: str, as_json: bool) -> None:
+    """Where the old and the new version of MODEL are, and whether the new one has caught up."""
+    from .deploy import status as status_of
+    from .deploy import told
+
+    with _sentences():
+        found = status_of(project, model)
+        if as_json:
+            _print_json(found)
+        else:
+            click.echo(told(found))
+
+
+@deploy.command("await")
+@click.argument("model")
+@click.pass_obj
+def deploy_await(project: Project, model: str) -> None:
+    """Have the new version of MODEL take in what came, until it has read all that the old one has."""
+    from .deploy import wait
+
+    with _sentences():
+        click.echo(wait(project, model))
+
+
+@deploy.command("promote")
+@click.argument("model")
+@click.option("--force", is_flag=True, help="Also if the old version has read more.")
+@click.pass_obj
+def deploy_promote(project: Project, model: str, force: bool) -> None:
+    """Give the new version the name of MODEL. The old one is kept until `deploy cleanup`."""
+    from .deploy import promote
+
+    with _sentences():
+        click.echo(promote(project, model, force))
+
+
+@deploy.command("rollback")
+@click.argument("model")
+@click.pass_obj
+def deploy_rollback(project: Project, model: str) -> None:
+    """Give the old version of MODEL its name again, after `deploy promote`."""
+    from .deploy import roll_back
+
+    with _sentences():
+        click.echo(roll_back(project, model))
+
+
+@deploy.command("cleanup")
+@click.argument("model")
+@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@click.pass_obj
+def deploy_cleanup(project: Project, model: str, yes: bool) -> None:
+    """Drop the version that is beside MODEL: the old one once it is replaced, else the new one."""
+    from .deploy import clean_up
+
+    with _sentences():
+        if not yes:
+            click.confirm(
+                f"Drop the version that is beside {model}, its state and its checkpoint?", abort=True
+            )
+        click.echo(clean_up(project, model))
 
 
 def _print_json(value: Any) -> None:

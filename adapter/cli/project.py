@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..stream.identifiers import last, with_last
+
 # What reads and plans is imported where it is needed: help texts do without.
 if TYPE_CHECKING:
+    from ..credentials import SparkStreamingCredentials
     from ..environment import Environment
     from ..query.streams import Known
 
@@ -78,17 +81,27 @@ class Project:
             ask = streaming.asks(self.environment(), str(self.folder)) if asking else None
             return node, streaming.known(graph, [other for other in upstream if other is not node], ask)
 
-    def run(self, names: Sequence[str], *options: str) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+    def run(
+        self, names: Sequence[str], *options: str, tables: Mapping[str, str] | None = None
+    ) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
         """Runs models as `dbt run` does: the nodes of those that weren't stopped meanwhile, compiled, and dbt's graph.
 
         Args:
             names: of the models.
             options: more of that command's.
+            tables: by a model's name the table that it has in this run, in full, where that isn't its own.
 
         Raises:
             ProjectError: one of them fails.
         """
         manifest = self._dbt("parse")
+        for node in manifest.nodes.values() if tables else ():
+            if tables and node.resource_type == "model" and (table := tables.get(node.name)) is not None:
+                node.alias = last(table)
+                node.relation_name = with_last(node.relation_name, node.alias)
+        if tables:
+            # Who reads target/ finds there what dbt's own commands have written.
+            options = (*options, "--no-write-json")
         result = self._dbt("run", "--select", *names, *options, manifest=manifest, quiet=False)
         nodes = {
             entry.node.name: entry.node.to_dict()
@@ -138,9 +151,17 @@ class Project:
 
     def environment(self) -> Environment:
         """The target's environment, once dbt has read the project. Spark isn't started by asking for it."""
-        from dbt.config.runtime import load_profile
-
         from ..environment import get_environment
+
+        return get_environment(self.credentials())
+
+    def credentials(self) -> SparkStreamingCredentials:
+        """What the profile says of the target.
+
+        Raises:
+            ProjectError: there is no such target, or it is another adapter's.
+        """
+        from dbt.config.runtime import load_profile
 
         with project_errors():
             profile = load_profile(str(self.folder), self.parsed_variables(), self.profile, self.target)
@@ -150,7 +171,8 @@ class Project:
                 f"The target is of type '{credentials.type}'; dbt-stream works with 'spark_streaming'."
             )
         credentials.start_at(self.folder.resolve())
-        return get_environment(credentials)
+        found: SparkStreamingCredentials = credentials
+        return found
 
     def parsed_variables(self) -> dict[str, Any]:
         """dbt's --vars."""

@@ -82,15 +82,15 @@ def run_models(project: Project, selection: Selection, every: str) -> bool:
         # By `dbt-stream stop`, or it wouldn't have come to this.
         print(f"{name}: stopped")
     environment = project.environment()
-    described = [_described(project, environment, node, graph, intervals.format(interval)) for node in nodes]
+    models = [described(project, environment, node, graph, intervals.format(interval)) for node in nodes]
     with interrupts() as signals:
-        return _keep_going(environment, described, signals)
+        return _keep_going(environment, models, signals)
 
 
-def _described(
+def described(
     project: Project, environment: Environment, node: Mapping[str, Any], graph: Any, every: str
 ) -> tuple[StreamModel, Program]:
-    """A model as the running code wants it."""
+    """A model as the running code wants it, that keeps going."""
     sql = str(node["compiled_code"])
     with project_errors():
         root = str(project.folder)
@@ -102,14 +102,14 @@ def _described(
 
 
 def _keep_going(
-    environment: Environment, described: Sequence[tuple[StreamModel, Program]], signals: list[int]
+    environment: Environment, models: Sequence[tuple[StreamModel, Program]], signals: list[int]
 ) -> bool:
     running: list[Running] = []
     try:
-        for model, program in described:
+        for model, program in models:
             with project_errors():
                 running.append(Running(model.name, RunningStream(environment.session(), model, program)))
-        with Board([model for model, _ in described]) as board:
+        with Board([model for model, _ in models]) as board:
             while not signals and not all(each.is_over for each in running):
                 for each in running:
                     if not each.is_over:

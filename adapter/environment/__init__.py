@@ -14,6 +14,8 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.redaction import without_secrets
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
     from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
@@ -114,6 +116,13 @@ def get_environment(credentials: SparkStreamingCredentials) -> Environment:
             close_environments()
             _environments[key] = _new(credentials)
         return _environments[key]
+
+
+def places(credentials: SparkStreamingCredentials, session: Callable[[], SparkSession]) -> Environment:
+    """The environment of another target, for its places. It isn't to be started; a session of this process reads them."""
+    found = _new(credentials)
+    found.storage = Storage(credentials.storage_root, session)
+    return found
 
 
 def _new(credentials: SparkStreamingCredentials) -> Environment:

@@ -66,6 +66,11 @@ class Storage:
         """What the savepoints of each model name, beside the snapshots of its tables."""
         return self.path("savepoints")
 
+    @property
+    def deployments(self) -> str:
+        """What is noted of new versions of models that are built beside the old ones."""
+        return self.path("deployments")
+
     def path(self, *parts: str) -> str:
         """A path under the root."""
         return posixpath.join(self.root, *parts)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..environment.storage import Storage
+
+METADATA = "metadata"
+"""The file that says whose a checkpoint is."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,11 @@ class Checkpoint:
 
 def read_checkpoint(storage: Storage, path: str) -> Checkpoint | None:
     """The checkpoint in a folder; None where no stream has begun."""
-    metadata = storage.read_text(f"{path}/metadata")
+    metadata = storage.read_text(f"{path}/{METADATA}")
     planned, done = _newest(storage, f"{path}/offsets"), _newest(storage, f"{path}/commits")
     if not metadata and planned is None and done is None:
         return None
-    missing = [] if metadata else ["metadata"]
+    missing = [] if metadata else [METADATA]
     if done is not None and (planned is None or planned < done):
         missing.append(f"offsets/{done}")
     elif planned is not None:
@@ -63,7 +66,7 @@ def next_snapshots(storage: Storage, path: str) -> dict[int, int | None]:
     return {place: last_snapshot(storage.read_text(note) or "") for place, note in notes.items()}
 
 
-def copy_checkpoint(storage: Storage, path: str, to: str) -> None:
+def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] = ()) -> None:
     """Copy what a stream needs of its checkpoint to go on: the last micro-batches, and what was read of each source.
 
     That is a few small files, and of a folder with files the names of those that were read.
@@ -72,8 +75,9 @@ def copy_checkpoint(storage: Storage, path: str, to: str) -> None:
         storage: where both are.
         path: the checkpoint.
         to: an empty folder.
+        but: files that are somebody else's to write.
     """
-    names = ["metadata", "sources.json", "whole.json", "bootstrap.json"]
+    names = [each for each in (METADATA, "sources.json", "whole.json", "bootstrap.json") if each not in but]
     for log in ("offsets", "commits"):
         # Spark begins a micro-batch where the one before it ended, and does the last one again if it has no commit.
         names += [f"{log}/{number}" for number in _numbers(storage, f"{path}/{log}")[-2:]]
@@ -119,7 +123,7 @@ def file_entries(storage: Storage, path: str, source: int) -> dict[str, int]:
 def _missing_logs(storage: Storage, path: str, batch: int) -> Iterator[str]:
     """The logs of folders' files, where they lack what a micro-batch was to read: Spark takes such a folder for read."""
     for number, offset in enumerate(read_offsets(storage, path, batch)):
-        last = _place_in_log(offset)
+        last = place_in_log(offset)
         log = f"sources/{number}"
         names = storage.list(f"{path}/{log}") if last is not None and last >= 0 else []
         places = [int(name) for name in (each.removesuffix(".compact") for each in names) if name.isdigit()]
@@ -127,12 +131,12 @@ def _missing_logs(storage: Storage, path: str, batch: int) -> Iterator[str]:
             yield f"{log}/{last}"
 
 
-def _place_in_log(offset: str) -> int | None:
+def place_in_log(offset: str) -> int | None:
     """The place in the log of a folder's files up to which a micro-batch reads; None: it isn't of a folder.
 
-    >>> _place_in_log('{"logOffset":7}')
+    >>> place_in_log('{"logOffset":7}')
     7
-    >>> _place_in_log('{"version":1,"snapshot_id":17}')
+    >>> place_in_log('{"version":1,"snapshot_id":17}')
     """
     return _number(offset, "logOffset")
 

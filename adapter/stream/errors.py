@@ -86,6 +86,7 @@ _NOT_APPENDED = re.compile(r"Cannot process (?P<kind>overwrite|delete) snapshot"
 _SNAPSHOT_GONE = re.compile(
     r"Cannot load current offset at snapshot|[Cc]annot find (?:next )?snapshot|Snapshot\.parentId\(\)\" is null"
 )
+_OTHER_TABLE = re.compile(r"Table UUID does not match")
 _OTHER_SOURCES = re.compile(
     r"Did not find value which can be converted into long|number of sources in the checkpoint|Cannot parse offset"
 )
@@ -130,6 +131,12 @@ def _known(model: StreamModel, text: str) -> str | None:
         return (
             f"Model {model.name}: a source no longer has the snapshots that come after the last one taken in "
             f"(the table was replaced, or its snapshots expired). Rebuild the model with {model.rebuild}."
+        )
+    if _OTHER_TABLE.search(text):
+        return (
+            f"Model {model.name}: a table that it reads or writes was replaced by another one while it ran (as by "
+            f"`dbt-stream deploy promote`). What was committed is in its table. `dbt run --select {model.name}` goes on, or "
+            "says what to do."
         )
     if _OTHER_SOURCES.search(text):
         return (

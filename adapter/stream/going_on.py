@@ -15,6 +15,7 @@ from ..query.program import Program
 from . import settings
 from .apart import Called, TwoTypesError, as_in_table, is_of
 from .columns import alterations, check_columns
+from .deployments import cut_short as swap_cut_short
 from .differences import COLUMNS, ROW_KEY, TEXT, Evolution, carried_on, changed_in
 from .errors import StreamError
 from .history import History
@@ -117,13 +118,13 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
         fields = session.table(model.target).schema.fields
         has = {field.name: type_text(field.dataType) for field in fields}
     add, drop = ({}, []) if has is None else alterations(model, list(has))
-    refused = cut_short(model) or _refused_columns(model, program, has)
+    refused = swap_cut_short(model) or cut_short(model) or _refused_columns(model, program, has)
     if position is None or had is None:
         return Verdict(bool(program.levels), refused=refused, add=add, drop=drop)
     found = what_becomes(had, program.signature, model.keep_state)
     problem = query_problem(model, found, had, program.signature) or settings_problem(had, program.signature)
     if refused is None and problem is not None:
-        refused = f"{problem} To build it anew: {model.rebuild}."
+        refused = f"{problem} {model.build_anew}"
     change = None
     try:
         if refused is None:

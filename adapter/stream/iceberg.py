@@ -247,12 +247,18 @@ class IcebergTable:
         """One of its snapshots, the one it came from, and so on."""
         return list(map(_snapshot, self._back_from(self._table.snapshot(snapshot))))
 
-    def columns_of(self, snapshot: int) -> str:
-        """The table's columns as they are now, as a select list over one of its snapshots, which has the columns of its
-        time."""
+    def columns_of(self, snapshot: int, schema: int | None = None) -> str:
+        """The table's columns as they are now, or were, as a select list over one of its snapshots, which has the columns of
+        its time.
+
+        Args:
+            snapshot: one of its snapshots.
+            schema: Iceberg's number of the columns; None: as they are now.
+        """
         then = self._table.schemas().get(self._table.snapshot(snapshot).schemaId())
         types = java_class(self._spark, _TYPES)
-        fields = self._table.schema().columns().iterator()
+        wanted = self._table.schema() if schema is None else self._table.schemas().get(schema)
+        fields = wanted.columns().iterator()
         listed = []
         while fields.hasNext():
             field = fields.next()

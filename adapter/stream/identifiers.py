@@ -39,6 +39,15 @@ def with_suffix(name: str, suffix: str) -> str:
     return joined([*above, last + suffix])
 
 
+def with_last(name: str, own: str) -> str:
+    """The name of another table in the same place.
+
+    >>> with_last("db.`my-model`", "other")
+    'db.other'
+    """
+    return joined([*parts(name)[:-1], own])
+
+
 def last(name: str) -> str:
     """A table's own name, without quotes."""
     return parts(name)[-1]

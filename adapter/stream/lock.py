@@ -116,6 +116,11 @@ def _alive(pid: int) -> bool:
 
 def _taken(model: StreamModel, holder: int | None) -> StreamError:
     who = f"process {holder}" if holder else "another process"
+    if model.is_beside:
+        return StreamError(
+            f"Model {model.name}: {model.target}, a version of it, is being written ({who} holds {model.lock}). Wait until "
+            "that ends."
+        )
     return StreamError(
         f"Model {model.name}: another run of it is going on ({who} holds {model.lock}). Wait until it "
         f"ends, or stop it with `dbt-stream stop {model.name}`."

@@ -24,6 +24,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from .errors import StreamError, cause
 from .failpoints import FailPointError, around
 from .iceberg import Snapshot, beginning
+from .model import is_beside
 from .position import COMPACTED
 from .unread import Unread, unread
 
@@ -215,6 +216,12 @@ class Maintenance:
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for the savepoint {holder} "
                 f"would read them again. `dbt-stream state savepoint … --delete {name}` lets them go."
+            )
+        elif holder is not None and is_beside(holder):
+            logger.warning(
+                f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for {holder}, a version "
+                "of a model that lies beside it, has not read them. `dbt-stream deploy await` reads them, `dbt-stream "
+                "deploy cleanup` of that model lets them go."
             )
         elif holder is not None:
             logger.warning(

@@ -13,6 +13,9 @@ from .identifiers import last, parts, with_suffix
 
 STATE, CHANGES = "__state", "__changes"
 """What is added to a table's name for those of its state and of its changes."""
+NEW, PREVIOUS = "__deploy_", "__previous_"
+"""What is added to it, before the id of a deployment, for a new version beside the model, and for the one before."""
+_BESIDE = re.compile(rf"(?:{NEW}|{PREVIOUS})[0-9a-f]{{8}}\Z")
 MIGRATE, FAIL = "migrate", "fail"
 FROM_NOW, BACKFILL = "from_now", "backfill"
 APPEND_NEW, SYNC, IGNORE = "append_new_columns", "sync_all_columns", "ignore"
@@ -64,6 +67,29 @@ class StreamSource:
 def feed_of(table: str) -> str:
     """The name of the table with a table's changes."""
     return with_suffix(table, CHANGES)
+
+
+def file_key(table: str) -> str:
+    """A table's name in full as one for files: two tables of a target never share it.
+
+    >>> file_key("lakehouse.shop.orders"), file_key("lakehouse.shop.`my orders`")
+    ('lakehouse.shop.orders', 'lakehouse.shop.my_orders-b42515ff')
+    """
+    plain = ".".join(parts(table))
+    safe = re.sub(r"[^\w.-]", "_", plain)
+    if safe == plain and plain.count(".") == len(parts(table)) - 1:
+        return safe
+    # Names that differ only in what a file's can't have.
+    return f"{safe}-{hashlib.sha256(table.encode()).hexdigest()[:8]}"
+
+
+def is_beside(table: str) -> bool:
+    """Whether a table, by its name or as files are called, is one of a version beside a model.
+
+    >>> is_beside("shop.orders__previous_0a1b2c3d"), is_beside("shop.orders__deploy")
+    (True, False)
+    """
+    return _BESIDE.search(table) is not None
 
 
 def make_anew(table: str) -> str:
@@ -129,12 +155,7 @@ class StreamModel:
     @property
     def key(self) -> str:
         """The model's name for files: two models of a target never share it."""
-        plain = ".".join(parts(self.target))
-        safe = re.sub(r"[^\w.-]", "_", plain)
-        if safe == plain and plain.count(".") == len(parts(self.target)) - 1:
-            return safe
-        # Names that differ only in what a file's can't have.
-        return f"{safe}-{hashlib.sha256(self.target.encode()).hexdigest()[:8]}"
+        return file_key(self.target)
 
     @property
     def checkpoint(self) -> str:
@@ -167,8 +188,15 @@ class StreamModel:
         return f"{self.savepoints}/.restoring"
 
     @property
+    def is_beside(self) -> bool:
+        """Whether it is a version of a model that lies beside the one of its name."""
+        return is_beside(last(self.target))
+
+    @property
     def keep(self) -> str:
         """The command that goes on with the state of a query whose rows were others."""
+        if self.is_beside:
+            return f"`dbt-stream --vars '{{keep_state: true}}' deploy await {self.name}`"
         return f"`dbt run --select {self.name} --vars '{{keep_state: true}}'`"
 
     @property
@@ -179,4 +207,17 @@ class StreamModel:
     @property
     def rebuild(self) -> str:
         """The command that builds table and state anew."""
+        if self.is_beside:
+            return f"`dbt-stream deploy init --full-refresh {self.name}`"
         return f"`dbt run --full-refresh --select {self.name}`"
+
+    @property
+    def build_anew(self) -> str:
+        """How to have a query that the state isn't of, as a sentence."""
+        beside = f"; or beside the old version, which stays until the new one has caught up: {self.deploy}"
+        return f"To build it anew: {self.rebuild}{'' if self.is_beside else beside}."
+
+    @property
+    def deploy(self) -> str:
+        """The command that builds a new version of the model beside it."""
+        return f"`dbt-stream deploy init {self.name}`"

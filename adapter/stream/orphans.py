@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..environment.storage import Storage
 from .changes import changes_of
+from .deployments import in_between
 from .iceberg import IcebergTable, load
 from .identifiers import joined, parts, with_suffix
 from .lock import locked
@@ -98,9 +99,10 @@ def dropped(spark: SparkSession, storage: Storage, catalog: str, schemas: Iterab
                 if model not in ("", table) and _is_of_stream(spark, joined([*parts(schema), table])):
                     names.add((*parts(schema), model))
     models = []
+    between = in_between(storage)
     for name in sorted(names):
         target = joined(name)
-        if not spark.catalog.tableExists(target):
+        if target not in between and not spark.catalog.tableExists(target):
             models.append(
                 StreamModel(
                     name=name[-1],

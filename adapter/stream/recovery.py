@@ -53,13 +53,13 @@ def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], f
     Raises:
         StreamError: what doesn't fit, and what to do.
     """
-    problem = (
-        _checkpoint_problem(model, found)
-        or _target_problem(model, found)
-        or (_state_problem(model, signature, found) if stateful else _stateless_problem(model, found))
-        or _changes_problem(model, found)
-    )
-    if problem:
+    if problem := _checkpoint_problem(model, found) or _target_problem(model, found):
+        raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.")
+    if problem := _query_problem(model, signature, found) if stateful else None:
+        raise StreamError(f"Model {model.name}: {problem} {model.build_anew}")
+    if problem := (
+        _state_problem(model, found) if stateful else _stateless_problem(model, found)
+    ) or _changes_problem(model, found):
         raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.")
 
 
@@ -132,7 +132,17 @@ def _target_problem(model: StreamModel, found: Found) -> str | None:
     return None
 
 
-def _state_problem(model: StreamModel, signature: Mapping[str, object], found: Found) -> str | None:
+def _query_problem(model: StreamModel, signature: Mapping[str, object], found: Found) -> str | None:
+    """Why a state that is there, and its checkpoint's, can't go on with the query, or in this session."""
+    checkpoint, state = found.checkpoint, found.state
+    if state is None or checkpoint is None or state.query_id != checkpoint.query_id:
+        return None  # which is told first
+    known = found.signature or {}
+    becomes = what_becomes(known, signature, model.keep_state)
+    return query_problem(model, becomes, known, signature) or settings_problem(known, signature)
+
+
+def _state_problem(model: StreamModel, found: Found) -> str | None:
     checkpoint, state, target = found.checkpoint, found.state, found.target
     if state is None:
         if checkpoint and checkpoint.done is not None:
@@ -149,11 +159,6 @@ def _state_problem(model: StreamModel, signature: Mapping[str, object], found: F
             f"its state {model.state} was written by another stream (checkpoint {state.query_id}) than the "
             f"one in {model.checkpoint} ({checkpoint.query_id})."
         )
-    known = found.signature or {}
-    if said := query_problem(model, what_becomes(known, signature, model.keep_state), known, signature):
-        return said
-    if said := settings_problem(known, signature):
-        return said
     if state.batch > (-1 if checkpoint.planned is None else checkpoint.planned):
         return (
             f"its state {model.state} is at micro-batch {state.batch}, but its checkpoint {model.checkpoint} "
@@ -203,6 +208,8 @@ def query_problem(
         return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."
     if moved := _row_key_problem(model, known, signature, bool(found.remade)):
         return moved
+    if found.is_migration and model.is_beside:
+        return f"{changed_in(found.words)}, and the new version of a model that is being deployed is of one query."
     if found.is_migration and model.on_state_change == FAIL:
         return (
             f"{changed_in(found.words)}, and its config "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..query.program import Program
 from .checkpoint import copy_checkpoint, files_read, next_snapshots, read_checkpoint
+from .deployments import check_settled
 from .errors import StreamError, cause, sentences
 from .failpoints import around, reached
 from .going_on import signed
@@ -77,6 +78,7 @@ def restore(spark: SparkSession, model: StreamModel, program: Program, name: str
         StreamError: there is no such savepoint, or it can't be restored: nothing was changed. Or the model is running.
     """
     with sentences(model), locked(spark, model):
+        check_settled(model)
         return _restore(working_session(spark), model, program, find(model, name), keep=True)
 
 
@@ -87,6 +89,7 @@ def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
         StreamError: there is none; and as in `restore`.
     """
     with sentences(model), locked(spark, model):
+        check_settled(model)
         session = working_session(spark)
         found = [each for each in listed(model.storage, model.savepoints) if each.is_automatic]
         if not found:
@@ -160,7 +163,7 @@ def _pictures(
     for kind, was in saved.tables.items():
         table = tables[kind]
         if table is not None and was is not None and str(table.java.uuid()) == was.uuid:
-            if problem := _problem(spark, model, saved, table, was):
+            if problem := missing(spark, model, saved, table, was):
                 raise _gone(model, saved, f"{problem} of its {_WHAT[kind]} {table.name}")
             found[kind] = was
         elif kind == CHANGELOG:
@@ -177,7 +180,7 @@ def _pictures(
     return found
 
 
-def _problem(
+def missing(
     spark: SparkSession, model: StreamModel, saved: Savepoint, table: IcebergTable, was: Picture
 ) -> str | None:
     """What is gone of a table as it was; None: it is all there."""

@@ -16,6 +16,7 @@ from .bootstrap import begin_with_table
 from .changes import changes_of
 from .checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
 from .columns import alterations
+from .deployments import check_settled
 from .differences import REPLAYED
 from .errors import StreamError, sentences
 from .failpoints import around, reached
@@ -47,7 +48,7 @@ from .source_order import in_first_order, note_order
 from .sources import as_a_whole, read_streams
 from .state import StateTable
 from .upsert import UpsertSink
-from .upstream import check_beginnings, check_sources, lost, overtaken
+from .upstream import check_beginnings, check_sources, check_versions, lost, overtaken
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -158,9 +159,10 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
         model: the model.
 
     Raises:
-        StreamError: a run of the model is going on.
+        StreamError: a run of the model is going on, or it is in the middle of becoming another version.
     """
     with sentences(model), locked(spark, model):
+        check_settled(model)
         changes = changes_of(spark, model, None)
         StateTable(spark, model).drop(spark)
         with around("changelog.drop", model.name):
@@ -199,6 +201,7 @@ class RunningStream:
             # Of a run that ended before it was read. One that comes from here on is for this run.
             model.storage.delete(model.stop_request)
             session = working_session(spark)
+            check_versions(session, model)
             self._batches = _resume(session, model, program)
             clear_beginning(model.storage, model.checkpoint)
             order = in_first_order(model, program.inputs)

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from .checkpoint import copy_checkpoint
+from .deployments import check_settled
 from .errors import StreamError
 from .model import StreamModel
 
@@ -27,7 +29,7 @@ MIGRATION, EDIT, RESTORE = "migration", "edit", "restore"
 """What a savepoint is taken before without being asked for."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _AUTOMATIC = re.compile(rf"before-(?:{MIGRATION}|{EDIT}|{RESTORE})-(\d+)", re.IGNORECASE)
-_FILE = "savepoint.json"
+_FILE, _CHECKPOINT = "savepoint.json", "checkpoint"
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def folder(model: StreamModel, name: str) -> str:
 
 def checkpoint_of(model: StreamModel, name: str) -> str:
     """Its copy of the checkpoint."""
-    return f"{folder(model, name)}/checkpoint"
+    return f"{folder(model, name)}/{_CHECKPOINT}"
 
 
 def check_name(model: StreamModel, name: str) -> None:
@@ -148,6 +150,15 @@ def write(model: StreamModel, savepoint: Savepoint) -> None:
     model.storage.write_text(f"{folder(model, savepoint.name)}/{_FILE}", text)
 
 
+def copy_savepoints(storage: Storage, path: str, to: str) -> None:
+    """Copy the savepoints in the folder of a model. What they name stays where it is."""
+    for name in storage.list(path):
+        note = storage.read_text(f"{path}/{name}/{_FILE}") if _NAME.fullmatch(name) else None
+        if note is not None:
+            copy_checkpoint(storage, f"{path}/{name}/{_CHECKPOINT}", f"{to}/{name}/{_CHECKPOINT}")
+            storage.write_text(f"{to}/{name}/{_FILE}", note)
+
+
 def is_complete(model: StreamModel, name: str) -> bool:
     """Whether a folder is a savepoint: its note is written last."""
     return model.storage.exists(f"{folder(model, name)}/{_FILE}")
@@ -208,10 +219,12 @@ def cut_short(model: StreamModel) -> str | None:
 
 
 def check_whole(model: StreamModel) -> None:
-    """Passes a model of which no restore was cut short. To be called before anything of it is read.
+    """Passes a model of which no restore was cut short, and no promotion of a new version. To be called before anything of
+    it is read.
 
     Raises:
         StreamError: one was, and how to go on.
     """
+    check_settled(model)
     if (problem := cut_short(model)) is not None:
         raise StreamError(f"Model {model.name}: {problem}")

@@ -16,6 +16,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from .changes import changes_of
 from .checkpoint import Checkpoint, copy_checkpoint, read_checkpoint
+from .deployments import check_settled
 from .errors import StreamError, sentences
 from .failpoints import around
 from .iceberg import IcebergTable, load
@@ -139,7 +140,11 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
         spark: a session.
         model: the model, under its lock.
         remove: whether they are removed.
+
+    Raises:
+        StreamError: its tables are in the middle of becoming another version's.
     """
+    check_settled(model)
     found: list[str] = []
     storage = model.storage
     if not storage.exists(model.checkpoint) and not storage.exists(model.savepoints):

@@ -63,10 +63,14 @@ def note_order(order: Order) -> None:
         order: as `in_first_order` gave it.
     """
     if not order.is_noted:
-        model = order.model
-        model.storage.write_text(
-            f"{model.checkpoint}/{_FILE}", json.dumps([_identity(source) for source in model.sources])
-        )
+        write_order(order.model)
+
+
+def write_order(model: StreamModel) -> None:
+    """Keep the order of a model's sources with its checkpoint."""
+    model.storage.write_text(
+        f"{model.checkpoint}/{_FILE}", json.dumps([_identity(source) for source in model.sources])
+    )
 
 
 def noted_sources(storage: Storage, checkpoint: str) -> list[str]:
@@ -114,6 +118,6 @@ def _places(model: StreamModel, noted: Sequence[dict[str, str]]) -> list[int]:
         changed += [f"reads {', '.join(come)}, which it didn't when it began"] if come else []
         raise StreamError(
             f"Model {model.name}: its query {' and '.join(changed)}, and a stream goes on with the sources it began with. "
-            f"To build it anew: {model.rebuild}."
+            f"{model.build_anew}"
         )
     return [found[at] for at in range(len(noted))]

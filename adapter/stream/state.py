@@ -194,6 +194,31 @@ class StateTable:
         self._table = commit.create(spark, "state.create", self._model, self._model.state, description)
         self._columns = self._shown = self._known_apart = None
 
+    def begin_with(
+        self, spark: SparkSession, rows: DataFrame, properties: Mapping[str, str], position: Position
+    ) -> None:
+        """Make the table with the rows of another model's state, all of whose last step is out.
+
+        Args:
+            spark: a session.
+            rows: all columns of that state.
+            properties: of its table, which go with its columns.
+            position: its last step, as this model's.
+
+        Raises:
+            StreamError: another run has made the table.
+        """
+        settings = {**_PROPERTIES, **(_LOCAL if self._model.storage.is_local else {}), **properties}
+        listed = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in settings.items())
+        columns = ", ".join(
+            f"{quoted(field.name)} {type_text(field.dataType)}" for field in rows.schema.fields
+        )
+        description = f"({columns}) using iceberg partitioned by (part) tblproperties ({listed})"
+        self._table = commit.create(spark, "state.create", self._model, self._model.state, description)
+        # What is folded is what comes to each part from here on counted from.
+        notes = replace(position, folded=True, growth={}).properties()
+        commit.append("state.clone", self._model, self._table, rows, notes)
+
     @property
     def apart(self) -> Called:
         """By part the columns that aren't called by their own names, as these are of several types."""

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .checkpoint import last_snapshot, next_snapshots, read_checkpoint, read_offsets
+from .deployments import PROMOTED, Deployment, of_table
 from .errors import StreamError, rows_changed
 from .iceberg import APPEND, EXPIRED, REPLACE, IcebergTable, load
 from .identifiers import parts
@@ -41,6 +42,7 @@ def check_sources(spark: SparkSession, model: StreamModel) -> None:
     Raises:
         StreamError: one was built anew since, or has no beginning to read; and what to run.
     """
+    check_versions(spark, model)
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None:
         check_beginnings(spark, model)
@@ -63,6 +65,26 @@ def check_sources(spark: SparkSession, model: StreamModel) -> None:
             past = set(table.past())
             begins = past <= {APPEND, REPLACE} or (EXPIRED in past and table.whole() is not None)
             raise StreamError(replaced(model, source.location, begins))
+
+
+def check_versions(spark: SparkSession, model: StreamModel) -> None:
+    """Return unless a table that the model has read belongs to another version of its model by now: its key may be another
+    one, and then also what this model's query is taken for.
+
+    Raises:
+        StreamError: one does; and what to run.
+    """
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    if checkpoint is None or checkpoint.planned is None:
+        return
+    offsets = read_offsets(model.storage, model.checkpoint, checkpoint.planned)
+    for name, offset in zip(noted_sources(model.storage, model.checkpoint), offsets, strict=False):
+        snapshot = last_snapshot(offset)
+        deployed = None if snapshot is None else of_table(model.storage, name)
+        if snapshot is not None and deployed is not None:
+            table = load(spark, name)
+            if table is None or not table.has(snapshot):
+                raise StreamError(swapped(model, name, deployed))
 
 
 def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
@@ -169,6 +191,24 @@ def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:
     return (
         f"Model {model.name}: the table {table} that it streams from was built anew (or rolled back, or the last snapshot "
         f"read of it has expired), so new rows can't be told from those that are in already. {remedy} {_WHO_APPENDS}"
+    )
+
+
+def swapped(model: StreamModel, table: str, deployed: Deployment) -> str:
+    """What to do about a table that is another version's than the one that was read.
+
+    Args:
+        model: who reads it.
+        table: its name.
+        deployed: what made it so.
+    """
+    is_new = deployed.phase == PROMOTED
+    back = "rollback" if is_new else "promote"
+    return (
+        f"Model {model.name}: the table {table} that it streams from is of another version of {deployed.model} since "
+        f"`dbt-stream deploy {'promote' if is_new else 'rollback'} {deployed.model}`, with rows of its own. Build this "
+        f"model anew from them, beside the old one ({model.deploy}) or in its place ({model.rebuild}). To have it go on as "
+        f"it was: `dbt-stream deploy {back} {deployed.model}`."
     )
 
 

@@ -75,3 +75,35 @@
 {% macro state_bootstrap(model, source) %}
   {%- do print(adapter.dbt_stream('state', ['bootstrap', model, '--from', source, '--yes'])) -%}
 {% endmacro %}
+
+{% macro state_clone(model, source=none, source_target=none, savepoint=none) %}
+  {%- set arguments = ['clone', model] -%}
+  {%- if source is not none -%}{%- do arguments.extend(['--from', source]) -%}{%- endif -%}
+  {%- if source_target is not none -%}{%- do arguments.extend(['--from-target', source_target]) -%}{%- endif -%}
+  {%- if savepoint is not none -%}{%- do arguments.extend(['--savepoint', savepoint]) -%}{%- endif -%}
+  {%- do print(adapter.dbt_stream('state', arguments)) -%}
+{% endmacro %}
+
+{% macro deploy_init(model, full_refresh=false) %}
+  {%- do print(adapter.dbt_stream('deploy', ['init', model] + (['--full-refresh'] if full_refresh else []))) -%}
+{% endmacro %}
+
+{% macro deploy_status(model) %}
+  {%- do print(adapter.dbt_stream('deploy', ['status', model])) -%}
+{% endmacro %}
+
+{% macro deploy_await(model) %}
+  {%- do print(adapter.dbt_stream('deploy', ['await', model])) -%}
+{% endmacro %}
+
+{% macro deploy_promote(model, force=false) %}
+  {%- do print(adapter.dbt_stream('deploy', ['promote', model] + (['--force'] if force else []))) -%}
+{% endmacro %}
+
+{% macro deploy_rollback(model) %}
+  {%- do print(adapter.dbt_stream('deploy', ['rollback', model])) -%}
+{% endmacro %}
+
+{% macro deploy_cleanup(model) %}
+  {%- do print(adapter.dbt_stream('deploy', ['cleanup', model, '--yes'])) -%}
+{% endmacro %}

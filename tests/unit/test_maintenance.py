@@ -112,6 +112,17 @@ def test_who_keeps_many_snapshots_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     assert table.snapshot_count == 81
 
 
+def test_a_version_that_was_replaced_is_cleaned_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(maintenance.logger, "warning", told.append)
+    checkpoint(tmp_path, "dev.slow__previous_0a1b2c3d", {1: 80}, [1], began=0)
+    model = StreamModel("m", "db.t", "db.t__state", Storage(str(tmp_path), lambda: None), ())
+    Maintenance("table", model, Table(lineage(list(range(100, 300)))), RETENTION).after_commit(None)
+    (said,) = told
+    assert "for dev.slow__previous_0a1b2c3d, a version of a model that lies beside it" in said
+    assert "`dbt-stream deploy cleanup` of that model lets them go" in said
+
+
 def checkpoint(root: Path, name: str, planned: dict[int, int], done: list[int], began: int | None) -> None:
     folder = root / "checkpoints" / name
     for log in ("offsets", "commits", "sources/0/offsets"):

@@ -35,6 +35,16 @@ CALLS = {
     "state_edit('m', 'delete from state', dry_run=true)": "state edit m --sql 'delete from state' --dry-run",
     "state_edit('m', source='more.csv')": "state edit m --from more.csv",
     "state_bootstrap('m', 'history')": "state bootstrap m --from history --yes",
+    "state_clone('m', 'other')": "state clone m --from other",
+    "state_clone('m', source_target='prod', savepoint='kept')": "state clone m --from-target prod --savepoint kept",
+    "deploy_init('m')": "deploy init m",
+    "deploy_init('m', full_refresh=true)": "deploy init m --full-refresh",
+    "deploy_status('m')": "deploy status m",
+    "deploy_await('m')": "deploy await m",
+    "deploy_promote('m')": "deploy promote m",
+    "deploy_promote('m', force=true)": "deploy promote m --force",
+    "deploy_rollback('m')": "deploy rollback m",
+    "deploy_cleanup('m')": "deploy cleanup m --yes",
 }
 
 

@@ -68,7 +68,7 @@ def test_branches_of_a_union_may_be_put_in_another_order(
             stream.run()
         assert refusal.value.msg == (
             f"Model {stream.model.name}: its query {said}, and a stream goes on with the sources it began with. "
-            f"To build it anew: {stream.model.rebuild}."
+            f"{stream.model.build_anew}"
         )
     assert stream.rows() == rows
 

@@ -1,0 +1,82 @@
+"""``dbt-stream state clone``: a model goes on from where another one is, which may be another target's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .. import stream_node
+from ..environment import places
+from ..environment.session import catalog_settings
+from ..stream import cloning
+from ..stream.lock import check_free
+from ..stream.model import StreamModel
+from .planned import planned
+from .project import Project, ProjectError, project_errors
+
+
+def clone(
+    project: Project, name: str, original: str | None, target: str | None, savepoint: str | None
+) -> str:
+    """Has a model that has nothing yet go on from where another one is, and says what came of it.
+
+    Args:
+        project: the project.
+        name: the model.
+        original: the model that it goes on from; None: that of its name.
+        target: the target that that is of; None: this one.
+        savepoint: a savepoint of it; None: as it is now.
+
+    Raises:
+        ProjectError: it can't; why.
+    """
+    if original is None and target is None:
+        raise ProjectError(
+            f"Say what {name} is to be a clone of: --from and a model of the project, or --from-target and a target of the "
+            "profile."
+        )
+    source = _original(project, original or name, target)
+    session, model, program = planned(project, name)
+    with project_errors():
+        check_free(model)
+        cloning.check(session, model, program, source, savepoint)
+        there = session.catalog.tableExists(model.target)
+    if not there:
+        # Its materialization makes the table, and takes nothing in.
+        project.run([name], "--empty")
+    with project_errors():
+        done = cloning.clone(session, model, program, source, savepoint)
+    of = f"savepoint '{savepoint}' of {source.name}" if savepoint else source.name
+    where = f" in target {target}" if target else ""
+    watermark = f"watermark {done.watermark}" if done.watermark else "no watermark yet"
+    state = "no state" if done.state_rows is None else f"{done.state_rows:,} rows of state"
+    told = [
+        f"{name}: goes on from {of}{where}, at micro-batch {done.batch}, {watermark}, with {state} and "
+        f"{done.table_rows:,} rows of its table.",
+        f"The next run (`dbt run --select {name}`) reads what came since.",
+    ]
+    if done.next_run is not None:
+        told.append(f"Its query is another one, and the state goes on with it then ({done.next_run}).")
+    return "\n".join(told)
+
+
+def _original(project: Project, name: str, target: str | None) -> StreamModel:
+    """The model that is copied, as this target's session sees it.
+
+    Raises:
+        ProjectError: there is none, or it is in a catalog that this session doesn't see.
+    """
+    here = project.environment()
+    if target is None:
+        with project_errors():
+            return stream_node.model(project.streaming_model(name), here)
+    other = replace(project, target=target)
+    node, credentials = other.streaming_model(name), other.credentials()
+    with project_errors():
+        there = places(credentials, here.session)
+        if catalog_settings(credentials, there.storage) != catalog_settings(here.credentials, here.storage):
+            raise ProjectError(
+                f"The tables of target '{target}' are in another catalog than those of this one, so {name} can't be copied "
+                "from there. A clone is made within one catalog: give both targets the same 'catalog' and "
+                "'catalog_options'; 'schema' and 'storage_root' may differ."
+            )
+        return stream_node.model(node, there)

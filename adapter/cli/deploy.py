@@ -1,0 +1,206 @@
+"""``dbt-stream deploy``: a new version of a model is built beside the old one, and takes over its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from .. import stream_node
+from ..environment import Environment
+from ..stream import promoting
+from ..stream.deployments import PROMOTED, Deployment
+from ..stream.lock import check_free
+from ..stream.model import StreamModel
+from ..stream.progress import read_progress
+from ..stream.promoting import Standing, Swapped
+from ..stream.runner import run_stream
+from .project import Project, ProjectError, project_errors
+from .run import described
+
+
+def init(project: Project, name: str, anew: bool) -> str:
+    """Builds the new version of a model, or goes on with it, and says where it is.
+
+    Args:
+        project: the project.
+        name: the model.
+        anew: whether what there is of the new version goes first.
+
+    Raises:
+        ProjectError: it can't be built, and why.
+    """
+    model, environment = _model(project, name)
+    with project_errors():
+        found = promoting.stage(environment.session(), model, anew)
+    _run(project, found)
+    return told(status(project, name))
+
+
+def wait(project: Project, name: str) -> str:
+    """Has the new version of a model take in what there is, until it has read all that the old one has; says where it is.
+
+    Raises:
+        ProjectError: there is none, or it can't go on.
+    """
+    model, environment = _model(project, name)
+    session = environment.session()
+    with project_errors():
+        standing = promoting.standing(session, model)
+    if standing.deployment.phase == PROMOTED:
+        raise ProjectError(
+            f"Model {name}: its new version has the name already, so there is nothing to wait for. `dbt run --select "
+            f"{name}` takes in what comes."
+        )
+    nodes, graph = _run(project, standing.deployment)
+    for node in nodes:
+        new, program = described(project, environment, node, graph, "1 second")
+        # What came to the old one meanwhile, which may keep going.
+        while _has_more(standing := _standing(environment, model)):
+            print(told(_told(standing)))
+            with project_errors():
+                if run_stream(session, replace(new, trigger=None), program).stopped:
+                    break
+    return told(_told(_standing(environment, model)))
+
+
+def _has_more(standing: Standing) -> bool:
+    return bool(standing.behind)
+
+
+def _standing(environment: Environment, model: StreamModel) -> Standing:
+    with project_errors():
+        return promoting.standing(environment.session(), model)
+
+
+def _run(project: Project, found: Deployment) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+    return project.run([found.model], tables={found.model: found.new})
+
+
+def status(project: Project, name: str) -> dict[str, Any]:
+    """Where the versions of a model are.
+
+    Raises:
+        ProjectError: there is no deployment of it, or it is in the middle of something.
+    """
+    model, environment = _model(project, name)
+    return _told(_standing(environment, model))
+
+
+def _told(standing: Standing) -> dict[str, Any]:
+    found = standing.deployment
+    return {
+        "model": found.model,
+        "phase": found.phase,
+        "new": _version(standing.new) if standing.begun else None,
+        "old": _version(standing.old),
+        "caught_up": None if standing.behind is None or not standing.begun else not standing.behind,
+        "behind": None if standing.behind is None else [asdict(each) for each in standing.behind],
+        "unknown": standing.unknown,
+    }
+
+
+def _version(model: StreamModel) -> dict[str, Any]:
+    progress: Any = read_progress(model) or {}
+    return {
+        "table": model.target,
+        "batch": progress.get("batch"),
+        "watermark": progress.get("watermark"),
+        "rows_in": progress.get("total", {}).get("rows_in"),
+    }
+
+
+def told(found: Mapping[str, Any]) -> str:
+    """Where the versions of a model are, in sentences."""
+    name, new, old = found["model"], found["new"], found["old"]
+    if found["phase"] == PROMOTED:
+        return (
+            f"{name}: its new version has its name, {_where(new)}. The old one is {old['table']}, {_where(old)}. "
+            f"`dbt-stream deploy cleanup {name}` drops it, `dbt-stream deploy rollback {name}` goes back to it."
+        )
+    if new is None:
+        return f"{name}: its new version has no table yet; `dbt-stream deploy init {name}` builds it."
+    first = (
+        f"{name}: its new version is {new['table']}, {_where(new)}; the old one has its name, {_where(old)}."
+    )
+    if found["caught_up"]:
+        return f"{first} It has caught up: `dbt-stream deploy promote {name}` gives it the name."
+    if found["behind"]:
+        listed = ", ".join(
+            f"{each['count']:,} {each['unit']} of {each['source']}" for each in found["behind"]
+        )
+        return f"{first} The old one has read {listed} more: `dbt-stream deploy await {name}` takes them in."
+    return f"{first} It can't be told whether it has caught up: {found['unknown']}"
+
+
+def _where(version: Mapping[str, Any]) -> str:
+    if version["batch"] is None:
+        return "which has taken in nothing yet"
+    watermark = f"watermark {version['watermark']}" if version["watermark"] else "no watermark yet"
+    return f"at micro-batch {version['batch']}, {version['rows_in']:,} rows in, {watermark}"
+
+
+def promote(project: Project, name: str, force: bool) -> str:
+    """Gives the new version of a model its name, and says what came of it.
+
+    Raises:
+        ProjectError: there is none, it has not caught up, or one of both is running.
+    """
+    model, environment = _model(project, name)
+    with project_errors():
+        check_free(model)
+        done = promoting.promote(environment.session(), model, force)
+    return "\n".join(
+        [
+            f"{name}: its new version has its name now. The old one is {done.deployment.previous}: `dbt-stream deploy "
+            f"rollback {name}` goes back to it, `dbt-stream deploy cleanup {name}` drops it.",
+            *_of_readers(name, done, "rollback"),
+        ]
+    )
+
+
+def roll_back(project: Project, name: str) -> str:
+    """Gives the version before a deployment its name again, and says what came of it.
+
+    Raises:
+        ProjectError: there is none to go back to, or one of both is running.
+    """
+    model, environment = _model(project, name)
+    with project_errors():
+        check_free(model)
+        done = promoting.roll_back(environment.session(), model)
+    return "\n".join(
+        [
+            f"{name}: the version before the deployment has its name again; the new one is {done.deployment.new}. Put the "
+            f"query back to what it was before the next run. `dbt-stream deploy promote {name}` goes forward again, "
+            f"`dbt-stream deploy cleanup {name}` drops the new one.",
+            *_of_readers(name, done, "promote"),
+        ]
+    )
+
+
+def _of_readers(name: str, done: Swapped, back: str) -> list[str]:
+    return [
+        f"{reader} has read rows of the other version: its next run stops, until it is built anew as well, or `dbt-stream "
+        f"deploy {back} {name}`."
+        for reader in done.readers
+    ]
+
+
+def clean_up(project: Project, name: str) -> str:
+    """Drops the version that is beside a model, and says which.
+
+    Raises:
+        ProjectError: there is none, or it is running.
+    """
+    model, environment = _model(project, name)
+    with project_errors():
+        done = promoting.clean_up(environment.session(), model)
+    return f"{name}: {done.beside} is dropped, with its state, its changes and its checkpoint."
+
+
+def _model(project: Project, name: str) -> tuple[StreamModel, Environment]:
+    node = project.streaming_model(name)
+    environment = project.environment()
+    with project_errors():
+        return stream_node.model(node, environment), environment

@@ -1,0 +1,330 @@
+"""A new version of a model beside the old one takes over its name, wherever that is cut short, and gives it back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream import deployments, failpoints, orphans
+from dbt.adapters.spark_streaming.stream.deployments import Deployment, version
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
+from dbt.adapters.spark_streaming.stream.lock import locked
+from dbt.adapters.spark_streaming.stream.model import StreamSource
+from dbt.adapters.spark_streaming.stream.progress import read_progress
+from dbt.adapters.spark_streaming.stream.promoting import (
+    Swapped,
+    clean_up,
+    promote,
+    roll_back,
+    stage,
+    standing,
+)
+from dbt.adapters.spark_streaming.stream.restoring import restore
+from dbt.adapters.spark_streaming.stream.runner import RunningStream, reset, run_stream
+from dbt.adapters.spark_streaming.stream.savepoints import listed
+from dbt.adapters.spark_streaming.stream.saving import save
+from tests.thorough import mostly_thorough
+
+from . import programs
+from .harness import TUMBLE, Stream, replayed, sorted_rows
+from .programs import SECOND
+
+BY_K = "select k, count(*) as c, sum(v) as s from (select /*+ STREAM */ * from events) group by k"
+BY_V = "select v, count(*) as c from (select /*+ STREAM */ * from events) group by v"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A storage root of its own."""
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def failing() -> Iterator[None]:
+    """Gives back what a test arms."""
+    yield
+    failpoints.arm(None)
+
+
+class Deploy:
+    """A model whose group key is another one in its new version."""
+
+    def __init__(self, spark: Any, root: Path) -> None:
+        self.spark = spark
+        self.old = Stream(
+            spark, root, generate.program(planner.plan(BY_K)), "k string, c bigint, s bigint", changelog=True
+        )
+        # In full, as dbt's are.
+        self.catalog = spark.conf.get("spark.sql.defaultCatalog")
+        target = f"{self.catalog}.{self.old.model.target}"
+        self.old.model = self.model = replace(self.old.model, target=target, state=f"{target}__state")
+        self.program = generate.program(planner.plan(BY_V))
+
+    def stage(self, again: bool = False) -> Deployment:
+        """Builds the new version, as `deploy init` does."""
+        found = stage(self.spark, self.model, again)
+        self.spark.sql(f"create table if not exists {found.new} (v bigint, c bigint) using iceberg")
+        self.run_new(found)
+        return found
+
+    def run_new(self, found: Deployment) -> None:
+        run_stream(self.spark, version(self.model, found.new), self.program)
+
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
+        """Of a query over all events."""
+        return sorted_rows(self.spark.sql(re.sub(r"\bevents\b", self.old.events, text)).collect())
+
+    def is_right(self, model: Any, text: str) -> None:
+        assert sorted_rows(self.spark.table(model.target).collect()) == self.rows(text)
+        assert sorted_rows(replayed(self.spark, model, until=10**9)) == self.rows(text)
+
+
+def refused(action: Callable[..., object], *arguments: object) -> str:
+    with pytest.raises(StreamError) as raised:
+        action(*arguments)
+    return str(raised.value.msg)
+
+
+def test_the_name_goes_over_and_back(spark: Any, root: Path) -> None:
+    deploy = Deploy(spark, root)
+    model, old = deploy.model, deploy.old
+    old.add((0, "a", 1), (0, "b", 2))
+    old.run()
+    save(spark, model, "kept")
+    found = deploy.stage()
+    new, previous = version(model, found.new), version(model, found.previous)
+    assert deploy.stage() == found, "it goes on with what there is"
+    # The old one is served, and goes on, while the new one is built.
+    old.add((0, "a", 2))
+    old.run()
+    assert deploy.rows(BY_K) == old.rows()
+    assert [str(each) for each in standing(spark, model).behind or ()] == [f"1 rows of {old.events}"]
+    said = refused(promote, spark, model)
+    assert f"has not caught up: the old one has read 1 rows of {old.events} more" in said
+    assert f"`dbt-stream deploy await {model.name}`" in said
+    deploy.run_new(found)
+    assert standing(spark, model).behind == ()
+    files = {path for path in root.rglob("*.parquet")}
+    with locked(spark, model):
+        assert "another run of it is going on" in refused(promote, spark, model)
+    with locked(spark, new):
+        assert f"{new.target}, a version of it, is being written" in refused(promote, spark, model)
+    done = promote(spark, model)
+    assert {path for path in root.rglob("*.parquet")} == files, "no file of rows is written or copied"
+    assert done.deployment.phase == "promoted"
+    deploy.is_right(model, BY_V)
+    deploy.is_right(previous, BY_K)
+    assert not spark.catalog.tableExists(new.target)
+    progress = read_progress(model)
+    assert progress is not None and "'rows_in': 3," in str(progress["total"])
+    assert listed(model.storage, model.savepoints) == []
+
+    # The new query goes on, and the old one can't any more.
+    old.add((0, "c", 1))
+    assert run_stream(spark, model, deploy.program).rows_in == 1
+    deploy.is_right(model, BY_V)
+    said = refused(old.run)
+    assert "the group key" in said and f"`dbt-stream deploy init {model.name}`" in said
+    assert "the version before the last deployment is still kept" in refused(stage, spark, model, False)
+    assert "has the name already" in refused(promote, spark, model)
+
+    # Back: what came meanwhile is read by the old one, whose savepoints are there.
+    assert roll_back(spark, model).deployment.phase == "staged"
+    assert [each.name for each in listed(model.storage, model.savepoints)] == ["kept"]
+    assert old.run().rows_in == 1
+    deploy.is_right(model, BY_K)
+    deploy.is_right(new, BY_V)
+    assert "isn't promoted, so there is nothing to roll back" in refused(roll_back, spark, model)
+    restore(spark, model, old.program, "kept")
+    assert old.run().rows_in == 2
+    deploy.is_right(model, BY_K)
+
+    # And forward again, for good.
+    promote(spark, model)
+    clean_up(spark, model)
+    for table in (previous.target, previous.state, previous.changes, new.target):
+        assert not spark.catalog.tableExists(table)
+    assert not model.storage.exists(previous.checkpoint)
+    deploy.is_right(model, BY_V)
+    for action in (promote, roll_back, clean_up, standing):
+        assert "no new version of it was begun, or it was cleaned up" in refused(action, spark, model)
+
+    # The next new version doesn't lie in the folder of the one that has the name now.
+    second = deploy.stage()
+    places = [str(IcebergTable(spark, table).java.location()) for table in (model.target, second.new)]
+    assert len({*places}) == 2
+    old.add((0, "d", 7))
+    assert "its query has changed" not in str(run_stream(spark, model, deploy.program))
+    clean_up(spark, model)
+    deploy.is_right(model, BY_V)
+
+
+POINTS = [
+    "deploy.copy:before",
+    "deploy.copy:after",
+    "deploy.begin:after",
+    "deploy.checkpoint.gives:after",
+    "deploy.checkpoint.takes:before",
+    "deploy.checkpoint.takes:after",
+    "deploy.state.gives:after",
+    "deploy.state.takes:after",
+    "deploy.changelog.gives:after",
+    "deploy.changelog.takes:after",
+    "deploy.table.gives:after",
+    "deploy.table.takes:after",
+    "deploy.end:after",
+]
+
+
+@pytest.mark.parametrize("first", mostly_thorough([0, 1, 2, 3], [2]))
+def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
+    deploy = Deploy(spark, root)
+    model, old = deploy.model, deploy.old
+    old.add((0, "a", 1), (0, "b", 2))
+    old.run()
+    found = deploy.stage()
+    new, previous = version(model, found.new), version(model, found.previous)
+    steps: tuple[tuple[Callable[..., Swapped], str, Any, str, Any, str], ...] = (
+        (promote, "promote", deploy.program, BY_V, previous, BY_K),
+        (roll_back, "rollback", old.program, BY_K, new, BY_V),
+    )
+    for number, point in enumerate(POINTS[first::4]):
+        for swap, command, program, text, beside, text_beside in steps:
+            failpoints.arm(failpoints.parse(f"raise {point} 1 {model.name}"))
+            assert point in refused(swap, spark, model)
+            failpoints.arm(None)
+            begun = point not in ("deploy.copy:before", "deploy.copy:after", "deploy.end:after")
+            if begun:
+                sentence = f"`dbt-stream deploy {command} {model.name}` was cut short"
+                assert sentence in refused(run_stream, spark, model, program)
+                assert sentence in refused(restore, spark, model, program, "x")
+                assert sentence in refused(save, spark, model, "x")
+                for act in (reset, clean_up, standing):
+                    assert sentence in refused(act, spark, model)
+                assert orphans.dropped(spark, model.storage, deploy.catalog, []) == []
+            if begun and number % 2:
+                # Undone, it is as if nothing had been; and then done.
+                (roll_back if swap is promote else promote)(spark, model)
+                deploy.is_right(model, text_beside)
+                deploy.is_right(previous if swap is roll_back else new, text)
+            if point != "deploy.end:after":
+                swap(spark, model)
+            deploy.is_right(model, text)
+            deploy.is_right(beside, text_beside)
+            # Both go on: each has a checkpoint of its own.
+            old.add((0, f"k{number}", number))
+            assert run_stream(spark, model, program).rows_in >= 1
+            other = deploy.program if beside is new else old.program
+            run_stream(spark, beside, other)
+            deploy.is_right(model, text)
+            deploy.is_right(beside, text_beside)
+
+
+def test_who_reads_the_model_notices(spark: Any, root: Path) -> None:
+    deploy = Deploy(spark, root)
+    model, old = deploy.model, deploy.old
+    old.add((0, "a", 1), (0, "b", 2))
+    old.run()
+    text = f"select c, count(*) as keys from {expansion.expand_stream('counts')} group by c"
+    plan = planner.plan_any(text, {"counts": Known(key=("k",), changes=True)})
+    down = Stream(spark, root, generate.program(plan), "c bigint, keys bigint")
+    down.reads(StreamSource("counts", model.changes))
+    down.run()
+    found = deploy.stage()
+    with RunningStream(spark, replace(down.model, trigger="300 milliseconds"), down.program) as running:
+        running.wait(1)
+        assert promote(spark, model).readers == (down.model.key,)
+        with pytest.raises(StreamError, match=r"replaced by another one while it ran|is of another version"):
+            while True:
+                running.wait(2)
+    was = down.rows()
+    said = refused(down.run)
+    assert f"the table {model.changes} that it streams from is of another version of {model.name}" in said
+    assert f"`dbt-stream deploy init {down.model.name}`" in said
+    assert f"`dbt-stream deploy rollback {model.name}`" in said
+    assert down.rows() == was
+    # Back, it goes on as if nothing had been.
+    assert roll_back(spark, model).readers == ()
+    old.add((0, "a", 1), (0, "c", 1))
+    old.run()
+    down.run()
+    counts = sorted_rows(spark.sql(f"select c, count(*) as keys from {model.target} group by c").collect())
+    assert down.rows() == counts
+    # One that has read the new version since is told how to have it again.
+    deploy.run_new(found)
+    promote(spark, model)
+    down.reset()
+    spark.sql(f"delete from {down.model.target}")
+    clean_up(spark, model)
+    assert deployments.read(model.storage, model.target) is None
+
+
+def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
+    deploy = Deploy(spark, root)
+    model, old = deploy.model, deploy.old
+    for action in (promote, roll_back, clean_up, standing):
+        said = refused(action, spark, model)
+        assert f"`dbt-stream deploy init {model.name}` builds one beside the old one" in said
+    elsewhere = replace(model, target=f"{model.target}_none")
+    assert "it has no table yet" in refused(stage, spark, elsewhere, False)
+    old.add((0, "a", 1))
+    old.run()
+    found = stage(spark, model, False)
+    new = version(model, found.new)
+    assert "its new version has no table yet" in refused(promote, spark, model)
+    assert not standing(spark, model).begun
+    spark.sql(f"create table {found.new} (v bigint, c bigint) using iceberg")
+    assert "it has taken in nothing yet" in refused(promote, spark, model)
+    deploy.run_new(found)
+    # It is of one query.
+    more = generate.program(planner.plan(BY_V.replace("c from", "c, sum(x) as sx from")))
+    said = refused(run_stream, spark, new, more)
+    assert "the new version of a model that is being deployed is of one query" in said
+    assert f"`dbt-stream deploy init --full-refresh {model.name}`" in said
+    assert deploy.stage(again=True) == found
+    deploy.is_right(new, BY_V)
+    # The old one may be broken: then nobody knows, and its author may.
+    old.forget_checkpoint()
+    said = refused(promote, spark, model)
+    assert "it can't be told whether its new version has caught up" in said and "--force" in said
+    promote(spark, model, force=True)
+    deploy.is_right(model, BY_V)
+    said = refused(roll_back, spark, model)
+    assert "its version before the deployment can't go on" in said and "checkpoint" in said
+    clean_up(spark, model)
+    deploy.is_right(model, BY_V)
+
+
+def test_rows_that_are_gone_meanwhile(spark: Any, root: Path) -> None:
+    """The old version can't go on where its source has lost what it has not read."""
+    tumbled = Stream(spark, root, programs.tumble(SECOND), TUMBLE)
+    model = tumbled.model
+    tumbled.add((0, "a", 1), (1500, "a", 1))
+    tumbled.run()
+    found = stage(spark, model, False)
+    spark.sql(f"create table {found.new} ({TUMBLE}) using iceberg")
+    longer = programs.tumble(2 * SECOND)
+    run_stream(spark, version(model, found.new), longer)
+    promote(spark, model)
+    tumbled.add((4500, "a", 1))
+    assert run_stream(spark, model, longer).rows_out == 1
+    assert tumbled.rows() == [(0, 2000, "a", 2, 2)]
+    spark.sql(f"drop table {tumbled.events}")
+    said = refused(roll_back, spark, model)
+    assert f"the table {tumbled.events} that {found.previous} streamed from was built anew since" in said
+    # Cut short, it is done again.
+    for point in ("deploy.drop:before", "deploy.forget:before"):
+        failpoints.arm(failpoints.parse(f"raise {point} 1 {model.name}"))
+        assert point in refused(clean_up, spark, model)
+    failpoints.arm(None)
+    clean_up(spark, model)
+    assert not spark.catalog.tableExists(found.previous)
+    assert tumbled.rows() == [(0, 2000, "a", 2, 2)]
