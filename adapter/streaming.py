@@ -394,5 +394,5 @@ def batch_text(sql: str, ask: QueryRunner | None = None) -> str:
         found = planner.plan(sql, batch=True, ask=ask)
     except QueryError:
         # What a stream can't do, or does as operators, batch can: the macros print plain SQL.
-        return planner.text_in_batch(sql)
+        return planner.text_in_batch(sql, ask)
     return generate.batch(found) if found.stages else sql

@@ -63,7 +63,7 @@ from .row_level import (
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams, is_printed
 from .tie_breaking import break_ties
-from .types import find_types
+from .types import find_ties, find_types
 from .unwindowed import generate as unwindowed
 from .unwindowed.planner import unwindowed_plan
 from .unwindowed.unbounded_state import unbounded
@@ -396,15 +396,23 @@ def reads_streams(text: str) -> bool:
     return "/*+" in text and any(mark in upper for mark in known)
 
 
-def text_in_batch(text: str) -> str:
+def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
     """A text for batch that can't be planned in stages: the same, with the ties of its rankings broken as in a stream, and
     without QUALIFY, which Spark doesn't read.
+
+    Args:
+        text: a model's compiled text.
+        ask: as in `plan`.
 
     Raises:
         QueryError: as SQL it would have rows that a stream leaves out.
     """
     tree = parse(text)
-    broken = _with_ties_broken(ranks.without_qualify(on_change.told(tree)))
+    told = ranks.without_qualify(on_change.told(tree))
+    if ask is not None:
+        hints.mark_streams(told)
+        find_ties(told, ask)
+    broken = _with_ties_broken(told)
     return text if broken == tree else sql(broken)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlglot import exp, transforms
 
 from .clauses import filters, only_asks
-from .dialect import from_clause, function_name, sql
+from .dialect import DIALECT, from_clause, function_name, sql
 from .errors import QueryError
 from .locality import Source, window_column
 from .tie_breaking import fields_of, listed
@@ -257,12 +257,12 @@ def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:
         for ordered in rank.args["order"].expressions:
             if (text := _of_row(ordered.this, sources)) is not None:
                 copy = ordered.copy()
-                copy.set("this", exp.maybe_parse(text, dialect="spark"))
+                copy.set("this", exp.maybe_parse(text, dialect=DIALECT))
                 order.append(sql(copy))
         if isinstance(rank.this, exp.RowNumber):
             # Ties go by the select list (`tie_breaking`).
             items: list[exp.Expr] = [
-                exp.maybe_parse(text, dialect="spark") for text in fields_of(select) or ()
+                exp.maybe_parse(text, dialect=DIALECT) for text in fields_of(select) or ()
             ]
             items = items or [item.unalias() for item in listed(select)]
             texts = ["`row`" if item.is_star else _of_row(item, sources) for item in items]

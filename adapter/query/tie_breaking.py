@@ -9,12 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sqlglot import exp
 
 from .dialect import DIALECT
-from .maps import ordered
+from .maps import fields_in, has_map, ordered
 from .windows import quote
 
 _BROKEN, _FIELDS = "ties_broken", "fields_of_ties"
@@ -58,30 +56,19 @@ def note_types(select: exp.Select, row: str) -> None:
         select: has a ROW_NUMBER. Is changed.
         row: the type of its list without ranks as a struct, as Spark's `typeof` prints it.
     """
-    fields, items = _fields(row), listed(select)
+    fields, items = fields_in(row), listed(select)
     stars = [item for item in items if item.is_star]
-    if "map<" not in row or len(stars) > 1:
-        return
+    of_several = any(not isinstance(star, exp.Column) for star in stars) and bool(select.args.get("joins"))
+    if not has_map(row) or len(stars) > 1 or of_several:
+        return  # of which relation a column is isn't known
     texts: list[str] = []
     for item in items:
         many = len(fields) - len(items) + 1 if item.is_star else 1
         names = fields[len(texts) : len(texts) + many]
-        texts += [quote(name) for name, _ in names] if item.is_star else [item.unalias().sql(DIALECT)]
+        table = f"{quote(item.table)}." if isinstance(item, exp.Column) and item.table else ""
+        texts += (
+            [f"{table}{quote(name)}" for name, _ in names] if item.is_star else [item.unalias().sql(DIALECT)]
+        )
+    if len(texts) != len(fields):
+        return
     select.meta[_FIELDS] = [ordered(text, kind) for text, (_, kind) in zip(texts, fields, strict=True)]
-
-
-def _fields(row: str) -> Sequence[tuple[str, str]]:
-    """The names and types of a struct.
-
-    >>> _fields("struct<k:string,m:map<string,decimal(10,2)>>")
-    [('k', 'string'), ('m', 'map<string,decimal(10,2)>')]
-    """
-    found, depth, begun = [], 0, 0
-    inner = row.removeprefix("struct<").removesuffix(">") + ","
-    for place, letter in enumerate(inner):
-        depth += (letter in "<(") - (letter in ">)")
-        if letter == "," and depth == 0:
-            name, _, kind = inner[begun:place].partition(":")
-            found.append((name, kind))
-            begun = place + 1
-    return found

@@ -10,7 +10,8 @@ from . import hints, tie_breaking
 from .aggregates import TYPED, Types
 from .clauses import is_over
 from .dialect import DIALECT, arguments, function_name, read_alone, sql, walk_same_query
-from .functions import QueryRunner
+from .errors import QueryError
+from .functions import QueryRunner, makes_rows
 from .grouping import find_columns
 from .unwindowed.select_kind import is_grouped
 
@@ -39,18 +40,26 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
             found = ask(_question(select, calls))
             for place, call in enumerate(calls):
                 call.meta[_TYPES] = Types(*map(str, found[place * 4 : place * 4 + 4]))
-        if _numbers_rows(select):
-            row = ", ".join(sql(item.unalias()) for item in tie_breaking.listed(select))
-            tie_breaking.note_types(
-                select, str(ask(question(read_alone(select), [f"any_value(struct({row}))"]))[0])
-            )
+    find_ties(tree, ask)
+
+
+def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
+    """Notes of each SELECT over a stream what ties of its ROW_NUMBER go by. Changes no text.
+
+    Args:
+        tree: in which streams are marked.
+        ask: carries out a query of one row.
+    """
+    for select in tree.find_all(exp.Select):
+        if any(map(hints.is_stream, select.find_all(exp.Table))) and _numbers_rows(select):
+            _find_ties(select, ask)
 
 
 def _numbers_rows(select: exp.Select) -> bool:
     """Whether it has a ROW_NUMBER over the rows that it reads, and other values beside it that are theirs alone."""
     items = tie_breaking.listed(select)
     others = {item.alias.lower() for item in select.expressions if item.find(exp.Window)}
-    if not items or is_grouped(select):
+    if not items or is_grouped(select) or any(makes_rows(node) for item in items for node in item.walk()):
         return False
     if any(column.name.lower() in others for item in items for column in item.find_all(exp.Column)):
         return False
@@ -89,12 +98,17 @@ def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
     return question(read_alone(select), values)
 
 
-def _question_of_row(select: exp.Select) -> str:
-    """A query of one row: the type of a select list without ranks, as a struct."""
+def _find_ties(select: exp.Select, ask: QueryRunner) -> None:
+    """Notes the types of a select list without ranks, which ties go by."""
     items = [item.copy() for item in tie_breaking.listed(select)]
-    rows = read_alone(select).select(*items, copy=False)
-    read = exp.select().from_(rows.subquery("listed"))
-    return question(read, ["any_value(struct(*))"])
+    listed = read_alone(select).select(*items, copy=False).where("false")
+    row = exp.select("struct(*) as row", dialect=DIALECT).from_(listed.subquery("listed"))
+    made = exp.select("typeof(asked.row)", dialect=DIALECT).from_("values (1) as one(row)", dialect=DIALECT)
+    try:
+        (found,) = ask(sql(made.join(row.subquery("asked"), on="false", join_type="left")))
+    except QueryError:
+        return  # Spark says the same, or not, of the query itself
+    tie_breaking.note_types(select, str(found))
 
 
 def question(read: exp.Select, values: Sequence[str]) -> str:

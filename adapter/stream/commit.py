@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .errors import StreamError
@@ -150,7 +151,8 @@ def overwrite_if(
         reached(f"{point}:written", model.name)
         notes = properties()
         if notes is None:
-            _delete(table, files)
+            with suppress(Exception):  # `clean` finds what is left
+                _delete(table, files)
             return
         update = table.java.newOverwrite().overwriteByRowFilter(_rows_of(rows.sparkSession, parts))
         for file in files:

@@ -103,7 +103,7 @@ class UpsertSink(Sink):
         counting = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in kinds]
         counting.append(F.expr(f"count_if({twice})").alias("twice"))
         if self._changes is None and 0 < self.rows <= _TINY:
-            rewritten = self._rewrite(sql(spark, compared), counting, columns, position)
+            rewritten = self._rewrite(sql(spark, compared), counting, columns, position, few)
             if rewritten is not None:
                 return rewritten
         differences = f"select * from (\n{compared}\n) where {CHANGE_TYPE} is not null or {twice}"
@@ -123,10 +123,15 @@ class UpsertSink(Sink):
         return total
 
     def _rewrite(
-        self, compared: DataFrame, counting: Sequence[Column], columns: Columns, position: Position
+        self,
+        compared: DataFrame,
+        counting: Sequence[Column],
+        columns: Columns,
+        position: Position,
+        few: bool,
     ) -> int | None:
         """Put results in the place of old rows by one job that writes all of the table and counts what differs; how many
-        rows do. If none does, or a key has two rows (None), what it wrote goes again."""
+        rows do. If none does, or a key has two rows, or Spark doesn't say (None), what it wrote goes again."""
         spark, observed = compared.sparkSession, Observed(compared, *counting)
         show(observed.rows, _COMPARED)
         rows = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in columns.names)
@@ -138,15 +143,13 @@ class UpsertSink(Sink):
         def notes() -> Mapping[str, str] | None:
             nonlocal changed
             found = observed.read()
-            if found is None:
-                (row,) = compared.agg(*counting).collect()
-                found = row.asDict()
-            if found.pop("twice"):
+            if found is None or found.pop("twice"):
                 return None
             changed = sum(found.values())
             return self._notes(_counting(position, changed)) if changed else None
 
-        made = sql(spark, one_file("\nunion all\n".join(parts)))
+        rows = "\nunion all\n".join(parts)
+        made = sql(spark, one_file(rows) if few else rows)
         commit.overwrite_if("table.overwrite", self.model, self.table, made, notes)
         return changed
 

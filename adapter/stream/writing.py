@@ -54,7 +54,7 @@ class Columns:
 
     def comparable(self, name: str, relation: str) -> str:
         """A column of a relation as a value that can be compared, which a MAP can't be."""
-        return ordered(f"{relation}.{quoted(name)}", self._types[name.lower()].lower())
+        return ordered(f"{relation}.{quoted(name)}", self._types[name.lower()])
 
     def none(self) -> str:
         """A relation of no rows, with the table's columns."""

@@ -22,7 +22,12 @@ RANK = "row_number() over (partition by k order by ts) as n"
             "struct<col1:string,a b:int,m:map<string,decimal(10,2)>,m:map<string,decimal(10,2)>>",
             "STRUCT(UPPER(k), `a b`, SORT_ARRAY(MAP_ENTRIES(`m`)), SORT_ARRAY(MAP_ENTRIES(m)))",
         ),
-        ("k, a", "struct<k:string,a:array<map<string,int>>>", "STRUCT(k, TO_JSON(STRUCT(a AS a)))"),
+        (
+            "k, a",
+            "struct<k:string,a:array<map<string,int>>>",
+            "STRUCT(k, TRANSFORM(a, __e0 -> SORT_ARRAY(MAP_ENTRIES(__e0))))",
+        ),
+        ("e.*", "struct<m:map<string,int>>", "STRUCT(SORT_ARRAY(MAP_ENTRIES(`e`.`m`)))"),
         # Which star a column is of isn't known.
         ("a.*, b.*", "struct<k:string,m:map<string,int>>", "STRUCT(a.*, b.*)"),
     ],

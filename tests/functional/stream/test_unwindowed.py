@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream import state as state_module
@@ -297,6 +298,15 @@ _OF_MAPS = {
         "ts desc",
     ),
     "the first row": ("select k, v, m, nested from (select *, {rank} as n from {m}) where n = 1", "ts"),
+    "beside chance": (
+        "select k, v, m, nested from (select k, v, m, nested, substr(uuid(), 1, 0) as no, {rank} as n from {m}) where n = 1",
+        "ts desc",
+    ),
+    "two rankings": (
+        "select k, v, m, nested from (select k, v, m, nested, {rank} as n,\n"
+        "row_number() over (partition by k order by v) as o from {m}) where n = 1 and o <= 9",
+        "ts desc",
+    ),
     "of a window": (
         "select k, v, m, nested from (select *, {window} as n from {tumble}) where n = 1",
         "ts desc",
@@ -332,6 +342,6 @@ def test_rows_with_maps_are_ranked_and_replaced(spark: Any, storage_root: Path, 
     s.run()
     s.flush()
     spark.table(s.events).createOrReplaceTempView("events")
-    expected = sorted_rows(spark.sql(generate.batch(plan)).collect())
+    expected = sorted_rows(spark.sql(streaming.batch_text(text, ask)).collect())
     assert len(expected) == 3
     assert s.rows() == expected
