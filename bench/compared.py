@@ -27,7 +27,7 @@ class Rows:
 
     def read(self, path: str, changelog: bool = False) -> str:
         """The name of the bag that a folder's Parquet files hold; of what became of rows, where it is a changelog."""
-        source = f"read_parquet('{path}/*')"
+        source = _files(path)
         described = self._duck.execute(f"describe select * from {source}").fetchall()
         columns = [_plain(name, kind) for name, kind, *_ in described if not (changelog and name == "op")]
         weight = "case when op in ('INSERT', 'UPDATE_AFTER') then 1 else -1 end" if changelog else "1"
@@ -65,6 +65,11 @@ class Rows:
         return Counter({row[:-1]: row[-1] for row in rows})
 
 
+def _files(path: str) -> str:
+    # Not what Spark and Flink leave beside them, whose names begin with a dot or an underscore.
+    return f"read_parquet('{path}/[!._]*')"
+
+
 def _plain(name: str, kind: str) -> str:
     """A column in the form in which engines agree."""
     if kind.startswith("TIMESTAMP"):
@@ -80,7 +85,7 @@ def _plain(name: str, kind: str) -> str:
 
 def moments(path: str) -> list[tuple[int, float]]:
     """Pairs of a row's moment and when it was there, out of a folder's Parquet files."""
-    return duckdb.connect().execute(f"select moment, there from read_parquet('{path}/*')").fetchall()
+    return duckdb.connect().execute(f"select moment, there from {_files(path)}").fetchall()
 
 
 def from_print(

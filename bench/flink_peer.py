@@ -18,12 +18,11 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 
 # Two readers take files in any order. So the watermark waits for the last of them, which is less than a day later.
 SOURCE = """
-create temporary table {name} ({columns}, watermark for ts as ts - interval '{delay}' second)
+create temporary table {name} ({columns}, watermark for ts as ts - interval '{delay}' day)
 with ('connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'parquet'{more})
 """
 FILES = "'connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'parquet'"
 MONITORED = ", 'source.monitor-interval' = '50 ms'"
-DAY = 86_400
 
 
 class FlinkPeer:
@@ -70,14 +69,14 @@ class FlinkPeer:
             for each in resolved
         )
         columns = re.sub(r" NOT NULL", "", columns)
-        self.session.execute_sql(f"create temporary table result ({columns}) with ({connector})")
-        self.insert = f"insert into result {query}"
+        self.session.execute_sql(f"create temporary table target ({columns}) with ({connector})")
+        self.insert = f"insert into target {query}"
 
     def prepare(
         self, sources: dict[str, str], folders: dict[str, str], query: str, updates: bool, path: str
     ) -> None:
         """Tables for a query over all files; its rows, or what became of them, go into files."""
-        self.tables(sources, folders, DAY, "", {})
+        self.tables(sources, folders, 1, "", {})
         if updates:
             self.session.execute_sql(f"create temporary view answer as {query}")
             query = "select * from to_changelog(input => table answer)"

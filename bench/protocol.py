@@ -30,7 +30,20 @@ def serve(requests: dict[str, Callable[..., Any]]) -> None:
         try:
             _answer({"is": requests[asked.pop("do")](**asked)})
         except Exception as problem:
-            _answer({"problem": f"{type(problem).__name__}: {problem}"})
+            # A Java exception's text has its stack trace; the log has it too.
+            print(problem, file=sys.stderr, flush=True)
+            _answer({"problem": f"{type(problem).__name__}: {_essence(str(problem))}"})
+
+
+def _essence(text: str) -> str:
+    """The last cause of a Java exception, or the first line.
+
+    >>> _essence("a: b\n\tat c\nCaused by: d: e\n\tat f")
+    'd: e'
+    """
+    lines = text.splitlines() or [""]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines)[-1 if causes else 0][:300]
 
 
 def _answer(found: dict[str, Any]) -> None:
