@@ -47,8 +47,10 @@ FROM_SPARK = ("hadoop-client-*.jar", "snappy-java-*.jar", "commons-logging-*.jar
 MODES = ("backfill", "pieces", "trickle")
 PEERS = ("ours", "flink", "flink_rocksdb", "native", "recompute")
 DEFAULT = ("cumulate", "tumble", "topn_count", "topn_sum", "topn_rows")
-
+PIECES = 12
 RATE, FILES_A_SECOND = 1000, 4
+QUIET = 3
+"""Seconds in which Flink prints nothing when it is done."""
 NEXT_TO_NOTHING = 50
 """Rows, among which each source has some."""
 SETTINGS = {
@@ -245,6 +247,8 @@ class Comparison:
         runs: dict[str, list[dict[str, Any]]] = {}
         reference: Counter[Any] | None = None
         for name in self.able(workload, "trickle"):
+            if not set(self.options.modes) & {"backfill", "pieces"}:
+                self.tried(name, workload, self.options.rows // 10, self.options.pieces, keep=False)
             try:
                 found, rows = self.trickled(name, workload)
             except Failed as problem:
@@ -291,8 +295,11 @@ class Comparison:
                 shutil.copyfile(files[number], partial)
                 partial.rename(partial.with_name(files[number].name))
         spent = peer.cpu() - spent
-        time.sleep(self.options.drain)
-        peer.ask("end")
+        while name.startswith("flink") and (not peer.lines or peer.lines[-1][0] > time.time() - QUIET):
+            time.sleep(0.1)
+            if time.time() > began + seconds + self.options.limit:
+                raise Failed(f"{name} is still printing, or hasn't begun")
+        peer.ask("end", limit=self.options.limit)
         peer.listen(False)
         last = BEGIN_MICROS + RATE * seconds * step
         over = None if workload.updates else last - 2_000_000 * workload.speed
@@ -353,9 +360,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), metavar="PEER")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--pieces", type=int, default=12, help="micro-batches of `pieces`")
     parser.add_argument("--seconds", type=int, default=120, help="of a trickle")
-    parser.add_argument("--drain", type=int, default=5, help="seconds after a trickle until it ends")
     parser.add_argument("--limit", type=int, default=180, help="seconds after which a run counts as not done")
     parser.add_argument("--quick", action="store_true", help="few rows, one round: does it run?")
     parser.add_argument("--write", action="store_true", help="the table and the plot into docs/")
@@ -363,8 +368,13 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--python", default="3.11", help="for PyFlink, which needs 3.9 to 3.12")
     parser.add_argument("--root", default="/tmp/dbt-spark-streaming-compare")
     options = parser.parse_args()
+    options.pieces = PIECES
     if options.quick:
         options.rows, options.pieces, options.rounds, options.seconds = 20_000, 3, 1, 20
+        if options.write:
+            parser.error(
+                "--quick is no measurement, so nothing is written: leave out one of --quick and --write"
+            )
     if "ours" not in options.peers:
         parser.error("--peers needs ours: the others are measured against it")
     return options

@@ -19,6 +19,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -151,7 +152,7 @@ class SparkPeer(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """No more files will come."""
+        """No more files will come: what is there is taken in."""
 
 
 class OurPeer(SparkPeer):
@@ -206,7 +207,9 @@ class OurPeer(SparkPeer):
 
     def end(self) -> None:
         try:
-            self.stream.wait(0.1)  # raises what went wrong
+            with suppress(Exception):  # which `wait` tells better
+                self.stream.query.processAllAvailable()
+            self.stream.wait(0.1)
         finally:
             self.stream.stop()
 
@@ -254,6 +257,7 @@ class NativePeer(SparkPeer):
         self.stream = writer.trigger(processingTime="0 seconds").start()
 
     def end(self) -> None:
+        self.stream.processAllAvailable()
         self.stream.stop()
 
 
