@@ -26,6 +26,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -74,6 +75,8 @@ class Comparison:
         self.rows = Rows()
         self.outputs = 0
         self.results: list[dict[str, Any]] = []
+        self.load = round(os.getloadavg()[1], 1)
+        """Of the machine before we begin: other work makes figures worth less."""
 
     def begin(self) -> None:
         """Starts the peers, one after the other."""
@@ -88,16 +91,23 @@ class Comparison:
         folder.mkdir(parents=True)
         here, environment = Path(__file__).parent, dict(os.environ)
         if name.startswith("flink"):
-            # Beam, which PyFlink brings, asks for what setuptools had once.
-            packages = ["--with", f"apache-flink=={FLINK}", "--with", "setuptools<81"]
-            command = ["uv", "run", "--no-project", "--quiet", "--python", self.options.python, *packages]
-            command += ["python", str(here / "flink_peer.py"), json.dumps(self.flink(name, folder))]
+            command = [self.python(), str(here / "flink_peer.py"), json.dumps(self.flink(name, folder))]
             environment["JVM_ARGS"] = "-Xmx4g"
             environment.pop("VIRTUAL_ENV", None)
         else:
             settings = {"root": str(folder), "memory": self.options.memory}
             command = [sys.executable, str(here / "spark_peer.py"), name, json.dumps(settings)]
         return Peer(name, command, self.root / f"{name}.log", environment)
+
+    def python(self) -> str:
+        """That of an environment with PyFlink, and nothing of this project."""
+        made = self.root / "pyflink"
+        if not made.exists():
+            subprocess.run(["uv", "venv", "--quiet", "--python", self.options.python, made], check=True)
+            # Beam, which PyFlink brings, asks for what setuptools had once.
+            packages = [f"apache-flink=={FLINK}", "setuptools<81"]
+            subprocess.run(["uv", "pip", "install", "--quiet", "--python", made, *packages], check=True)
+        return str(made / "bin" / "python")
 
     def flink(self, name: str, folder: Path) -> dict[str, Any]:
         """What Flink's process is told."""
@@ -214,13 +224,14 @@ class Comparison:
 
     def keep(self, workload: Workload, mode: str, runs: dict[str, list[dict[str, Any]]]) -> None:
         """What was measured, without the rows; peers that have other rows don't count."""
-        ours = runs["ours"][0]["rows"]
+        ours = runs["ours"][0].get("rows")
         for name, each in runs.items():
             for run in each:
-                if "rows" in run and (problem := self.rows.difference(ours, run["rows"])):
+                if ours and "rows" in run and (problem := self.rows.difference(ours, run["rows"])):
                     run["problem"] = problem
                     print(f"{workload.name} {mode}: {name} HAS OTHER ROWS: {problem}", flush=True)
-        print(f"{workload.name:16}{mode:10}    {self.rows.count(ours):,} rows", flush=True)
+        if ours:
+            print(f"{workload.name:16}{mode:10}    {self.rows.count(ours):,} rows", flush=True)
         plain = {
             name: [{k: v for k, v in run.items() if k != "rows"} for run in e] for name, e in runs.items()
         }
@@ -234,6 +245,7 @@ class Comparison:
             "mode": mode,
             "events": rows,
             "on": date.today().isoformat(),
+            "load": self.load,
             "runs": runs,
         }
         self.results.append(line)
@@ -277,14 +289,16 @@ class Comparison:
         folders = {source: f"{self.output()}_{source}" for source in workload.sources}
         for folder in folders.values():
             Path(folder).mkdir()
+        # Flink finds files in any order, where it finds some at once: all wait for half a second.
+        delay = workload.speed // 2
         columns: list[str] = []
         if name.startswith("flink"):
             peer.listen(True)
             sources = {source: SCHEMAS[source] for source in workload.sources}
             query = workload.text(Flink(trickle=True))
-            columns = peer.ask("begin", sources=sources, folders=folders, query=query)
+            columns = peer.ask("begin", sources=sources, folders=folders, query=query, delay=delay)
         else:
-            peer.ask("begin", workload=workload.name, folders=folders)
+            peer.ask("begin", workload=workload.name, folders=folders, delay=delay)
         time.sleep(2)
         began, spent = time.time(), peer.cpu()
         for number in range(FILES_A_SECOND * seconds):

@@ -4,7 +4,7 @@ An action is what makes Spark work: a step that is kept, the state's commit, the
 the table's commit. What is printed is the mean over the last `--sample` micro-batches of each query. Wall time in which
 no job runs is planning, and what the driver does besides; the CPU of an action is that of its tasks, and at the end
 stands that of both processes, by what their threads are for (Java's compiler is most of it until it has seen some
-dozen micro-batches).
+dozen micro-batches). Its name isn't `profile`, for that is what Python's cProfile imports, and pyspark imports cProfile.
 
     python bench/profiling.py --queries ranking cumulate --rows 1000000 --pieces 8
 """

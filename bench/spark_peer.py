@@ -147,8 +147,8 @@ class SparkPeer(ABC):
         """The query over all files, in so many micro-batches."""
 
     @abstractmethod
-    def begin(self, workload: str, folders: Folders) -> None:
-        """The query over files that come, until `end`."""
+    def begin(self, workload: str, folders: Folders, delay: int) -> None:
+        """The query over files that come, until `end`; the watermark stays so many seconds behind."""
 
     @abstractmethod
     def end(self) -> None:
@@ -199,11 +199,12 @@ class OurPeer(SparkPeer):
 
         return work
 
-    def begin(self, workload: str, folders: Folders) -> None:
+    def begin(self, workload: str, folders: Folders, delay: int) -> None:
         of = WORKLOADS[workload]
         text = of.text(Ours(trickle=True))
         program = self.planned(of, text)
-        self.stream = RunningStream(self.spark, self.model(of, text, folders, ALL, "1 millisecond"), program)
+        model = self.model(of, text, folders, ALL, "1 millisecond")
+        self.stream = RunningStream(self.spark, replace(model, watermark_delay=delay * 1_000_000), program)
 
     def end(self) -> None:
         try:
@@ -217,12 +218,12 @@ class OurPeer(SparkPeer):
 class NativePeer(SparkPeer):
     """Structured Streaming."""
 
-    def writer(self, workload: Workload, folders: Folders, files: int) -> Any:
+    def writer(self, workload: Workload, folders: Folders, files: int, delay: int = 0) -> Any:
         """A query, not yet begun."""
         assert workload.native is not None
         for source in workload.sources:
             rows = self.spark.readStream.schema(SCHEMAS[source]).option("maxFilesPerTrigger", files)
-            timed = rows.parquet(folders[source]).withWatermark("ts", "0 seconds")
+            timed = rows.parquet(folders[source]).withWatermark("ts", f"{delay} seconds")
             timed.createOrReplaceTempView(source)
         result = self.spark.sql(workload.native)
         target = self.create(workload, result)
@@ -252,8 +253,8 @@ class NativePeer(SparkPeer):
         writer = self.writer(workload, closed, 1 if pieces > 1 else ALL).trigger(availableNow=True)
         return lambda: writer.start().awaitTermination()
 
-    def begin(self, workload: str, folders: Folders) -> None:
-        writer = self.writer(WORKLOADS[workload], folders, ALL)
+    def begin(self, workload: str, folders: Folders, delay: int) -> None:
+        writer = self.writer(WORKLOADS[workload], folders, ALL, delay)
         self.stream = writer.trigger(processingTime="0 seconds").start()
 
     def end(self) -> None:
@@ -283,7 +284,7 @@ class RecomputingPeer(SparkPeer):
 
         return work
 
-    def begin(self, workload: str, folders: Folders) -> None:
+    def begin(self, workload: str, folders: Folders, delay: int) -> None:
         of = WORKLOADS[workload]
         text = of.plain or of.text(Plain(trickle=True))
         self.name(of)
