@@ -93,6 +93,7 @@ class Comparison:
         if name.startswith("flink"):
             command = [self.python(), str(here / "flink_peer.py"), json.dumps(self.flink(name, folder))]
             environment["JVM_ARGS"] = "-Xmx4g"
+            environment["JAVA_HOME"] = str(find_java().executable.resolve().parents[1])
             environment.pop("VIRTUAL_ENV", None)
         else:
             settings = {"root": str(folder), "memory": self.options.memory}

@@ -18,7 +18,7 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 
 # Two readers take files in any order. So the watermark waits for the last of them, which is less than a day later.
 SOURCE = """
-create temporary table {name} ({columns}, watermark for ts as ts - interval '{delay}' second(6))
+create temporary table {name} ({columns}, watermark for ts as ts - {delay})
 with ('connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'parquet'{more})
 """
 FILES = "'connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'parquet'"
@@ -50,7 +50,7 @@ class FlinkPeer:
         self,
         sources: dict[str, str],
         folders: dict[str, str],
-        delay: int,
+        delay: str,
         more: str,
         settings: dict[str, str],
     ) -> None:
@@ -76,7 +76,7 @@ class FlinkPeer:
         self, sources: dict[str, str], folders: dict[str, str], query: str, updates: bool, path: str
     ) -> None:
         """Tables for a query over all files; its rows, or what became of them, go into files."""
-        self.tables(sources, folders, 86_400, "", {})
+        self.tables(sources, folders, "interval '1' day", "", {})
         if updates:
             self.session.execute_sql(f"create temporary view answer as {query}")
             query = "select * from to_changelog(input => table answer)"
@@ -90,7 +90,8 @@ class FlinkPeer:
         """A query over files that come; its rows are printed. The names of their columns."""
         # One reader, which has them nearly in order; nothing waits for more rows to come.
         settings = {"parallelism.default": "1", "table.exec.mini-batch.enabled": "false"}
-        self.tables(sources, folders, delay, MONITORED, settings)
+        late = f"interval '{delay // 60}:{delay % 60:02}' minute to second"
+        self.tables(sources, folders, late, MONITORED, settings)
         self.sink(query, "'connector' = 'print'")
         self.job = self.session.execute_sql(self.insert)
         return list(self.session.sql_query(query).get_schema().get_field_names())
