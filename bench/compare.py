@@ -404,17 +404,18 @@ def main() -> None:
     comparison = Comparison(options)
     try:
         comparison.begin()
+        starts = {name: peer.start for name, peer in comparison.peers.items()}
         for name in options.only:
             comparison.whole(WORKLOADS[name])
             if "trickle" in options.modes:
                 comparison.trickle(WORKLOADS[name])
-        starts = {name: peer.start for name, peer in comparison.peers.items()}
+            if options.write:
+                # Work by work, so that a run that is ended early isn't lost.
+                report.write(comparison.results, starts)
     finally:
         comparison.close()
     for text in report.goals(comparison.results):
         print(text)
-    if options.write:
-        report.write(comparison.results, starts)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 One thing grows at a time and all else stays as it is, in one run, in one JVM, after a warm-up; each time all is taken in
 in `--pieces` micro-batches, from an empty state. What is printed is the time, the CPU of both processes, the Spark jobs
-while a micro-batch went on, and the exponent: 1 is a cost that grows as fast as the thing does, 0 one that doesn't grow. In the
-last line it is that of the whole range.
+while a micro-batch went on, and the exponent: 1 is a cost that grows as fast as the thing does, 0 one that doesn't grow.
+In the last line it is that of the whole range.
 
 rows     a cumulate of 1 hour over a day with an exact distinct count, over more and more rows
 keys     count, sum and an exact distinct count of more and more keys, without windows
