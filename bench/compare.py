@@ -343,15 +343,20 @@ class Comparison:
 
 
 def without(run: dict[str, Any], start: dict[str, Any]) -> dict[str, Any]:
-    """A job without its start."""
+    """A job without its start. A figure of which that leaves next to nothing can't be told."""
     if "cpu" not in run or "cpu" not in start:
         return run
-    left = {figure: max(run[figure] - start[figure], 0.01) for figure in ("wall", "cpu")}
-    return {**run, **left, "start": {figure: start[figure] for figure in left}}
+    found = {**run, "start": {figure: start[figure] for figure in ("wall", "cpu")}}
+    for figure in found["start"]:
+        found[figure] -= start[figure]
+        if found[figure] < 0.1 * run[figure]:
+            del found[figure]
+    return found
 
 
 def _seconds(run: dict[str, Any]) -> str:
-    return f"{run['wall']:8.1f} s {run['cpu']:8.1f} CPU-s"
+    wall, cpu = (f"{run[figure]:8.1f}" if figure in run else f"{'–':>8}" for figure in ("wall", "cpu"))
+    return f"{wall} s {cpu} CPU-s"
 
 
 def _told(run: dict[str, Any]) -> str:

@@ -75,7 +75,7 @@ def ratios(line: Line) -> list[str]:
         if peer == "ours":
             continue
         cpu, wall = ratio(line, peer, "cpu"), ratio(line, peer, "wall")
-        said = f"CPU {cpu}, wall {wall}" if cpu and wall else why(line, peer)
+        said = f"CPU {cpu or '–'}, wall {wall or '–'}" if cpu or wall else why(line, peer)
         found.append(f"{line['workload']}, {MODES[line['mode']]}: ours / {NAMES[peer]}: {said}")
     return found
 
@@ -228,7 +228,7 @@ def _whole(lines: Sequence[Line]) -> str:
         cells = []
         for peer in peers:
             found = ratio(line, peer, "cpu"), ratio(line, peer, "wall")
-            cells.append(f"{found[0]} · {found[1]}" if all(found) else why(line, peer))
+            cells.append(" · ".join(str(each or "–") for each in found) if any(found) else why(line, peer))
         rows.append([line["title"], f"{line['events']:,}", ours, *cells, when(line)])
     against = [f"ours / {NAMES[peer]}: CPU · wall" for peer in peers]
     return table(["work", "rows", "ours: CPU s · wall s", *against, "measured"], rows)
@@ -306,7 +306,9 @@ def plot(lines: Sequence[Line]) -> Any:
     x = alt.X(
         "ratio:Q",
         scale=alt.Scale(type="log", nice=True),
-        axis=alt.Axis(title="CPU seconds, ours against the peer's: left of 1 ours is cheaper", format="~g"),
+        axis=alt.Axis(
+            title="CPU, ours / the peer's", format="~g", values=[0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50]
+        ),
     )
     y = alt.Y(
         "work:N",

@@ -120,6 +120,12 @@ def test_a_goal_is_met_or_not() -> None:
     ]
 
 
+def test_a_job_is_told_without_its_start_where_that_leaves_something() -> None:
+    start = {"wall": 3.0, "cpu": 4.0}
+    found = module("compare").without({"wall": 3.1, "cpu": 10.0}, start)
+    assert found == {"cpu": 6.0, "start": start}
+
+
 def test_all_works_can_be_kept_up_to_date() -> None:
     workloads = module("workloads")
     for each in workloads.WORKLOADS.values():
