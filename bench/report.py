@@ -305,7 +305,7 @@ def plot(lines: Sequence[Line]) -> Any:
     base = alt.Chart(alt.Data(values=points))
     x = alt.X(
         "ratio:Q",
-        scale=alt.Scale(type="log", nice=True),
+        scale=alt.Scale(type="log", nice=False, padding=12),
         axis=alt.Axis(
             title="CPU, ours / the peer's", format="~g", values=[0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50]
         ),
