@@ -1,66 +1,110 @@
-"""The query of `backfill` in Apache Flink, over the same files: a process of its own, started by `flink.py`.
+"""A process that runs `workloads.py` on Apache Flink for `compare.py`.
 
-It is given PyFlink, and not this project, so it imports nothing from here.
+It is given PyFlink, and not this project, so all it knows comes with the requests: `protocol.py` says how it is spoken
+to. Flink runs in this process's JVM, with two slots; a job is a cluster of its own.
 
-    python bench/flink_peer.py '{"jars": [...], "runs": [["streaming", FOLDER], …], "out": FOLDER}'
-
-prints a line of JSON for each run: its mode, its folder and its seconds.
+    python bench/flink_peer.py '{"jars": [...], "settings": {...}}'
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-import time
-from pathlib import Path
 from typing import Any
 
+from protocol import serve
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-# Rows of a folder's files come in any order, and all are within a day.
+# Two readers take files in any order. So the watermark waits for the last of them, which is less than a day later.
 SOURCE = """
-create table events (
-  ts timestamp(3), page string, device bigint, v bigint,
-  watermark for ts as ts - interval '1' day
-) with ('connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'parquet')
+create temporary table {name} ({columns}, watermark for ts as ts - {delay})
+with ('connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'parquet'{more})
 """
-SINK = """
-create table curves (window_start timestamp(3), window_end timestamp(3), page string, n bigint, amount bigint, seen bigint)
-with ('connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'parquet')
-"""
-QUERY = """
-insert into curves
-select window_start, window_end, page, count(*), sum(v), count(distinct device)
-from table(cumulate(table events, descriptor(ts), interval '1' minute, interval '1' day))
-group by window_start, window_end, page
-"""
+FILES = "'connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'parquet'"
+MONITORED = ", 'source.monitor-interval' = '50 ms'"
 
 
-def run(mode: str, given: dict[str, Any], source: str, name: str) -> float:
-    """Seconds of the query over a folder."""
-    settings = EnvironmentSettings.new_instance()
-    settings = settings.in_batch_mode() if mode == "batch" else settings.in_streaming_mode()
-    tables = TableEnvironment.create(settings.build())
-    config = tables.get_config()
-    config.set("pipeline.jars", ";".join(f"file://{jar}" for jar in given["jars"]))
-    config.set("parallelism.default", "2")
-    config.set("taskmanager.numberOfTaskSlots", "2")
-    config.set("taskmanager.memory.managed.size", "1g")
-    config.set("table.local-time-zone", "UTC")
-    for name_of, value in given.get("settings", {}).items():
-        config.set(name_of, value)
-    tables.execute_sql(SOURCE.format(path=source))
-    tables.execute_sql(SINK.format(path=Path(given["out"]) / name))
-    began = time.monotonic()
-    tables.execute_sql(QUERY).wait()
-    return time.monotonic() - began
+class FlinkPeer:
+    """One job at a time."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.given = given
+        self.insert = ""
+        # What a start comes to is told when it can run a job.
+        tables = self.environment({})
+        tables.execute_sql("create temporary table nothing (x int) with ('connector' = 'blackhole')")
+        tables.execute_sql("insert into nothing values 1").wait()
+
+    def environment(self, settings: dict[str, str]) -> Any:
+        """One that knows no tables."""
+        tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+        config = tables.get_config()
+        config.set("pipeline.jars", ";".join(f"file://{jar}" for jar in self.given["jars"]))
+        config.set("table.local-time-zone", "UTC")
+        for name, value in {**self.given["settings"], **settings}.items():
+            config.set(name, value)
+        return tables
+
+    def tables(
+        self,
+        sources: dict[str, str],
+        folders: dict[str, str],
+        delay: str,
+        more: str,
+        settings: dict[str, str],
+    ) -> None:
+        """Makes the sources."""
+        self.session = self.environment(settings)
+        for name, schema in sources.items():
+            columns = schema.replace(" timestamp", " timestamp(3)")
+            ddl = SOURCE.format(name=name, columns=columns, path=folders[name], delay=delay, more=more)
+            self.session.execute_sql(ddl)
+
+    def sink(self, query: str, connector: str) -> None:
+        """Makes a sink for a query."""
+        resolved = self.session.sql_query(query)._j_table.getResolvedSchema().getColumns()
+        columns = ", ".join(
+            f"`{each.getName()}` {each.getDataType().getLogicalType().asSerializableString()}"
+            for each in resolved
+        )
+        columns = re.sub(r" NOT NULL", "", columns)
+        self.session.execute_sql(f"create temporary table target ({columns}) with ({connector})")
+        self.insert = f"insert into target {query}"
+
+    def prepare(
+        self, sources: dict[str, str], folders: dict[str, str], query: str, updates: bool, path: str
+    ) -> None:
+        """Tables for a query over all files; its rows, or what became of them, go into files."""
+        self.tables(sources, folders, "interval '1' day", "", {})
+        if updates:
+            self.session.execute_sql(f"create temporary view answer as {query}")
+            query = "select * from to_changelog(input => table answer)"
+        self.sink(query, FILES.format(path=path))
+
+    def run(self) -> None:
+        """What was prepared."""
+        self.session.execute_sql(self.insert).wait()
+
+    def begin(self, sources: dict[str, str], folders: dict[str, str], query: str, delay: int) -> list[str]:
+        """A query over files that come; its rows are printed. The names of their columns."""
+        # One reader, which has them nearly in order; nothing waits for more rows to come.
+        settings = {"parallelism.default": "1", "table.exec.mini-batch.enabled": "false"}
+        late = f"interval '{delay // 60}:{delay % 60:02}' minute to second"
+        self.tables(sources, folders, late, MONITORED, settings)
+        self.sink(query, "'connector' = 'print'")
+        self.job = self.session.execute_sql(self.insert)
+        return list(self.session.sql_query(query).get_schema().get_field_names())
+
+    def end(self) -> None:
+        """No more files will come."""
+        self.job.get_job_client().cancel().result()
 
 
 def main() -> None:
-    """Each run in turn."""
-    given = json.loads(sys.argv[1])
-    for number, (mode, folder) in enumerate(given["runs"]):
-        print(json.dumps([mode, folder, run(mode, given, folder, f"{number}_{mode}")]), flush=True)
+    """Serve."""
+    peer = FlinkPeer(json.loads(sys.argv[1]))
+    serve({name: getattr(peer, name) for name in ("prepare", "run", "begin", "end")})
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from backfill import COLUMNS, EVENTS, QUERY, Bench, cumulate
+from day import COLUMNS, EVENTS, QUERY, Bench, cumulate
 
 from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.query import generate, planner

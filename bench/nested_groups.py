@@ -17,7 +17,7 @@ import shutil
 import statistics
 from pathlib import Path
 
-from backfill import EVENTS, Bench, arguments
+from day import EVENTS, Bench, arguments
 
 from dbt.adapters.spark_streaming.environment import close_environments
 

@@ -4,7 +4,7 @@ An action is what makes Spark work: a step that is kept, the state's commit, the
 the table's commit. What is printed is the mean over the last `--sample` micro-batches of each query. Wall time in which
 no job runs is planning, and what the driver does besides; the CPU of an action is that of its tasks, and at the end
 stands that of both processes, by what their threads are for (Java's compiler is most of it until it has seen some
-dozen micro-batches).
+dozen micro-batches). Its name isn't `profile`, for that is what Python's cProfile imports, and pyspark imports cProfile.
 
     python bench/profiling.py --queries ranking cumulate --rows 1000000 --pieces 8
 """
@@ -20,18 +20,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from backfill import EVENTS, QUERY, Bench, arguments, cumulate
+from day import EVENTS, QUERY, Bench, arguments, cumulate
 from py4j.protocol import Py4JJavaError
-from whole_streams import GROUPS, QUERIES, SALES
 
 from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.stream import changes, dataflow, microbatch, rows, sink, state, upsert
 
+SALES = (
+    "(select /*+ STREAM */ page as category, pmod(device, 1000) as product, v - 20 as amount from raw.events)"
+)
+GROUPS = f"select category, product, count(*) as sales, sum(amount) as total from {SALES} group by category, product"
+RANKED = (
+    "select * from (select *, row_number() over (partition by category order by {order}) as place from {of}) "
+    "where place <= 10"
+)
 WORK = {
     "cumulate": QUERY.format(cumulate=cumulate("raw.events")),
-    "ranking": QUERIES["general"],
-    "improving": QUERIES["improving"],
-    "ranked_rows": QUERIES["rows"],
+    "ranking": RANKED.format(order="total desc, product", of=f"({GROUPS})"),
+    "improving": RANKED.format(order="sales desc, product", of=f"({GROUPS})"),
+    "ranked_rows": RANKED.format(order="amount desc, product", of=SALES),
     "groups": GROUPS,
     "groups_of_groups": f"select category, max(total) as most, count(*) as products from ({GROUPS}) group by category",
     "dedup": "select * from (select *, row_number() over (partition by device order by ts) as n "

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from backfill import EVENTS, Bench, arguments, timed
+from day import EVENTS, Bench, arguments, timed
 
 from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.query import expansion, window_arguments
