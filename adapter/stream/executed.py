@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from ..query.program import Asking
-from .session import jvm
+from .session import java_class, jvm
 from .state_figures import PartFigures
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _plans: ContextVar[list[Any] | None] = ContextVar("plans", default=None)
 
+_INVOKE = "java.lang.invoke"
 _SCAN = "org.apache.spark.sql.execution.datasources.v2.BatchScanExec"
 _OBSERVED = "org.apache.spark.sql.execution.CollectMetricsExec"
 
@@ -55,9 +57,9 @@ class Reader:
     """Asks plans that were run."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._java = jvm(spark)
-        self._each = self._function(self._handles.identity(self._class("java.lang.Object")))
-        self._is_scan, self._is_observed = map(self._instances_of, (_SCAN, _OBSERVED))
+        handles = java_class(spark, f"{_INVOKE}.MethodHandles")
+        self._each = _function(spark, handles.identity(_class(spark, "java.lang.Object")))
+        self._is_scan, self._is_observed = (_instances_of(spark, name) for name in (_SCAN, _OBSERVED))
 
     def read(
         self, plans: Iterable[Any], table: str, parts: Iterable[str], asked: Mapping[str, tuple[Asking, ...]]
@@ -91,27 +93,16 @@ class Reader:
                     )
         return {part: figures for part, figures in found.items() if figures != PartFigures()}
 
-    @property
-    def _handles(self) -> Any:
-        return self._java.java.lang.invoke.MethodHandles
 
-    def _class(self, name: str) -> Any:
-        return self._java.java.lang.Class.forName(name)
+_readers: WeakKeyDictionary[Any, Reader] = WeakKeyDictionary()
 
-    def _instances_of(self, name: str) -> Any:
-        """A function of Scala's that knows the instances of a class: nodes are looked through in Java, for each that crosses
-        over to Python takes as long as to look through a hundred there."""
-        signature = self._java.java.lang.invoke.MethodType.fromMethodDescriptorString(
-            "(Ljava/lang/Object;)Z", None
-        )
-        handle = self._handles.publicLookup().findVirtual(
-            self._class("java.lang.Class"), "isInstance", signature
-        )
-        return self._function(handle.bindTo(self._class(name)))
 
-    def _function(self, handle: Any) -> Any:
-        proxies = self._java.java.lang.invoke.MethodHandleProxies
-        return proxies.asInterfaceInstance(self._class("scala.Function1"), handle)
+def reader(spark: SparkSession) -> Reader:
+    """What asks the plans of a session."""
+    packages = jvm(spark)
+    if packages not in _readers:
+        _readers[packages] = Reader(spark)
+    return _readers[packages]
 
 
 def observed(rows: DataFrame, name: str, asks: Iterable[Asking]) -> DataFrame:
@@ -165,3 +156,23 @@ def _scanned(scan: Any) -> PartFigures:
 
 def _items(found: Any) -> Iterator[Any]:
     return (found.apply(place) for place in range(found.size()))
+
+
+def _class(spark: SparkSession, name: str) -> Any:
+    return java_class(spark, "java.lang.Class").forName(name)
+
+
+def _instances_of(spark: SparkSession, name: str) -> Any:
+    """A function of Scala's that knows the instances of a class: nodes are looked through in Java, for each that crosses
+    over to Python takes as long as to look through a hundred there."""
+    signature = java_class(spark, f"{_INVOKE}.MethodType").fromMethodDescriptorString(
+        "(Ljava/lang/Object;)Z", None
+    )
+    lookup = java_class(spark, f"{_INVOKE}.MethodHandles").publicLookup()
+    found = lookup.findVirtual(_class(spark, "java.lang.Class"), "isInstance", signature)
+    return _function(spark, found.bindTo(_class(spark, name)))
+
+
+def _function(spark: SparkSession, handle: Any) -> Any:
+    proxies = java_class(spark, f"{_INVOKE}.MethodHandleProxies")
+    return proxies.asInterfaceInstance(_class(spark, "scala.Function1"), handle)

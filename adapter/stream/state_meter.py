@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..query.program import Asking, Program
-from .executed import Reader
+from .executed import reader
 from .model import StreamModel
 from .progress import read_progress
 from .state import StateTable, digest
@@ -28,7 +28,7 @@ class StateMeter:
     """
 
     def __init__(self, spark: SparkSession, model: StreamModel, program: Program, state: StateTable) -> None:
-        self._state, self._reader = state, Reader(spark)
+        self._state, self._reader = state, reader(spark)
         self._query = digest(program.signature)
         told = read_progress(model)
         self._sizes, self._snapshot = sizes_in(told, state.snapshot), state.snapshot
