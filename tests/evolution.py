@@ -370,4 +370,7 @@ def edits_of(operator: str) -> dict[str, Edit]:
     found |= {name: edit for name, edit in BELOW.items() if "WHERE" in name or "Join" not in operator}
     if operator == "tumble WindowTopN of rows":
         del found["a WHERE"]  # there is no place for one that it has all rows of its windows without
-    return found | (OF_WINDOWS if operator.split()[0] in WINDOWS else OF_STREAMS)
+    found |= OF_WINDOWS if operator.split()[0] in WINDOWS else OF_STREAMS
+    if operator.endswith("rows"):
+        found.pop("a ranking of its windows above", None)  # it has nothing to rank by
+    return found

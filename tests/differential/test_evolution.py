@@ -66,7 +66,8 @@ def test_rows_after_an_edit(laboratory: Laboratory, case: tuple[str, str, str]) 
     scratch = Evolving(laboratory, replace(new, late=begun).text(), CONFIGS[config])
     scratch.take(0, PIECES)
     scratch.made.flush()
-    keys = _keys(new, edited.made.columns)
+    had_columns = before[0].keys() if before else edited.made.columns
+    keys = _keys(new, [name for name in edited.made.columns if name in had_columns])
     found, wanted, had = (_by(each, keys) for each in (edited.rows(), scratch.rows(), before))
     metrics, added = (old.metrics, new.metrics), begun - old.metrics.keys()
     same = [
@@ -75,8 +76,13 @@ def test_rows_after_an_edit(laboratory: Laboratory, case: tuple[str, str, str]) 
     for key in found.keys() | wanted.keys():
         if found.get(key) == wanted.get(key):
             continue
+        values = dict(zip(keys, key, strict=True))
+        if new.operator == "TopN of rows" and config == "state_ttl" and values["r"] > new.rows:
+            # Such rows go when something else of their ranking changes.
+            assert found[key] == had[key]
+            continue
         # What was put out before and had no reason to be put out again is as it was.
-        assert not _is_due(new, dict(zip(keys, key, strict=True)), closed), (
+        assert not _is_due(new, values, closed), (
             key,
             found.get(key),
             wanted.get(key),
@@ -107,7 +113,7 @@ def _by(found: list[dict[str, Any]], keys: list[str]) -> dict[tuple[Any, ...], l
     for row in found:
         plain = {name: round(value, 9) if isinstance(value, float) else value for name, value in row.items()}
         made.setdefault(tuple(row[name] for name in keys), []).append(plain)
-    return made
+    return {key: sorted(rows, key=repr) for key, rows in made.items()}
 
 
 def _only(found: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from dbt.adapters.spark_streaming.stream.restoring import restore, undo
 from dbt.adapters.spark_streaming.stream.runner import run_stream
 from dbt.adapters.spark_streaming.stream.saving import save
 
-CORRECTION = "update state set sum_v = sum_v + 1000 where k = 'a' and sum_v is not null"
+CORRECTION = "insert into state (part, k, sum_v) values ('stage_1_groups', 'a', 1000)"
 
 
 def model_of(told: dict[str, Any], spark: Any) -> StreamModel:
