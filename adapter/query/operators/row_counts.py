@@ -74,7 +74,9 @@ class RowCounts:
                 f"select {self.row}, {summed} from (\n"
                 f"{of_keys(f'({rows})', [self.row], self.changed)}\n) group by {self.row}"
             )
-        rows = f"select {STEP} as {generations.CAME_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
+        rows = (
+            f"select {STEP} as {generations.CAME_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
+        )
         return generations.counted(
             of_keys(f"({rows})", [self.row, SINCE], self.generations), [self.row], [self.left, self.right]
         )
