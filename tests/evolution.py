@@ -11,7 +11,7 @@ from typing import Any
 from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, window_arguments
-from dbt.adapters.spark_streaming.query.functions import Ask
+from dbt.adapters.spark_streaming.query.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
@@ -217,7 +217,7 @@ def query(operator: str) -> Query:
 # -- what is asked ---------------------------------------------------------------------------------
 
 
-def planned(text: str, config: Mapping[str, Any], ask: Ask | None = None) -> tuple[Plan, Program]:
+def planned(text: str, config: Mapping[str, Any], ask: QueryRunner | None = None) -> tuple[Plan, Program]:
     """A model of a text."""
     node = {"name": "m", "relation_name": "db.m", "config": {"materialized": "streaming_table", **config}}
     plan = streaming.plan(node, text, KNOWN, ask)
