@@ -107,3 +107,11 @@ def test_what_becomes_of_the_state(case: tuple[str, str]) -> None:
     assert differ == {}
     # Edits that make no query of it at all are few, and not the same as a verdict.
     assert sum(text.startswith(WRONG) for text in found.values()) <= 4
+
+
+def test_rows_whose_names_of_relations_an_earlier_version_did_not_leave_out_go_on() -> None:
+    known = before("Deduplicate first", "few keys")
+    (stage,) = known["stages"]
+    earlier = {**known, "stages": [{name: each for name, each in stage.items() if name != "plain"}]}
+    assert verdict(earlier, known) == (KEPT, "")
+    assert verdict(earlier, {**known, "stages": [{**stage, "source": "SELECT 1"}]})[0] == REFUSED
