@@ -6,7 +6,8 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
@@ -19,6 +20,8 @@ from .query import generate, intervals, mini_batch, planner, ranges, rewriting
 from .query.emission import FINAL
 from .query.errors import QueryError
 from .query.functions import QueryRunner
+from .query.operator_tree import build
+from .query.operator_tree.node import Node, in_order
 from .query.operators.base import Recompute
 from .query.plan import Plan
 from .query.program import Program
@@ -26,6 +29,7 @@ from .query.streams import Known
 from .query.unwindowed import unbounded_state
 from .redaction import cause_of, without_secrets
 from .stream.errors import StreamError
+from .stream.state_figures import added_up
 from .stream_node import config, in_catalog, named
 from .stream_source import stream_source
 
@@ -63,6 +67,7 @@ class StreamResponse(AdapterResponse):
     lookup_keys: int = 0
     watermark: str | None = None
     stopped: bool = False
+    state: list[dict[str, Any]] = field(default_factory=list)
 
 
 @contextmanager
@@ -152,6 +157,7 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
         if settings.unique_key and found.dataflow is not None and found.dataflow.root.relation.changes:
             found = replace(found, dataflow=replace(found.dataflow, key=settings.unique_key))
         made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
+        made = replace(made, operators=partial(_operators, node, found, made, settings))
         if not settings.allow_recompute and made.upsert is not None and made.upsert.is_whole:
             _refuse_recompute(["its result as a whole"])
         if not settings.unique_key:
@@ -162,6 +168,32 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
                 "they are put out; leave it out."
             )
         return replace(made, upsert=replace(made.upsert, key=settings.unique_key, certain=False))
+
+
+def operator_tree(
+    node: Mapping[str, Any], found: Plan, made: Program, settings: stream_config.StreamConfig
+) -> Node:
+    """The operators of a model, as `dbt-stream explain` shows them."""
+    asked = build.Settings(
+        table=str(node.get("relation_name")),
+        emission=settings.emission,
+        ttl=settings.state_ttl,
+        domains=settings.constant_domains,
+        watermark=settings.watermark,
+        changelog=settings.changelog,
+    )
+    return build.tree(found, made, asked)
+
+
+def _operators(
+    node: Mapping[str, Any], found: Plan, made: Program, settings: stream_config.StreamConfig
+) -> dict[str, str]:
+    """By part of the state the operator that keeps it."""
+    return {
+        state.part: f"{each.operator} {each.description}"
+        for each in in_order(operator_tree(node, found, made, settings))
+        for state in each.state
+    }
 
 
 def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str | None:
@@ -323,6 +355,7 @@ def added(first: StreamResult, then: StreamResult) -> StreamResult:
         lookup_requests=first.lookup_requests + then.lookup_requests,
         lookup_keys=first.lookup_keys + then.lookup_keys,
         stopped=first.stopped or then.stopped,
+        state=added_up(first.state, then.state),
     )
 
 
@@ -357,6 +390,7 @@ def response(result: StreamResult) -> StreamResponse:
         lookup_keys=result.lookup_keys,
         watermark=watermark,
         stopped=result.stopped,
+        state=[each.as_dict("run") for each in result.state],
     )
 
 

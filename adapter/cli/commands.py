@@ -89,12 +89,15 @@ def explain(project: Project, model: str, as_json: bool, sql: bool) -> None:
 
 
 @main.command()
+@click.option(
+    "--state", "by_part", is_flag=True, help="Also what the last micro-batch did with each part of the state."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 @_selects
-def status(project: Project, selection: Selection, as_json: bool) -> None:
+def status(project: Project, selection: Selection, by_part: bool, as_json: bool) -> None:
     """The last progress of each model: batches, rows, watermark, lag, state."""
-    from .status import collect, print_table
+    from .status import collect, print_state, print_table
 
     with _sentences():
         found = collect(project, selection)
@@ -102,6 +105,8 @@ def status(project: Project, selection: Selection, as_json: bool) -> None:
             _print_json(found)
         else:
             print_table(found)
+            if by_part:
+                print_state(found)
 
 
 @main.command()

@@ -18,7 +18,6 @@ from .. import stream_node, streaming
 from ..query import generate, intervals
 from ..query.emission import Emission
 from ..query.errors import QueryError
-from ..query.operator_tree import build
 from ..query.operator_tree.node import FROM_CHANGES, Metric, Node, State, as_dict, in_order
 from ..query.operator_tree.text import relation
 from ..query.operators.base import WindowClose
@@ -50,15 +49,7 @@ def _explained(node: Mapping[str, Any], known: Mapping[str, Known]) -> _Explaine
     except QueryError as problem:
         raise ProjectError(str(problem)) from problem
     config = stream_node.config(node)
-    asked = build.Settings(
-        table=str(node["relation_name"]),
-        emission=config.emission,
-        ttl=config.state_ttl,
-        domains=config.constant_domains,
-        watermark=config.watermark,
-        changelog=config.changelog,
-    )
-    return _Explained(node, plan, program, config, build.tree(plan, program, asked))
+    return _Explained(node, plan, program, config, streaming.operator_tree(node, plan, program, config))
 
 
 def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
 
 
 _NUMBERS = ("batches", "rows in", "rows/s", "dropped", "rows out")
-_LESS = ("last batch", "batches", "state", "dropped", "lookups", "rows/s")
+_LESS = ("state reads", "last batch", "batches", "state", "dropped", "lookups", "rows/s")
 """What is left out first where there is no room."""
 
 
@@ -55,8 +55,8 @@ def table_of(found: Sequence[Mapping[str, Any]], width: int) -> Table:
     rows = [_row(entry) for entry in found]
     columns = [
         name
-        for name in ("model", *_NUMBERS, "watermark", "state", "last batch", "lookups")
-        if name not in ("rows/s", "lookups") or any(row.get(name) for row in rows)
+        for name in ("model", *_NUMBERS, "watermark", "state", "state reads", "last batch", "lookups")
+        if name not in ("rows/s", "state reads", "lookups") or any(row.get(name) for row in rows)
     ]
 
     def needed(name: str) -> int:
@@ -98,9 +98,56 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
         "rows out": f"{total['rows_out']:,}",
         "watermark": watermark,
         "state": f"{state['rows']:,} rows\n{bytes_text(state['bytes'])}" if state else "none",
+        "state reads": _state_reads(state.get("parts") or ()),
         "last batch": f"{last['rows_in']:,} rows\n{sum(last['seconds'].values()):.1f} s",
         "lookups": _lookups(progress.get("lookups")),
     }
+
+
+def _state_reads(parts: Sequence[Mapping[str, Any]]) -> str:
+    """What the last step read of the state, and how its lookups went."""
+    last = [part["last"] for part in parts]
+    rows, lookups, hits = (sum(each[name] for each in last) for name in ("rows_read", "lookups", "hits"))
+    lines = [f"{rows:,} rows"] if last else []
+    return "\n".join([*lines, *([f"{hits:,} hits, {lookups - hits:,} misses"] if lookups else [])])
+
+
+def print_state(found: Sequence[Mapping[str, Any]]) -> None:
+    """Shows what the last step of each model did with each part of its state."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    for entry in found:
+        parts = ((entry["progress"] or {}).get("state") or {}).get("parts") or ()
+        if parts:
+            console.print(state_table(entry["model"], parts))
+
+
+def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
+    """The parts of a model's state as a table: by operator, what they are and what the last step did with them."""
+
+    def done(what: str, last: Mapping[str, Any]) -> str:
+        rows, size = last[f"rows_{what}"], last[f"bytes_{what}"]
+        return f"{rows:,}\n{bytes_text(size)}" if rows or size else "0"
+
+    table = Table(title=model, title_justify="left", box=SIMPLE_HEAD)
+    for name in ("operator", "part", "rows", "read", "hits", "misses", "written", "deleted"):
+        table.add_column(name, justify="left" if name in ("operator", "part") else "right")
+    for part in parts:
+        last = part["last"]
+        size = (
+            f"{part['rows']:,}\n{bytes_text(part['bytes'])}, {part['files']:,} files" if part["part"] else ""
+        )
+        table.add_row(
+            part["operator"] or "",
+            part["part"] or "several at once",
+            size,
+            done("read", last),
+            *((f"{last['hits']:,}", f"{last['misses']:,}") if last["lookups"] else ("", "")),
+            done("written", last),
+            done("deleted", last),
+        )
+    return table
 
 
 def _rate(rows_per_second: float | None) -> str:

@@ -161,6 +161,8 @@ class RowsStage:
     """As in `AggregateStage`."""
     written: str = ""
     """As in `AggregateStage`."""
+    plain: str = ""
+    """`source` without the names of its relations, so that these may be others; empty: nobody wrote it so."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,8 @@ class TopStage:
     """The same of what they are ranked within, and by."""
     written: str = ""
     """As in `AggregateStage`."""
+    plain: str = ""
+    """`source` without the names of its relations, so that these may be others; empty: nobody wrote it so."""
 
     def carried(self, place: int) -> str:
         """What a column carries that holds one of `keys`."""
@@ -289,6 +293,8 @@ class KeptStage:
     """Digest of what the columns of its rows are made of."""
     written: str = ""
     """As in `AggregateStage`."""
+    plain: str = ""
+    """`source` without the names of its relations, so that these may be others; empty: nobody wrote it so."""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ from .row_level import (
     refuse_limit,
     refuse_streams_in_expressions,
 )
+from .source_text import SourceText
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams, is_printed
 from .tie_breaking import break_ties
@@ -775,6 +776,7 @@ class _Planner:
                     streams=self._streams_under(select),
                     rows=f"select {items}, struct(input.* {expansion.LEAVING_OUT}) as `row` from {below} as input",
                     source=hints.user_text(hints.input_of(select)),
+                    plain=SourceText(hints.input_of(select)).reads(None),
                     reason=reason,
                     top=None if window.merges else top,
                     time_carries=self._time_carries(select, window),

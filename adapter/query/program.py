@@ -76,6 +76,17 @@ class StreamInput:
 
 
 @dataclass(frozen=True)
+class Asking:
+    """What a step asks a part of the state for by its key, a row of the step each; counted while the step is computed."""
+
+    part: str
+    found: str
+    """Whether the state has something of the row's key, over the step's columns."""
+    asked: str = "true"
+    """Which of the step's rows ask, where not all do."""
+
+
+@dataclass(frozen=True)
 class Step:
     """A view that is made in each micro-batch."""
 
@@ -98,6 +109,8 @@ class Step:
     those, with the same result. After a crash the state is all there is."""
     reads: tuple[str, ...] = ()
     """All parts of the state that its texts may read: these alone say which column a name is."""
+    asks: tuple[Asking, ...] = ()
+    """What `sql` looks up in the state; `initial` and `fresh` don't look there."""
 
 
 @dataclass(frozen=True)
@@ -320,6 +333,8 @@ class Program:
     """Whether `output` is all there is, so that without rows the table is empty."""
     signature: dict[str, object] = field(default_factory=dict)
     """What the state depends on, as plain JSON. Kept with the state and compared on the next run."""
+    operators: Callable[[], Mapping[str, str]] | None = field(default=None, compare=False, repr=False)
+    """Gives by part of the state the operator that keeps it, as `dbt-stream explain` calls it. None: nobody asked."""
     remake: Callable[[Collection[str]], Program] | None = field(default=None, compare=False, repr=False)
     """The same as a step without rows that makes anew what can be from the rest of the state (rankings of groups; in a
     tree of operators what stands on the groups that are named), and puts out all there is. None: nothing can be."""

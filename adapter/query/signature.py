@@ -84,6 +84,8 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
                     "row": row_name(stage.name),
                     "keys": [key.name for key in stage.keys],
                 }
+        if isinstance(stage, RowsStage | TopStage | KeptStage) and stage.plain:
+            entry["plain"] = stage.plain
         if below := _below(plan, stage):
             entry["below"] = below
             # One name in the state may be of several aggregates, one after the other: `sum(v + 1)`, `sum(v - 1)`.

@@ -10,13 +10,14 @@ one −1 (a Z-set), so running sums over slices are exact and no distinct set is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .aggregate_stage import EVENT_TIME, GROUPING_ID, SLICE_END, WINDOW_START
 from .emission import Emission
 from .metric_columns import MetricColumns
 from .partials import Partials
 from .plan import FIRST, SEEN, AggregateStage, DistinctSet
-from .program import EXPIRES_AT, StatePart, Step
+from .program import EXPIRES_AT, Asking, StatePart, Step
 from .window_trigger import WindowTrigger, window_columns
 from .windows import quote
 
@@ -57,12 +58,20 @@ class SlicedStage(Partials):
         steps = []
         for members in self.stage.distinct_sets if self.first_sights else ():
             initial, met = self._first_values(members), self._met_values(members)
+            firsts = self._firsts(members)
+            asks = Asking(
+                self._part(members),
+                found=self._any_not_null([self._known(first) for first in firsts]),
+                asked=self._any_not_null(firsts),
+            )
+            looked_up = Step(self._met(members), met, initial=initial, asks=(asks,))
             if self.kept_for_finest:
-                steps.append(Step(self._met(members), met, persist=True, lazy=True, initial=initial))
+                steps.append(replace(looked_up, persist=True, lazy=True))
                 initial, new = self._of_sets(members, initial=True), self._of_sets(members, initial=False)
             else:
-                new = f"{met}\nwhere {self._better(members)}"
+                new = f"select * from {self._met(members)}\nwhere {self._better(members)}"
                 steps.extend(self._values_read_twice(members, initial))
+                steps.append(looked_up)
             # First sights that are new or earlier than those known, with the known ones beside them.
             steps.append(Step(self._new(members), new, persist=True, lazy=True, initial=initial))
         return steps

@@ -11,6 +11,9 @@ a WITH query hands up for a new aggregate changes nothing for those that were th
 'SELECT * FROM (SELECT k, v FROM t WHERE v > 0)'
 >>> one.reads({"k", "v"}) == two.reads({"k", "v"}), one.reads({"w"}) == two.reads({"w"})
 (True, False)
+>>> three = SourceText(parse("select k, sum(v) from (select * from (select k, v from t where v > 0) as b) as c group by k"))
+>>> three.reads({"k", "v"}) == one.reads({"k", "v"})
+True
 >>> one.expression(parse("select sum(a.v)").expressions[0]), two.expression(parse("select SUM(V)").expressions[0])
 ('SUM(v)', 'SUM(v)')
 """
@@ -50,7 +53,7 @@ class SourceText:
         select: it, with its relations as the planner found them. It stays as it is.
     """
 
-    def __init__(self, select: exp.Select) -> None:
+    def __init__(self, select: exp.Query) -> None:
         self._read = hints.user_tree(select)
         self._names = _names_in(self._read, 0) if isinstance(self._read, exp.Select) else None
         self._texts: dict[frozenset[str] | None, str] = {}
@@ -139,6 +142,7 @@ def _select(select: exp.Select, wanted: frozenset[str] | None, outer: Mapping[st
         below = _ALL
     read = relations(select)
     for node in read:
+        _collapse(node)
         # What stands in FROM sees nothing of its neighbours.
         _query(node, below, outer if names is None else {}, depth + 1)
     if names is None:
@@ -152,6 +156,26 @@ def _select(select: exp.Select, wanted: frozenset[str] | None, outer: Mapping[st
         new = None if single else exp.TableAlias(this=exp.to_identifier(names[node.alias_or_name.lower()]))
         node.set("alias", new)
     _rename(select, names, single, outer, depth + 1)
+
+
+def _collapse(node: exp.Expr) -> None:
+    """Has a relation be what a query reads that does nothing but hand that up, as a WITH query may."""
+    while isinstance(node, exp.Subquery) and isinstance(handed := node.this, exp.Select):
+        # Whatever else it says may be another meaning.
+        said = {clause for clause, value in handed.args.items() if value}
+        inner = (
+            relations(handed)[0] if said <= {"expressions", "from_", "from"} and relations(handed) else None
+        )
+        plain = isinstance(inner, exp.Subquery) and isinstance(inner.this, exp.Select)
+        if not plain or handed.expressions != [exp.Star()]:
+            return
+        assert isinstance(inner, exp.Subquery)
+        alias = inner.args.get("alias")
+        if any(value for clause, value in inner.args.items() if clause not in ("this", "alias")) or (
+            alias is not None and alias.args.get("columns")
+        ):
+            return
+        node.set("this", inner.this)
 
 
 def _asked_for(select: exp.Select, wanted: frozenset[str] | None) -> list[exp.Expr]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from . import session
+from . import executed, session
 from .dataflow import DataflowBatch
 from .errors import StreamError
 from .failpoints import reached
@@ -16,7 +16,10 @@ from .microbatch import MicroBatch, Work, now
 from .pieces import Cutter, Piece
 from .position import Position
 from .progress import Figures, read_progress, report, write_progress
+from .spark_metrics import publish
 from .state import digest
+from .state_figures import PartMetrics
+from .state_meter import StateMeter
 from .watermark import Watermark
 
 if TYPE_CHECKING:
@@ -63,6 +66,7 @@ class Batches:
         self._query_id = query_id
         self._asked = session.asked(spark)
         self._prepared = False
+        self._meter: StateMeter | None = None
         asked = any(rows.read_by is not None for level in work.program.levels[:1] for rows in level.rows)
         self._cutter = Cutter(
             spark, work.model, work.program.inputs, bool(work.program.levels), cut_short, asked
@@ -163,6 +167,11 @@ class Batches:
     def _size(self) -> dict[str, int] | None:
         return self._work.state.size() if self._work.program.levels else None
 
+    @property
+    def state(self) -> Sequence[PartMetrics]:
+        """The parts of the state, and what this run did with them."""
+        return () if self._meter is None else self._meter.total
+
     @contextmanager
     def _step(
         self, spark: SparkSession, position: Position, expected: int | None = None
@@ -171,13 +180,15 @@ class Batches:
         jobs = scheduler.numTotalJobs()
         kind = MicroBatch if self._work.program.again is None else DataflowBatch
         step = kind(self._work, spark, position, self._asked, expected)
-        try:
-            yield step
-        finally:
-            step.release()
-            # Nothing is left to the next step, nor to whoever else uses the session.
-            session.spread(spark, self._asked)
-        step.tidy_up()
+        meter = self._meter_of(spark)
+        with executed.recorded() as plans:
+            try:
+                yield step
+            finally:
+                step.release()
+                # Nothing is left to the next step, nor to whoever else uses the session.
+                session.spread(spark, self._asked)
+            step.tidy_up()
         self.position = step.position
         figures = step.figures
         figures.jobs = scheduler.numTotalJobs() - jobs
@@ -188,7 +199,29 @@ class Batches:
         self.taken.null_time_rows += figures.null_time_rows
         self.taken.lookup_requests += figures.lookup_requests
         self.taken.lookup_keys += figures.lookup_keys
-        write_progress(self._work.model, report(self.position, figures, self._size()))
+        if meter is not None:
+            meter.measure(plans, step.asked)
+        write_progress(
+            self._work.model, report(self.position, figures, None if meter is None else meter.report())
+        )
+        self._publish(spark, figures, meter)
+
+    def _meter_of(self, spark: SparkSession) -> StateMeter | None:
+        """What follows the state of this run, if there is any."""
+        if self._meter is None and self._work.program.levels:
+            self._meter = StateMeter(spark, self._work.model, self._work.program, self._work.state)
+        return self._meter
+
+    def _publish(self, spark: SparkSession, figures: Figures, meter: StateMeter | None) -> None:
+        counts = {
+            "batches": 1,
+            "rows_in": figures.rows_in,
+            "rows_out": figures.rows_out,
+            "late_rows": figures.late_rows,
+            "null_time_rows": figures.null_time_rows,
+        }
+        sizes = {f"state.{name}": size for name, size in (self._size() or {}).items()}
+        publish(spark, self._work.model.name, counts, sizes, () if meter is None else meter.last)
 
 
 def open_until(spark: SparkSession, work: Work, position: Position) -> int | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from . import executed
 from .errors import StreamError
 from .failpoints import around, reached
 from .iceberg import (
@@ -24,6 +25,7 @@ from .iceberg import (
     IcebergTable,
     change_columns,
     columns_in_spark,
+    each_of,
     is_of_stream,
     widen_columns,
 )
@@ -281,7 +283,7 @@ class Unmoved:
 
     def validate(self, ancestors: Any) -> bool:
         """Iceberg's question, about the snapshots of the table as it is right before the commit."""
-        self.refused = not self.holds(_each(ancestors.iterator()))
+        self.refused = not self.holds(each_of(ancestors.iterator()))
         return not self.refused
 
     def errorMessage(self) -> str:
@@ -363,8 +365,8 @@ def _written(rows: DataFrame, table: Any) -> list[Any]:
     rows.sparkSession.conf.set(f"spark.sql.catalog.{_WRITTEN}", _CATALOG_OF_FILES)
     tables.add(name, table)
     try:
-        rows.writeTo(f"{_WRITTEN}.`{name}`").append()
-        return list(_each(coordinator.fetchNewFiles(table, name).iterator()))
+        executed.append(rows, f"{_WRITTEN}.`{name}`")
+        return list(each_of(coordinator.fetchNewFiles(table, name).iterator()))
     finally:
         tables.remove(name)
         coordinator.clearRewrite(table, name)
@@ -378,11 +380,6 @@ def _rows_of(spark: SparkSession, parts: Sequence[str] | None) -> Any:
     for part in parts:
         found = getattr(expressions, "or")(found, expressions.equal("part", part))
     return found
-
-
-def _each(iterator: Any) -> Iterator[Any]:
-    while iterator.hasNext():
-        yield iterator.next()
 
 
 def _of_another_run(model: StreamModel, table: str) -> str:

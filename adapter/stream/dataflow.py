@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ..query.program import Level, StatePart, Step
 from .microbatch import MicroBatch, text_of
 from .rows import Judged, counted, counting, cut_off, leaf
-from .session import are_few, show, sql
+from .session import are_few, show
 from .sources import split
 from .watermark import Watermark
 
@@ -128,7 +128,7 @@ class DataflowBatch(MicroBatch):
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         """See `MicroBatch._show`. What is computed on the way to the result needs no job of its own."""
         self._work.state.show_to(self._spark, step.reads)
-        rows = sql(self._spark, text_of(step, state_is_empty))
+        rows = self._looking_up(step, text_of(step, state_is_empty))
         again = self._work.program.again
         if again is not None and step.name == again.name:
             self._rows_of[step.name] = self._kept.keep(rows)

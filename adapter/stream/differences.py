@@ -233,7 +233,10 @@ def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], 
     found.refused += _of_columns("group key", old.get("keys") or {}, new.get("keys") or {})
     if old.get("window") != new.get("window"):
         found.refused += _of_windows(old.get("window") or {}, new.get("window") or {})
-    passed = ("keys", "window", *_OF_AGGREGATES, *(("source", "made_of") if same_rows else ()))
+    passed = ("keys", "window", "plain", *_OF_AGGREGATES, *(("source", "made_of") if same_rows else ()))
+    if "plain" in old and old["plain"] == new.get("plain"):
+        # But for the names of its relations.
+        passed += ("source",)
     passed += _of_results(old, new) + _of_ranking(found, old, new)
     rest = [{key: value for key, value in each.items() if key not in passed} for each in (old, new)]
     found.refused += [_SAID.get(key, key) for key in _others(*rest)]

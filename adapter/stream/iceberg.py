@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from .migration import Wider
 
+_SIZES = ("partition", "record_count", "total_data_file_size_in_bytes", "file_count")
+"""Columns of Iceberg's table of a table's partitions."""
 _MOST_FILES = 500
 """That one compaction puts together."""
 
@@ -204,6 +206,37 @@ class IcebergTable:
         # All at once: the entries of a map of Java's one by one take as long as a small commit.
         found: dict[str, str] = json.loads(self._to_json(snapshot)).get("summary", {})
         return {name: text for name, text in found.items() if name != "operation"}
+
+    def summaries_since(self, snapshot: int | None) -> list[Mapping[str, str]] | None:
+        """The summaries of the snapshots that came after one, or after none, up to the known one; None: that isn't among
+        its past any more."""
+        found: list[Mapping[str, str]] = []
+        for each in self._back_from(self._at()):
+            if int(each.snapshotId()) == snapshot:
+                return found
+            found.append(self._summary(each))
+            if each.parentId() is None and snapshot is None:
+                return found
+        return found if snapshot is None and self.known is None else None
+
+    def sizes(self) -> dict[str, tuple[int, int, int]]:
+        """Rows, bytes and files by partition, of a table partitioned by one column. From its metadata, without a job."""
+        if self.known is None:
+            return {}
+        kinds = java_class(self._spark, "org.apache.iceberg.MetadataTableType")
+        tables = java_class(self._spark, "org.apache.iceberg.MetadataTableUtils")
+        partitions = tables.createMetadataTableInstance(self._table, kinds.PARTITIONS)
+        columns = partitions.schema().columns()
+        place = {str(columns.get(number).name()): number for number in range(columns.size())}
+        anything = jvm(self._spark).java.lang.Class.forName("java.lang.Object")
+        found = {}
+        tasks = partitions.newScan().useSnapshot(self.known).planFiles()
+        for task in each_of(tasks.iterator()):
+            for row in each_of(task.asDataTask().rows().iterator()):
+                told = [row.get(place[name], anything) for name in _SIZES]
+                found[str(told[0].get(0, anything))] = (int(told[1]), int(told[2]), int(told[3]))
+        tasks.close()
+        return found
 
     def last_step(self) -> tuple[int, int | None]:
         """The snapshot of a stream's last commit to the table, of which there is one, and the snapshot before it."""
@@ -469,6 +502,12 @@ def columns_in_spark(spark: SparkSession, table: Any) -> StructType:
 def is_of_stream(snapshot: Any) -> bool:
     """Whether one of Iceberg's snapshots is a commit of a stream's step."""
     return bool(snapshot.summary().containsKey(f"{PREFIX}batch-id"))
+
+
+def each_of(iterator: Any) -> Iterator[Any]:
+    """What one of Java's iterators has."""
+    while iterator.hasNext():
+        yield iterator.next()
 
 
 def _snapshot(snapshot: Any) -> Snapshot:

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..query.program import Boundaries, Level, Lookup, Program, StatePart, Step, clock_column
+from ..query.program import Asking, Boundaries, Level, Lookup, Program, StatePart, Step, clock_column
+from . import executed
 from .clock import shown
 from .iceberg import stored_types
 from .lookups import Lookups
@@ -77,6 +78,8 @@ class MicroBatch:
         """The rows that it was last set for how Spark computes."""
         self._early: set[str] = set()
         """The steps that were made before their level's others."""
+        self.asked: dict[str, tuple[Asking, ...]] = {}
+        """By how their counts are called, what steps have asked the state for."""
         self._added: set[int] = set()
         """The levels whose steps of before their commit are there."""
 
@@ -344,7 +347,7 @@ class MicroBatch:
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         self._work.state.show_to(self._spark, step.reads)
         nothing = step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
-        rows = sql(self._spark, text_of(step, state_is_empty or nothing))
+        rows = self._looking_up(step, text_of(step, state_is_empty or nothing))
         if nothing:
             pass  # kept already, under another name
         elif step.persist and step.lazy:
@@ -353,6 +356,15 @@ class MicroBatch:
             self._rows_of[step.name] = self._kept.keep(rows)
             rows = leaf(rows)
         show(rows, step.name)
+
+    def _looking_up(self, step: Step, text: str) -> DataFrame:
+        """The rows of a step, which count what they look up in the state."""
+        rows = sql(self._spark, text)
+        if not step.asks or text != step.sql:
+            return rows
+        name = executed.lookups_of(step.name)
+        self.asked[name] = step.asks
+        return executed.observed(rows, name, step.asks)
 
     def _seen(self, part: StatePart, text: str) -> str:
         """The rows of a part, made of the state as its text sees it: together with others' it would see theirs."""
@@ -367,7 +379,7 @@ class MicroBatch:
         """A step of a level's emission as it costs least: of what is there in memory, if that was made in here."""
         if step.fresh is None or level not in self._added:
             return step
-        return replace(step, sql=step.fresh, persist=False)
+        return replace(step, sql=step.fresh, persist=False, asks=())
 
     def _spread(self, rows: int | None, windows: int = 1) -> None:
         """Sets how Spark computes so many rows that came, None: as many as come; and in how many windows each of the state

@@ -47,14 +47,14 @@ class Figures:
 
 
 def report(
-    position: Position, figures: Figures, state: Mapping[str, int] | None, now: float | None = None
+    position: Position, figures: Figures, state: Mapping[str, object] | None, now: float | None = None
 ) -> dict[str, object]:
     """The figures of a step as plain JSON; ``dbt-stream status`` shows them.
 
     Args:
         position: the step. Its counts are totals since the stream began.
         figures: those of the step alone.
-        state: rows, bytes and files of the state table; None if there is none.
+        state: rows, bytes and files of the state table, and of each of its parts; None if there is none.
         now: seconds since 1970.
     """
     now = time.time() if now is None else now

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..query.instants import is_usable
 from ..query.program import Rows, StreamInput, clock_column, now
+from . import executed
 from .errors import StreamError
 from .model import StreamModel
 from .session import java_class, show, sql
@@ -65,9 +66,11 @@ class Kept:
         self._rows.append(rows)
         cache = rows._jdf.queryExecution().withCachedData().cacheBuilder()
         cache.cachedColumnBuffers().count()
+        plan = cache.cachedPlan()
+        executed.note(plan)
         # A Scala object; `Observation` would wait for a query of its own.
         collector = java_class(rows.sparkSession, "org.apache.spark.sql.execution.CollectMetricsExec$")
-        found = getattr(collector, "MODULE$").collect(cache.cachedPlan())
+        found = getattr(collector, "MODULE$").collect(plan)
         names = found.keysIterator()
         while names.hasNext():
             name = names.next()
@@ -82,6 +85,7 @@ class Kept:
         """
         rows._jdf.persist()
         self._rows.append(rows)
+        executed.note(rows._jdf.queryExecution().withCachedData().cacheBuilder().cachedPlan())
         return leaf(rows)
 
     def observed(self, name: str) -> tuple[int | None, ...]:

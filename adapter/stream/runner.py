@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,7 @@ from .sink import AppendSink, Sink
 from .source_order import in_first_order, note_order
 from .sources import as_a_whole, read_streams
 from .state import StateTable
+from .state_figures import PartMetrics
 from .upsert import UpsertSink
 from .upstream import check_beginnings, check_sources, check_versions, lost, overtaken
 
@@ -79,6 +80,8 @@ class StreamResult:
     """That these were asked for."""
     stopped: bool = False
     """Whether it ended before its input did, for somebody asked for that."""
+    state: Sequence[PartMetrics] = ()
+    """The parts of its state, and what was done with them."""
 
 
 def run_stream(spark: SparkSession, model: StreamModel, program: Program) -> StreamResult:
@@ -501,4 +504,5 @@ def _result(batches: Batches) -> StreamResult:
         watermark=batches.position.after,
         lookup_requests=taken.lookup_requests,
         lookup_keys=taken.lookup_keys,
+        state=batches.state,
     )

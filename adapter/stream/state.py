@@ -38,6 +38,7 @@ from .position import (
 )
 from .schema import Layout
 from .session import show, sql
+from .state_figures import PartFigures, Size, written
 from .writing import Columns, literal, one_file, quoted
 
 if TYPE_CHECKING:
@@ -416,6 +417,29 @@ class StateTable:
             "bytes": self._count("total-files-size"),
             "files": self._count("total-data-files"),
         }
+
+    @property
+    def snapshot(self) -> int | None:
+        """The snapshot that is known; None if nothing was ever written."""
+        return None if self._table is None else self._table.known
+
+    @property
+    def name_in_iceberg(self) -> str:
+        """What Iceberg calls the table."""
+        return "" if self._table is None else str(self._table.java.name())
+
+    def written_since(self, snapshot: int | None) -> dict[str, PartFigures] | None:
+        """What was written to each part since a snapshot; None: that isn't known any more."""
+        if self._table is None:
+            return {}
+        summaries = self._table.summaries_since(snapshot)
+        return None if summaries is None else written(summaries)
+
+    def sizes(self) -> dict[str, Size]:
+        """How large each part is, from Iceberg's metadata."""
+        return (
+            {} if self._table is None else {part: Size(*size) for part, size in self._table.sizes().items()}
+        )
 
     def parts_to_fold(self, parts: Iterable[StatePart], watermark: int | None) -> list[str]:
         """Those of the parts that have grown so much that folding them pays."""

@@ -59,7 +59,8 @@ class Columns:
     def none(self) -> str:
         """A relation of no rows, with the table's columns."""
         columns = (f"cast(null as {self._types[name.lower()]}) as {quoted(name)}" for name in self.names)
-        return f"(select {', '.join(columns)} from range(0))"
+        # A test that no row passes, which Spark's optimizer sees: what is joined with it is computed once then, if at all.
+        return f"(select {', '.join(columns)} from range(0) where false)"
 
     def _make(self, rows: DataFrame, query: str, part: str | None) -> str:
         names = self._apart.get(part or "", {})

@@ -3,8 +3,8 @@
   Each is a process of its own and reads the project anew, as on the command line.
 -#}
 
-{% macro status(select=none, exclude=none) %}
-  {%- set arguments = [] -%}
+{% macro status(select=none, exclude=none, state=false) %}
+  {%- set arguments = ['--state'] if state else [] -%}
   {%- for option, given in (('--select', select), ('--exclude', exclude)) if given is not none -%}
     {%- do arguments.extend([option] + ([given] if given is string else given)) -%}
   {%- endfor -%}

@@ -36,8 +36,10 @@ class Session:
         self.settings = {**MANY, "spark.sql.shuffle.partitions": "200"}
         self.conf = SimpleNamespace(get=self.settings.get, set=self.settings.__setitem__)
         scheduler = SimpleNamespace(numTotalJobs=lambda: 0)
-        self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(dagScheduler=lambda: scheduler))
-        self.sparkContext = SimpleNamespace(defaultParallelism=8)
+        self._jsc = SimpleNamespace(
+            sc=lambda: SimpleNamespace(dagScheduler=lambda: scheduler, env=MagicMock())
+        )
+        self.sparkContext = SimpleNamespace(defaultParallelism=8, applicationId="of few rows")
         self._jvm = MagicMock()
 
 

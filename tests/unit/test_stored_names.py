@@ -59,7 +59,7 @@ KEPT = {
     "session": "e7fc788adb67247c",
     "groups": "204e77e4cc096384",
     "ranking": "b0ed868504d56a6b",
-    "first rows": "986cd378310f50c7",
+    "first rows": "6db4913015ddc4d3",
     "join": "3f17eae087a84142",
     "groups of groups": "7f8dc1b2d61ae301",
     "outer join of groups": "ad8d11734af05c48",

@@ -207,7 +207,7 @@ class _Generator:
             if replayed and operator.name not in known:
                 # Nothing is known of what stands on the groups, though the state has rows.
                 self.steps[begun:] = [
-                    replace(step, sql=step.initial or step.sql) for step in self.steps[begun:]
+                    replace(step, sql=step.initial or step.sql, asks=()) for step in self.steps[begun:]
                 ]
             own = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
             self.steps[begun:] = reading(self.steps[begun:], own)
@@ -330,7 +330,7 @@ class _Generator:
     def _set_operation(self, operator: SetOperation) -> None:
         counts = RowCounts(operator, ttl_of(operator, self.ttl))
         self.steps += counts.steps()
-        self._step(operator, *counts.change())
+        self._step(operator, counts.change())
         self._has(counts.state())
 
     def _joined(self, each: Operator, ends: str | None, until: Until | None) -> BufferedRows:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..aggregates import TYPED
 from ..metric_columns import MetricColumns
 from ..plan import DistinctSet, GroupStage, Metric
-from ..program import STEP, StatePart, Step, now
+from ..program import STEP, Asking, StatePart, Step, now
 from ..unwindowed.groups import ROWS_THERE, THERE, Groups
 from ..unwindowed.key_generations import NO_STEP, matching, same
 from ..windows import quote
@@ -16,7 +16,7 @@ from .relation import WEIGHT
 
 _SKETCHED = frozenset({"approx_count_distinct"})
 """Kept as sketches, whose estimate depends on the order in which they are merged."""
-_NEW, _HAD, _ROWS_BEFORE = "__new", "__had", "__rows_before"
+_NEW, _HAD, _ROWS_BEFORE, _WAS = "__new", "__had", "__rows_before", "__was"
 
 
 class GroupChanges(Groups):
@@ -41,7 +41,8 @@ class GroupChanges(Groups):
 
     def steps(self) -> list[Step]:
         """Up to the change of the result."""
-        found = [Step(self.rows, self.rows_text(), persist=True), *self.ingest()]
+        ingest = [step for step in self.ingest() if step.name != self.met]
+        found = [Step(self.rows, self.rows_text(), persist=True), *ingest]
         assert found[-1].name == self.name and found[-2].name == self.changed
         for members in self.stage.distinct_sets if self.signed else ():
             found.insert(-2, Step(self._new(members), self._counts(members), persist=True))
@@ -56,13 +57,14 @@ class GroupChanges(Groups):
                 Step(self.name, f"select *, 1L as {WEIGHT} from {self.after}", persist=True),
             ]
         if not self.keeps_given and not (self.signed and self.stage.distinct_sets):
-            found[-1] = Step(
-                self.name,
-                self._of_both(),
-                persist=True,
-                initial=f"select *, 1L as {WEIGHT} from (\n{self._first()}\n)",
-            )
-            return found
+            both, change = self._of_both()
+            asks = (Asking(self.part, _WAS),)
+            initial = f"select *, 1L as {WEIGHT} from (\n{self._first()}\n)"
+            return [
+                *found[:-1],
+                Step(self.met, both, initial=initial, asks=asks),
+                Step(self.name, change, persist=True, initial=initial),
+            ]
         columns = ", ".join(self._columns())
         known = f"select {columns} from (\n{matching(self.part, self.keys, self.changed)}\n)"
         both = f"{known}\nunion all\nselect {columns} from {self.changed}"
@@ -86,9 +88,9 @@ class GroupChanges(Groups):
         )
         return found
 
-    def _of_both(self) -> str:
-        """The change by one pass over what the state has of the touched keys: what they are with the batch and were
-        without, side by side."""
+    def _of_both(self) -> tuple[str, str]:
+        """By one pass over what the state has of the touched keys: what they are with the batch and were without, side by
+        side; and the change that this is."""
         columns = ", ".join(self._columns())
         known = matching(self.part, self.keys, self.changed)
         rows = self.generations.latest(
@@ -128,18 +130,18 @@ class GroupChanges(Groups):
             return f"struct({', '.join([*self.keys, *values]) or 'true as anything'})"
 
         both = (
-            f"select {row(metrics)} as __after, {is_there} as __is, {row(before)} as __before, {was_there} as __was\n"
+            f"select {row(metrics)} as __after, {is_there} as __is, {row(before)} as __before, {was_there} as {_WAS}\n"
             f"from (\n{merged}\n)"
         )
         sides = (
             "struct(__after as __row, 1L as __times, __is as __there), "
-            "struct(__before as __row, -1L as __times, __was as __there)"
+            f"struct(__before as __row, -1L as __times, {_WAS} as __there)"
         )
-        return (
+        return both, (
             f"select __row.*, __times as {WEIGHT} from (\n"
             "select __side.__row as __row, __side.__times as __times, __side.__there as __there\n"
-            f"from (\n{both}\n) lateral view explode(array({sides})) each as __side\n"
-            "where not (__is and __was and __after <=> __before)\n) where __there"
+            f"from {self.met} lateral view explode(array({sides})) each as __side\n"
+            f"where not (__is and {_WAS} and __after <=> __before)\n) where __there"
         )
 
     def _last_given(self) -> str:

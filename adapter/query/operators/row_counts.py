@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from ..program import EXPIRES_AT, STEP, StatePart, Step, now
+from ..program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
 from ..unwindowed.key_generations import NO_STEP, SINCE, generations_of, of_keys
 from ..windows import quote
 from . import generations
 from .base import SetOperation
 from .relation import WEIGHT
+
+_FOUND = "__found"
+"""Whether the state has a row that changed."""
 
 
 class RowCounts:
@@ -26,6 +29,7 @@ class RowCounts:
         self.part = operator.name
         self.row, self.left, self.right = (quote(f"{self.part}_{what}") for what in ("row", "left", "right"))
         self.changed, self.generations = f"{self.part}_changed", f"{self.part}_generations"
+        self.met = f"{self.part}_met"
 
     def steps(self) -> list[Step]:
         """How many times more each row that changed is on either side; with a TTL, in which generation it is."""
@@ -41,6 +45,9 @@ class RowCounts:
                     initial=f"select own.*, {now(STEP)} as {SINCE} from (\n{rows}\n) as own",
                 )
             )
+        known, none = self._known(), f"select * from {self.changed} where false"
+        asks = (Asking(self.part, _FOUND),)
+        found.append(Step(self.met, self._counted(known), initial=self._counted(none), asks=asks))
         return found
 
     def _changed(self) -> str:
@@ -57,25 +64,25 @@ class RowCounts:
             f") group by {self.row} having sum(__side_0) <> 0 or sum(__side_1) <> 0"
         )
 
-    def change(self) -> tuple[str, str]:
-        """The change of the result, and the same with an empty state."""
+    def _known(self) -> str:
+        """How often the state has the rows that changed."""
         state = f"from state where part = '{self.part}'"
         if self.ttl is None:
             rows = f"select {self.row}, {self.left}, {self.right} {state}"
             summed = f"sum({self.left}) as {self.left}, sum({self.right}) as {self.right}"
-            known = (
+            return (
                 f"select {self.row}, {summed} from (\n"
                 f"{of_keys(f'({rows})', [self.row], self.changed)}\n) group by {self.row}"
             )
-        else:
-            rows = f"select {STEP} as {generations.CAME_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
-            known = generations.counted(
-                of_keys(f"({rows})", [self.row, SINCE], self.generations), [self.row], [self.left, self.right]
-            )
-        none = f"select * from {self.changed} where false"
-        return self._change(known), self._change(none)
+        rows = (
+            f"select {STEP} as {generations.CAME_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
+        )
+        return generations.counted(
+            of_keys(f"({rows})", [self.row, SINCE], self.generations), [self.row], [self.left, self.right]
+        )
 
-    def _change(self, known: str) -> str:
+    def _counted(self, known: str) -> str:
+        """How often the rows that changed are on either side before and after."""
         row, left, right = self.row, self.left, self.right
         # What is retracted had expired if it isn't known.
         after = (
@@ -83,21 +90,24 @@ class RowCounts:
             if self.ttl is not None
             else f"l + {left} as l_after, r + {right} as r_after"
         )
-        counted = (
-            f"select {row}, l as l_before, r as r_before, {after} from (\n"
-            f"select changed.*, coalesce(known.{left}, 0L) as l, coalesce(known.{right}, 0L) as r\n"
+        return (
+            f"select {row}, l as l_before, r as r_before, {after}, {_FOUND} from (\n"
+            f"select changed.*, coalesce(known.{left}, 0L) as l, coalesce(known.{right}, 0L) as r, "
+            f"known.{left} is not null as {_FOUND}\n"
             f"from {self.changed} as changed left join (\n{known}\n) as known on changed.{row} <=> known.{row}\n)"
         )
-        before = f"(select {row}, l_before as l, r_before as r, -1 as way from counted)"
-        now = f"(select {row}, l_after as l, r_after as r, 1 as way from counted)"
+
+    def change(self) -> str:
+        """The change of the result."""
+        row = self.row
+        before = f"(select {row}, l_before as l, r_before as r, -1 as way from {self.met})"
+        now = f"(select {row}, l_after as l, r_after as r, 1 as way from {self.met})"
         summed = (
             f"select {row}, cast(sum(way * ({self.operator.times})) as bigint) as {WEIGHT} from (\n"
             f"select * from {before} union all select * from {now}\n) group by {row}"
         )
         weight = f", {WEIGHT}" if self.operator.relation.changes else ""
-        return (
-            f"with counted as (\n{counted}\n)\nselect {row}.*{weight} from (\n{summed}\n) where {WEIGHT} <> 0"
-        )
+        return f"select {row}.*{weight} from (\n{summed}\n) where {WEIGHT} <> 0"
 
     def state(self) -> StatePart:
         """The part of the state."""

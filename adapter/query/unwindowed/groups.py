@@ -8,16 +8,19 @@ there, and it counts while that is more than nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..aggregate_stage import GROUPING_ID
 from ..partials import Partials, flag_columns
 from ..plan import SEEN, TIMES, DistinctSet, GroupStage, KeyedStage
-from ..program import EXPIRES_AT, STEP, StatePart, Step, now
+from ..program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
 from ..windows import quote
 from .key_generations import NO_STEP, SINCE, TIME, KeyGenerations, matching, of_keys, same, touched_in_step
 
 ROWS_THERE, THERE = "rows_there", "__there"
+KNOWN = "__known"
+"""Whether the state had rows of a key before the step."""
 
 
 class Groups(Partials):
@@ -41,6 +44,8 @@ class Groups(Partials):
         """The step with what the batch adds."""
         self.touched = f"{stage.name}_touched"
         """The step with the keys that changed."""
+        self.met = f"{stage.name}_met"
+        """The step with the state of the keys that changed, and whether they were there before."""
         self.generations = KeyGenerations(stage.name, self.part, self.keys, ttl)
         # Values that may go again are counted when a key is read, others when they are first seen.
         self.kept_metrics = self.plain if self.signed else self.metrics
@@ -65,8 +70,7 @@ class Groups(Partials):
         for members in () if self.signed else self.stage.distinct_sets:
             initial = self._values_of_batch(members)
             steps.extend(self._values_read_twice(members, initial))
-            new = self._new_values(members)
-            steps.append(Step(self._new(members), new, persist=True, lazy=True, initial=initial))
+            steps += self._new_values(members, initial)
         # Where nothing else reads them before, they are computed with the commit.
         changed = Step(
             self.changed, self._changes(), persist=True, lazy=not self.fused, initial=self._initial()
@@ -76,9 +80,12 @@ class Groups(Partials):
             columns = ", ".join(self._columns())
             known = matching(self.part, self.keys, self.changed)
             both = f"select {columns} from (\n{known}\n)\nunion all\nselect {columns} from {self.changed}"
-            finished = self._finished(self.generations.latest(both))
             initial = self._finished(f"select * from {self.changed}")
-            steps.append(Step(self.name, finished, persist=self.read_again, lazy=True, initial=initial))
+            steps += self._looked_up(
+                self.generations.latest(both),
+                None,
+                Step(self.name, "", persist=self.read_again, lazy=True, initial=initial),
+            )
         return steps
 
     def parts(self) -> list[StatePart]:
@@ -173,7 +180,7 @@ class Groups(Partials):
         """The values of the batch, and which FILTERs they pass."""
         return self.generations.with_since(self._seen(members, [STEP]))
 
-    def _new_values(self, members: DistinctSet) -> str:
+    def _new_values(self, members: DistinctSet, initial: str) -> list[Step]:
         """Those of them that the state doesn't have, or not for that FILTER."""
         flags, identity = (
             self._flags(members),
@@ -193,20 +200,24 @@ class Groups(Partials):
             looked_up = self.generations.with_since(
                 f"select {', '.join(values)} from {self.rows} where {self._not_null(members)}"
             )
-        return (
+        part, met = self._part(members), f"{self._part(members)}_met"
+        looked_at = (
             f"with batch as (\n{batch}\n),\n"
             f"known as (\n"
-            f"  select {', '.join([*identity, *known])}\n"
+            f"  select {', '.join([*identity, *known])}, true as {KNOWN}\n"
             f"  from state left semi join (select {hashed} as __hashed from (\n{looked_up}\n)) on {hashed} = __hashed\n"
-            f"  where part = '{self._part(members)}'\n"
+            f"  where part = '{part}'\n"
             f"  group by {', '.join(identity)}\n"
             f")\n"
-            f"select * from (\n"
-            f"  select {', '.join([*columns, *fresh])}\n"
-            f"  from batch left join known on {same('batch', 'known', identity)}\n"
-            f")\n"
-            f"where {' or '.join(flags)}"
+            f"select {', '.join([*columns, *fresh])}, coalesce(known.{KNOWN}, false) as {KNOWN}\n"
+            f"from batch left join known on {same('batch', 'known', identity)}"
         )
+        listed = ", ".join([STEP, *identity, *flags])
+        new = f"select {listed} from {met}\nwhere {' or '.join(flags)}"
+        return [
+            Step(met, looked_at, initial=initial, asks=(Asking(part, KNOWN),)),
+            Step(self._new(members), new, persist=True, lazy=True, initial=initial),
+        ]
 
     # -- values that may go again ------------------------------------------------------------------
 
@@ -271,9 +282,9 @@ class Groups(Partials):
             f"group by {', '.join(identity)}{having}"
         )
 
-    def _together(self, rows: str, also_by: Sequence[str] = ()) -> str:
-        """Rows of state, one per key."""
-        also = {THERE: "count(*)"}
+    def _together(self, rows: str, also_by: Sequence[str] = (), also: Mapping[str, str] | None = None) -> str:
+        """Rows of state, one per key; `also`: other columns, and how they are made."""
+        also = {THERE: "count(*)", **(also or {})}
         if self.signed:
             also[ROWS_THERE] = f"sum({ROWS_THERE})"
         if self.generations.ttl is not None:
@@ -295,7 +306,7 @@ class Groups(Partials):
             return []
         touched = touched_in_step(self.touched, self.part, self.keys, self.changed)
         rows = self.generations.latest(matching(self.part, self.keys, self.touched))
-        return [touched, Step(self.name, self._finished(rows, self.touched))]
+        return [touched, *self._looked_up(rows, self.touched, Step(self.name, ""))]
 
     def all(self) -> str:
         """All groups in the state that aren't forgotten."""
@@ -314,8 +325,20 @@ class Groups(Partials):
             f"union all\nselect {columns} from {self.changed}"
         )
 
+    def _looked_up(self, rows: str, touched: str | None, result: Step) -> list[Step]:
+        """The values of keys out of rows of their state and, among these, of the step itself."""
+        initial = None if result.initial is None else self._together(f"select * from {self.changed}")
+        together = self._together(rows, also={KNOWN: f"bool_or({STEP} is null or {STEP} < {now(STEP)})"})
+        return [
+            Step(self.met, together, initial=initial, asks=(Asking(self.part, KNOWN),)),
+            replace(result, sql=self._finished_of(self.met, touched)),
+        ]
+
     def _finished(self, rows: str, touched: str | None = None) -> str:
-        source = f"(\n{self._together(rows)}\n)"
+        return self._finished_of(f"(\n{self._together(rows)}\n)", touched)
+
+    def _finished_of(self, source: str, touched: str | None) -> str:
+        """The values of keys, a row of state each."""
         if self.signed:
             source = self._with_values(source, touched)
         finished = [f"{metric.finish()} as {quote(metric.metric.name)}" for metric in self.metrics]

@@ -67,6 +67,10 @@ class TestCumulateModel:
         assert (response["batches"], response["rows_in"], response["late_rows"]) == (3, 6, 0)
         assert response["null_time_rows"] == 1
         assert response["watermark"].startswith("2024-03-04 01:05:00")
+        slices, values = response["state"]
+        assert slices["operator"] == "WindowAggregate cumulate(ts, 10 minutes, 1 hour) by page"
+        assert (values["part"], values["rows"]) == ("stage_1_distinct_device", values["run"]["rows_written"])
+        assert values["run"]["lookups"] == values["run"]["hits"] + values["run"]["misses"] > 0
         closed = rows(project, "curve")
         assert closed == [
             ("p1", 0, 3, 3, 9),

@@ -1,0 +1,136 @@
+"""What a micro-batch reads, looks up and writes in each part of its state is told, and costs no Spark job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream.progress import read_progress
+from dbt.adapters.spark_streaming.stream.spark_metrics import SOURCE
+from dbt.adapters.spark_streaming.stream.state import StateTable
+from tests.functional.query.test_operators import window
+from tests.functional.stream.harness import CUMULATE, Stream
+
+E = "(select /*+ STREAM */ * from events)"
+HOUR = 3_600_000_000
+GROUPS = f"select k, count(*) as c, count(distinct x) as d from {E} group by k"
+
+
+def stream(spark: Any, root: Path, text: str, columns: str, ttl: int | None = None) -> Stream:
+    plan = planner.plan_any(text, {"events": Known("ts")}, ttl)
+    return Stream(spark, root, generate.program(plan, ttl=ttl), columns)
+
+
+def parts(s: Stream) -> dict[str, Any]:
+    """The parts of its state, as `status` has them, which are what is there."""
+    progress = read_progress(s.model)
+    assert progress is not None
+    state: Any = progress["state"]
+    there = {
+        row[0]: row[1:]
+        for row in s.spark.sql(
+            "select partition.part, record_count, total_data_file_size_in_bytes, file_count "
+            f"from {s.model.state}.partitions"
+        ).collect()
+    }
+    told = {part["part"]: (part["rows"], part["bytes"], part["files"]) for part in state["parts"]}
+    assert {part: size for part, size in told.items() if size != (0, 0, 0)} == there
+    for number, name in enumerate(("rows", "bytes", "files")):
+        assert state[name] == sum(size[number] for size in told.values())
+    return {part["part"]: part for part in state["parts"]}
+
+
+def done(part: dict[str, Any], *names: str) -> tuple[int, ...]:
+    return tuple(part["last"][name] for name in names)
+
+
+def test_groups_and_distinct_values_are_looked_up_by_key(spark: Any, storage_root: Path) -> None:
+    s = stream(spark, storage_root, GROUPS, "k string, c bigint, d bigint")
+    s.add((0, "a", 1, 1), (1, "a", 1, 1), (2, "b", 1, 1))
+    first = {each.part: each for each in s.run().state}
+    # While the state has nothing values aren't looked up; groups are, beside the rows that just came.
+    assert first["stage_1_groups"].figures.misses == 2
+    assert first["stage_1_distinct_x"].figures.lookups == 0
+    s.add((3, "a", 1, 1), (4, "a", 1, 2), (5, "c", 1, 1), (6, "d", 1, 1))
+    run = {each.part: each for each in s.run().state}
+    groups, values = (parts(s)[name] for name in ("stage_1_groups", "stage_1_distinct_x"))
+    lookups = ("lookups", "hits", "misses")
+    assert done(groups, *lookups) == (3, 1, 2)
+    assert done(values, *lookups) == (4, 1, 3)
+    assert done(values, "scans", "rows_read", "files_read", "bytes_read") == (
+        1,
+        2,
+        1,
+        first["stage_1_distinct_x"].size.bytes,
+    )
+    assert done(values, "rows_written", "files_written", "rows_deleted") == (3, 1, 0)
+    assert values["last"]["bytes_written"] == values["bytes"] - first["stage_1_distinct_x"].size.bytes
+    assert run["stage_1_distinct_x"].figures.as_dict() == values["last"]
+
+    sources = spark._jsc.sc().env().metricsSystem().getSourcesByName(SOURCE)
+    assert sources.size() == 1
+    registry = sources.apply(0).metricRegistry()
+    name = f"{s.model.name}.state.stage_1_groups"
+    assert registry.counter(f"{name}.hits").getCount() == 1
+    assert registry.counter(f"{name}.misses").getCount() == 4
+    assert registry.counter(f"{s.model.name}.rows_in").getCount() == 7
+    assert registry.getMetrics().get(f"{name}.rows").getValue() == groups["rows"]
+
+    # Somebody else has written it, or the figures are gone: Iceberg is asked how large the parts are.
+    s.model.storage.delete(s.model.progress)
+    s.add((7, "a", 1, 1))
+    s.run()
+    parts(s)
+    before = parts(s)["stage_1_groups"]
+    state = StateTable(spark, s.model)
+    folded = {part.name: part.fold for level in s.program.levels for part in level.parts}
+    position = state.position()
+    assert position is not None
+    state.show(spark)
+    spark.sql("create or replace temp view clock as select 9000L as step")
+    state.fold(spark, {"stage_1_groups": folded["stage_1_groups"]}, position)
+    s.add((8, "a", 1, 1))
+    s.run()
+    assert parts(s)["stage_1_groups"]["rows"] == 4 + 1 < before["rows"]
+
+
+def test_what_a_fold_puts_others_in_the_place_of_is_deleted(spark: Any, storage_root: Path) -> None:
+    text = f"select k, count(*) as c from {E} group by k"
+    s = stream(spark, storage_root, text, "k string, c bigint", HOUR)
+    s.add((0, "a", 1), (1, "b", 1))
+    s.run()
+    s.add((2 * 3_600_000, "a", 1))
+    s.run()
+    (groups,) = parts(s).values()
+    # The watermark has come an hour further, so the part is folded: both keys were forgotten.
+    assert done(groups, "rows_written", "rows_deleted") == (1 + 1, 2 + 1)
+    assert done(groups, "lookups", "hits", "misses") == (1, 1, 0)
+
+
+def test_windows_and_trees_of_operators_are_measured(spark: Any, storage_root: Path) -> None:
+    text = (
+        "select window_start, window_end, k, count(*) as c, sum(v) as s, count(distinct x) as d "
+        f"from {window('cumulate', '1 second', '1 minute', of='events')} group by window_start, window_end, k"
+    )
+    s = stream(spark, storage_root, text, CUMULATE)
+    s.add((0, "a", 1, 1), (1, "b", 1, 1))
+    s.run()
+    s.add((1500, "a", 1, 1), (1501, "a", 1, 2))
+    s.run()
+    slices, values = (parts(s)[name] for name in ("stage_1_slices", "stage_1_distinct_x"))
+    assert done(values, "lookups", "hits", "misses", "rows_written") == (2, 1, 1, 1)
+    assert done(slices, "rows_read", "lookups") == (slices["rows"], 0)
+
+    tree = f"select c, count(*) as n from (select k, count(*) as c from {E} group by k) group by c"
+    s = stream(spark, storage_root, tree, "c bigint, n bigint", HOUR)
+    s.add((0, "a", 1), (1, "b", 1))
+    s.run()
+    s.add((2, "a", 1), (3, "c", 1))
+    s.run()
+    below, above = (part for name, part in parts(s).items() if name.startswith("group_"))
+    # Of the keys a and c one is known. a's count goes from 1 to 2, c's is 1: of the counts 1 is known.
+    assert [done(each, "lookups", "hits") for each in (below, above)] == [(2, 1), (2, 1)]
+    # A key that may have been forgotten is looked for before that.
+    assert done(below, "scans") == (2,)

@@ -1,0 +1,117 @@
+"""Every kind of edit of every operator's query: what becomes of the state, as the guide's table has it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from tests.evolution import (
+    ABOVE,
+    AGGREGATES,
+    BELOW,
+    CONFIGS,
+    KEPT,
+    MIGRATED,
+    OPERATORS,
+    RANKING,
+    REFUSED,
+    WORDS,
+    WRONG,
+    configs_of,
+    edits_of,
+    planned,
+    query,
+    signed,
+    verdict,
+)
+from tests.thorough import mostly_thorough
+
+NAMES_ALONE = {"another order", "renamed", "names that change places"}
+"""Edits of the select list that leave all aggregates what they are."""
+TREES = {
+    "OVER",
+    "UNION",
+    "EXCEPT",
+    "GroupAggregate over WindowAggregate",
+    "GroupAggregate over GroupAggregate",
+}
+"""Kept by trees of operators, which know relations by the names that the author gives them."""
+NO_ORDER = {"session WindowAggregate", "dynamic_cumulate WindowAggregate"}
+
+
+def expected(operator: str, config: str, edit: str) -> str:
+    """What the contract says, and where an operator can't have it, what the guide says."""
+    if edit in WORDS:
+        if operator == "tumble WindowTopN of rows" and edit == "a WITH query":
+            return REFUSED  # it keeps all rows of its windows then, and had the first of them
+        return REFUSED if operator in TREES and edit in ("another alias", "a WITH query") else KEPT
+    if edit in ABOVE:
+        return KEPT
+    if operator == "tumble rows" and edit in (*RANKING, *BELOW):
+        # All rows of open windows are there; but by another key rows of the table aren't found again.
+        return REFUSED if config == "early" and edit in ("a key more", "another key") else KEPT
+    if edit in AGGREGATES:
+        if operator == "GroupAggregate over WindowAggregate":
+            return REFUSED  # something stands on window results, which aren't made anew
+        if operator in ("TopN of groups", "GroupAggregate over GroupAggregate"):
+            return REFUSED if config == "state_ttl" else MIGRATED  # made anew from the groups
+        return KEPT if edit in NAMES_ALONE else MIGRATED
+    if edit in RANKING:
+        if operator == "tumble WindowTopN of groups":
+            return KEPT
+        if operator == "TopN of groups":
+            return REFUSED if config == "state_ttl" else MIGRATED
+        return MIGRATED if edit == "a smaller N" else REFUSED
+    if edit == "a ranking of its windows above":
+        return REFUSED if operator in NO_ORDER and config == "early" else KEPT
+    if edit == "early results":
+        return KEPT if config == "early" else REFUSED  # rows that were added would be replaced
+    if edit in ("another state_ttl", "a state_ttl where there was none"):
+        # Rows that are kept for a join say themselves how long.
+        return KEPT if config == "state_ttl" and operator != "Join" else REFUSED
+    return REFUSED
+
+
+@cache
+def before(operator: str, config: str) -> dict[str, Any]:
+    return signed(planned(query(operator).text(), CONFIGS[config])[1])
+
+
+CASES = [(operator, config) for operator in OPERATORS for config in configs_of(operator)]
+IN_CI = [
+    *((operator, configs_of(operator)[0]) for operator in OPERATORS),
+    ("tumble WindowAggregate", "early"),
+    ("GroupAggregate", "state_ttl"),
+    ("TopN of groups", "state_ttl"),
+]
+
+
+@pytest.mark.parametrize(
+    "case", mostly_thorough(CASES, IN_CI), ids=lambda case: ", ".join(filter(None, case))
+)
+def test_what_becomes_of_the_state(case: tuple[str, str]) -> None:
+    operator, config = case
+    found, wanted = {}, {}
+    for name, edit in edits_of(operator).items():
+        try:
+            _, program = planned(edit.query(query(operator)).text(), {**CONFIGS[config], **edit.config})
+        except QueryError as problem:
+            found[name] = wanted[name] = f"{WRONG}: {problem}"
+            continue
+        said, why = verdict(before(operator, config), signed(program))
+        found[name], wanted[name] = f"{said} {why}", f"{expected(operator, config, name)} "
+    differ = {name: found[name] for name in found if not found[name].startswith(wanted[name])}
+    assert differ == {}
+    # Edits that make no query of it at all are few, and not the same as a verdict.
+    assert sum(text.startswith(WRONG) for text in found.values()) <= 4
+
+
+def test_rows_whose_names_of_relations_an_earlier_version_did_not_leave_out_go_on() -> None:
+    known = before("Deduplicate first", "few keys")
+    (stage,) = known["stages"]
+    earlier = {**known, "stages": [{name: each for name, each in stage.items() if name != "plain"}]}
+    assert verdict(earlier, known) == (KEPT, "")
+    assert verdict(earlier, {**known, "stages": [{**stage, "source": "SELECT 1"}]})[0] == REFUSED
