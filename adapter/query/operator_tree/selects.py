@@ -218,7 +218,7 @@ def ranking(
 
 
 def named_ranking(
-    function: str, last: int | None, order: str, within: Sequence[str], of: str, strategy: str, time: str
+    function: str, last: int | None, order: str, within: Sequence[str], of: str, operator: str, time: str
 ) -> tuple[str, str]:
     """The same, of its parts: a ranking that ends with its first row by the event time is a deduplication."""
     words = order.lower().removesuffix(" nulls last").removesuffix(" nulls first").split()
@@ -231,7 +231,7 @@ def named_ranking(
     ):
         keep = "last" if words[1:] == ["desc"] else "first"
         return f"{of}Deduplicate", f"keep {keep} by {words[0]}{text.per(within)}"
-    return f"{of}{strategy}", text.first_rows(function, last, order, within)
+    return f"{of}{operator}", text.first_rows(function, last, order, within)
 
 
 def _without_end(tests: Sequence[exp.Expr], rank: tuple[str, int] | None) -> list[str]:
