@@ -353,30 +353,10 @@ class RetractableTopN(UpdatableTopN):
 
     def _ranked(self, candidates: str) -> list[Step]:
         """See `UpdatableTopN._ranked`. Of rankings that candidates don't fill the first of all groups."""
-        by = f"partition by {', '.join(self.keys)} " if self.keys else ""
-        columns = ", ".join([*self.keys, self.row])
-        order = self.stage.top.order
-        total = order if order.endswith(self.row) else f"{order}, {self.row}"
-        last = (
-            f"select {columns} from (\n"
-            f"  select *, row_number() over ({by}order by {total}) as place, count(*) over ({by}) as members\n"
-            f"  from {self.known}\n) where place = members and members >= {self.stage.top.rows}"
-        )
-        if self.stage.top.function == "dense_rank":
-            # Where two values become one, another moves up.
-            fallen = (
-                f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.known} as known\n"
-                f"left semi join {self.groups.changed} as changed on {self._same_group('known')}"
-            )
-        else:
-            # Of the candidates the first ones say it: if so many stand before where the last member stood, they do.
-            fallen = (
-                f"select {', '.join(self.keys) or 'true as anything'} from (\n"
-                f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {order}) as ahead from (\n"
-                f"    select {columns}, false as is_last from {self.front}\n"
-                f"    union all\n    select {columns}, true as is_last from (\n{last}\n)\n  )\n"
-                f") where is_last and ahead < {self.stage.top.rows}"
-            )
+        columns, listed = ", ".join([*self.keys, self.row]), ", ".join(self.keys) or "true as anything"
+        fallen = self._fallen()
+        if self.ttl is not None:
+            fallen = f"select * from (\n{fallen}\n)\nunion\nselect * from (\n{self._with_room()}\n)"
         found = of_keys(f"(\n{self._as_candidates(self._of_all())}\n)", self.keys, self.fallen)
         anew = self.first(f"select {columns}{self._with_fresh('true as fresh')} from (\n{found}\n)")
         stay = (
@@ -385,7 +365,8 @@ class RetractableTopN(UpdatableTopN):
         )
         return [
             Step(self.front, candidates, persist=True, lazy=True),
-            Step(self.fallen, fallen, persist=True),
+            # Of an empty state the candidates are all there is.
+            Step(self.fallen, fallen, persist=True, initial=f"select {listed} from {self.front} where false"),
             Step(
                 self.now,
                 f"{stay}\nunion all\n{anew}",
@@ -395,6 +376,49 @@ class RetractableTopN(UpdatableTopN):
                 unless_empty=self.fallen,
             ),
         ]
+
+    def _fallen(self) -> str:
+        """The rankings in which a group that was no member may have moved up."""
+        if self.stage.top.function == "dense_rank":
+            # Where two values become one, another moves up.
+            return (
+                f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.known} as known\n"
+                f"left semi join {self.groups.changed} as changed on {self._same_group('known')}"
+            )
+        by = f"partition by {', '.join(self.keys)} " if self.keys else ""
+        columns = ", ".join([*self.keys, self.row])
+        order = self.stage.top.order
+        total = order if order.endswith(self.row) else f"{order}, {self.row}"
+        last = (
+            f"select {columns} from (\n"
+            f"  select *, row_number() over ({by}order by {total}) as place, count(*) over ({by}) as members\n"
+            f"  from {self.known}\n) where place = members and members >= {self.stage.top.rows}"
+        )
+        # Of the candidates the first ones say it: if so many stand before where the last member stood, they do.
+        return (
+            f"select {', '.join(self.keys) or 'true as anything'} from (\n"
+            f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {order}) as ahead from (\n"
+            f"    select {columns}, false as is_last from {self.front}\n"
+            f"    union all\n    select {columns}, true as is_last from (\n{last}\n)\n  )\n"
+            f") where is_last and ahead < {self.stage.top.rows}"
+        )
+
+    def _with_room(self) -> str:
+        """The touched rankings with fewer members than places: where one was forgotten, a group that was none moves up,
+        whether the state still has the one that was or not."""
+        listed = ", ".join(self.keys) or "true as anything"
+        ranked, known = (
+            f"select {listed}, 0 as is_known from {self.front}",
+            f"select {listed}, 1 as is_known from {self.known}",
+        )
+        # As many members as places needn't be as many values.
+        has_room = (
+            "count(*) > 0"
+            if self.stage.top.function == "dense_rank"
+            else f"sum(is_known) < {self.stage.top.rows}"
+        )
+        by = f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
+        return f"select {listed} from (\n{ranked}\nunion all\n{known}\n){by} having {has_room}"
 
     def _of_all(self) -> str:
         """The stage's rows out of all groups that the fallen rankings are of."""
