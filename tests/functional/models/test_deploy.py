@@ -102,6 +102,7 @@ class TestDeploy:
         assert "nothing to wait for" in self.refused(project, "await")
         assert "is still kept" in self.refused(project, "init")
 
+    @pytest.mark.thorough
     def test_killed_on_the_way_back(self, project: Any, spark: Any) -> None:
         done = subprocess.run(
             [DBT_STREAM, *self.options(project), "deploy", "rollback", "views"],

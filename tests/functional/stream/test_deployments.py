@@ -303,6 +303,7 @@ def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
     deploy.is_right(model, BY_V)
 
 
+@pytest.mark.thorough
 def test_rows_that_are_gone_meanwhile(spark: Any, root: Path) -> None:
     """The old version can't go on where its source has lost what it has not read."""
     tumbled = Stream(spark, root, programs.tumble(SECOND), TUMBLE)
