@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
+from .nested_types import fields_of, parts_of
 from .windows import quote
 
 
@@ -32,42 +32,18 @@ def ordered(value: str, kind: str, depth: int = 0) -> str:
     """
     if not has_map(kind):
         return value
-    each = f"__e{depth}"
-    outer, _, inner = kind.strip().removesuffix(">").partition("<")
-    if outer.lower() == "array":
-        return f"transform({value}, {each} -> {ordered(each, inner, depth + 1)})"
-    if outer.lower() == "map":
-        _, of_value = _parted(inner)
+    each, found = f"__e{depth}", parts_of(kind)
+    assert found is not None
+    outer, parts = found
+    if outer == "array":
+        ((_, of_element),) = parts
+        return f"transform({value}, {each} -> {ordered(each, of_element, depth + 1)})"
+    if outer == "map":
+        _, (_, of_value) = parts
         entries = f"map_entries({value})"
         if has_map(of_value):
             entry = f"struct({each}.key, {ordered(f'{each}.value', of_value, depth + 1)})"
             entries = f"transform({entries}, {each} -> {entry})"
         return f"array_sort({entries})"
-    fields = [ordered(f"{value}.{quote(name)}", of_field, depth) for name, of_field in fields_in(kind)]
+    fields = [ordered(f"{value}.{quote(name)}", of_field, depth) for name, of_field in fields_of(kind) or ()]
     return f"if({value} is null, null, struct({', '.join(fields)}))"
-
-
-def fields_in(struct: str) -> Sequence[tuple[str, str]]:
-    """The names and types of a struct.
-
-    >>> fields_in("struct<k:string,`a:b`:int,m:map<string,decimal(10,2)>>")
-    [('k', 'string'), ('a:b', 'int'), ('m', 'map<string,decimal(10,2)>')]
-    """
-    found = []
-    for field in _parted(struct.strip()[len("struct<") : -1]):
-        quoted = re.fullmatch(r"`((?:[^`]|``)*)`:(.*)", field)
-        name, kind = quoted.groups() if quoted else field.partition(":")[::2]
-        found.append((name.replace("``", "`") if quoted else name, kind.strip()))
-    return found
-
-
-def _parted(text: str) -> list[str]:
-    """What commas part, those in brackets and quotes left alone."""
-    found, depth, begun, in_quotes = [], 0, 0, False
-    for place, letter in enumerate(text + ","):
-        in_quotes ^= letter == "`"
-        depth += 0 if in_quotes else (letter in "<(") - (letter in ">)")
-        if letter == "," and depth == 0 and not in_quotes:
-            found.append(text[begun:place].strip())
-            begun = place + 1
-    return found

@@ -17,7 +17,7 @@ from .clauses import filters, only_asks
 from .dialect import DIALECT, from_clause, function_name, sql
 from .errors import QueryError
 from .locality import Source, window_column
-from .tie_breaking import fields_of, listed
+from .tie_breaking import values
 
 RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 
@@ -261,11 +261,7 @@ def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:
                 order.append(sql(copy))
         if isinstance(rank.this, exp.RowNumber):
             # Ties go by the select list (`tie_breaking`).
-            items: list[exp.Expr] = [
-                exp.maybe_parse(text, dialect=DIALECT) for text in fields_of(select) or ()
-            ]
-            items = items or [item.unalias() for item in listed(select)]
-            texts = ["`row`" if item.is_star else _of_row(item, sources) for item in items]
+            texts = ["`row`" if each.is_star else _of_row(each, sources) for each in values(select)]
             order.append(f"struct({', '.join(text for text in texts if text)})")
     except _WindowColumn:
         return None

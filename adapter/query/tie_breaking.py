@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from . import nested_types
 from .dialect import DIALECT
-from .maps import fields_in, has_map, ordered
+from .maps import has_map, ordered
 from .windows import quote
 
 _BROKEN, _FIELDS = "ties_broken", "fields_of_ties"
@@ -32,9 +33,15 @@ def break_ties(select: exp.Select) -> None:
 
 def tie(select: exp.Select) -> exp.Expr | None:
     """What ties are broken by: a row of the select list without ranks. None: there is nothing else in it."""
-    items: list[exp.Expr] = [exp.maybe_parse(text, dialect=DIALECT) for text in fields_of(select) or ()]
-    items = items or [item.unalias().copy() for item in listed(select)]
+    items = values(select)
     return exp.Anonymous(this="STRUCT", expressions=items) if items else None
+
+
+def values(select: exp.Select) -> list[exp.Expr]:
+    """What ties are broken by, one value after the other."""
+    if (fields := fields_of(select)) is not None:
+        return [exp.maybe_parse(text, dialect=DIALECT) for text in fields]
+    return [item.unalias().copy() for item in listed(select)]
 
 
 def listed(select: exp.Select) -> list[exp.Expr]:
@@ -56,10 +63,12 @@ def note_types(select: exp.Select, row: str) -> None:
         select: has a ROW_NUMBER. Is changed.
         row: the type of its list without ranks as a struct, as Spark's `typeof` prints it.
     """
-    fields, items = fields_in(row), listed(select)
+    if not has_map(row):
+        return
+    fields, items = nested_types.fields_of(row) or [], listed(select)
     stars = [item for item in items if item.is_star]
     of_several = any(not isinstance(star, exp.Column) for star in stars) and bool(select.args.get("joins"))
-    if not has_map(row) or len(stars) > 1 or of_several:
+    if len(stars) > 1 or of_several:
         return  # of which relation a column is isn't known
     texts: list[str] = []
     for item in items:

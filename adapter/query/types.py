@@ -101,11 +101,9 @@ def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
 def _find_ties(select: exp.Select, ask: QueryRunner) -> None:
     """Notes the types of a select list without ranks, which ties go by."""
     items = [item.copy() for item in tie_breaking.listed(select)]
-    listed = read_alone(select).select(*items, copy=False).where("false")
-    row = exp.select("struct(*) as row", dialect=DIALECT).from_(listed.subquery("listed"))
-    made = exp.select("typeof(asked.row)", dialect=DIALECT).from_("values (1) as one(row)", dialect=DIALECT)
+    rows = read_alone(select).select(*items, copy=False).subquery("listed")
     try:
-        (found,) = ask(sql(made.join(row.subquery("asked"), on="false", join_type="left")))
+        (found,) = ask(question(exp.select().from_(rows), ["struct(*)"]))
     except QueryError:
         return  # Spark says the same, or not, of the query itself
     tie_breaking.note_types(select, str(found))
@@ -119,7 +117,7 @@ def question(read: exp.Select, values: Sequence[str]) -> str:
 
     Args:
         read: a SELECT of nothing yet. Is changed.
-        values: SQL of aggregates.
+        values: SQL of aggregates, or of values of its rows.
     """
     names = [f"__value_{number}" for number in range(len(values))]
     for name, value in zip(names, values, strict=True):

@@ -203,10 +203,6 @@ def _check(
     """Passes what the model's query can go on with; in which order it reads its sources, and what the next run makes of the
     state, if the query is another one."""
     source, what = original.model, original.what
-    if source.target == model.target and source.storage.root == model.storage.root:
-        raise StreamError(
-            f"Model {model.name}: it can't be a clone of itself. Name another model, or another target."
-        )
     found = Found(
         checkpoint=original.checkpoint,
         has_target=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from ..query.nested_types import parts_of
 from ..query.program import BATCH_ID, CHANGE_TYPE, Program
 from .errors import StreamError
 from .model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
@@ -106,34 +107,8 @@ def _parts(kind: str) -> dict[str, str]:
     >>> _parts("struct<a:int,`b,c`:map<int,decimal(3,1)>>"), _parts("array<int>"), _parts("int")
     ({'struct a': 'int', 'struct `b,c`': 'map<int,decimal(3,1)>'}, {'array 0': 'int'}, {'int': 'int'})
     """
-    found = re.fullmatch(r"(array|map|struct)<(.*)>", kind, re.DOTALL)
-    if found is None:
-        return {kind: kind}
-    depth, is_quoted, parts = 0, False, [""]
-    for letter in found[2]:
-        is_quoted ^= letter == "`"
-        if not is_quoted:
-            depth += (letter in "<(") - (letter in ">)")
-        if letter == "," and not depth and not is_quoted:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    if found[1] != "struct":
-        return {f"{found[1]} {place}": part.strip() for place, part in enumerate(parts)}
-    fields = [re.fullmatch(r"\s*(`(?:[^`]|``)*`|[^:]*?)\s*:\s*(.*)", part, re.DOTALL) for part in parts]
-    return {f"struct {field[1]}": field[2] for field in fields if field is not None}
-
-
-def fields_of(kind: str) -> list[tuple[str, str]] | None:
-    """The fields of a struct, by their names, with their types; None: it is something else.
-
-    >>> fields_of("struct<a:int,`b,c`:map<int,int>>"), fields_of("int")
-    ([('a', 'int'), ('b,c', 'map<int,int>')], None)
-    """
-    if not kind.lower().startswith("struct<"):
-        return None
-    named = ((name.removeprefix("struct "), each) for name, each in _parts(kind).items())
-    return [(name[1:-1].replace("``", "`") if name.startswith("`") else name, each) for name, each in named]
+    found = parts_of(kind)
+    return {kind: kind} if found is None else {f"{found[0]} {name}": each for name, each in found[1]}
 
 
 def _digits(kind: str) -> tuple[int, int] | None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import StreamError
 from .identifiers import joined, parts, with_suffix
 from .model import CHANGES, NEW, PREVIOUS, STATE, StreamModel, file_key
+from .notes import read_note
 
 if TYPE_CHECKING:
     from ..environment.storage import Storage
@@ -103,25 +104,20 @@ def read(storage: Storage, table: str) -> Deployment | None:
     Raises:
         StreamError: it was begun by a newer version of this package, or can't be read.
     """
-    place = f"{folder(storage, table)}/{_FILE}"
-    text = storage.read_text(place)
-    if text is None:
-        return None
-    try:
-        said: dict[str, Any] = json.loads(text)
-        kind = int(said.pop("format"))
-        if kind == FORMAT:
-            swap = said.pop("swap")
-            return Deployment(**said, swap=None if swap is None else Swap(**swap))
-    except (ValueError, TypeError, KeyError, AttributeError) as problem:
-        raise StreamError(
-            f"{place} can't be read, so nothing is known of the deployment of {table}. Put the file back, or delete it and "
-            "drop the tables that it was about."
-        ) from problem
-    raise StreamError(
-        f"The deployment of {table} was begun by a newer dbt-spark-streaming (its format is {kind}, this one knows "
-        f"{FORMAT}). Update the package."
+    return read_note(
+        storage,
+        f"{folder(storage, table)}/{_FILE}",
+        FORMAT,
+        _made,
+        what=f"the deployment of {table}",
+        made=f"The deployment of {table} was begun",
+        to_do="Put the file back, or delete it and drop the tables that it was about.",
     )
+
+
+def _made(said: dict[str, Any]) -> Deployment:
+    swap = said.pop("swap")
+    return Deployment(**said, swap=None if swap is None else Swap(**swap))
 
 
 def write(storage: Storage, deployment: Deployment) -> None:

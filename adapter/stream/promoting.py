@@ -10,9 +10,10 @@ rename takes.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from . import deployments
@@ -133,27 +134,7 @@ def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> Swa
     Raises:
         StreamError: there is no new version, it hasn't caught up, or one of both is running. Nothing was changed.
     """
-    with _held(model, spark) as found:
-        session = working_session(spark)
-        if found is not None and found.swap is not None:
-            return _finish(session, model, found, PROMOTED)
-        check_whole(model)
-        found = found or _nothing(model, "promote")
-        if found.phase == PROMOTED:
-            raise StreamError(
-                f"Model {model.name}: its new version has the name already, so there is nothing to promote. `dbt-stream "
-                f"deploy cleanup {model.name}` drops the old one, {found.previous}."
-            )
-        new = version(model, found.new)
-        if load(session, new.target) is None:
-            raise StreamError(
-                f"Model {model.name}: its new version has no table yet, so there is nothing to promote. {model.deploy} "
-                "builds it."
-            )
-        present(session, new)
-        if not force:
-            _check_caught_up(session, model, new)
-        return _swap(session, model, found, new, PROMOTED)
+    return _change(spark, model, PROMOTED, "promote", partial(_ready_to_promote, force=force))
 
 
 def roll_back(spark: SparkSession, model: StreamModel) -> Swapped:
@@ -162,32 +143,75 @@ def roll_back(spark: SparkSession, model: StreamModel) -> Swapped:
     Raises:
         StreamError: there is none to go back to, it can't go on, or one of both is running. Nothing was changed.
     """
+    return _change(spark, model, STAGED, "roll back", _ready_to_roll_back)
+
+
+def _change(
+    spark: SparkSession,
+    model: StreamModel,
+    to: str,
+    what: str,
+    ready: Callable[[SparkSession, StreamModel, Deployment], StreamModel],
+) -> Swapped:
+    """Have names change, or end what was cut short of it.
+
+    Args:
+        spark: the project's session.
+        model: the model.
+        to: what is to come of it: `PROMOTED` or `STAGED`.
+        what: it is called, as in "nothing to …".
+        ready: passes a deployment in which they can, and says which version gets the model's name.
+    """
     with _held(model, spark) as found:
         session = working_session(spark)
         if found is not None and found.swap is not None:
-            return _finish(session, model, found, STAGED)
+            return _finish(session, model, found, to)
         check_whole(model)
-        found = found or _nothing(model, "roll back")
-        if found.phase == STAGED:
-            raise StreamError(
-                f"Model {model.name}: its new version isn't promoted, so there is nothing to roll back. `dbt-stream deploy "
-                f"cleanup {model.name}` drops it."
-            )
-        old = version(model, found.previous)
-        if load(session, old.target) is None:
-            raise StreamError(
-                f"Model {model.name}: {old.target}, its table before the deployment, was dropped, so there is nothing to go "
-                f"back to. `dbt-stream deploy cleanup {model.name}` forgets the deployment."
-            )
-        try:
-            present(session, old)
-        except StreamError as problem:
-            what = problem.msg.removeprefix(f"Model {model.name}: ").partition(" To build it anew")[0]
-            raise StreamError(
-                f"Model {model.name}: its version before the deployment can't go on: {what} Nothing was changed."
-            ) from problem
-        _check_sources(session, model, old)
-        return _swap(session, model, found, old, STAGED)
+        found = found or _nothing(model, what)
+        return _swap(session, model, found, ready(session, model, found), to)
+
+
+def _ready_to_promote(
+    session: SparkSession, model: StreamModel, found: Deployment, force: bool
+) -> StreamModel:
+    if found.phase == PROMOTED:
+        raise StreamError(
+            f"Model {model.name}: its new version has the name already, so there is nothing to promote. `dbt-stream "
+            f"deploy cleanup {model.name}` drops the old one, {found.previous}."
+        )
+    new = version(model, found.new)
+    if load(session, new.target) is None:
+        raise StreamError(
+            f"Model {model.name}: its new version has no table yet, so there is nothing to promote. {model.deploy} "
+            "builds it."
+        )
+    present(session, new)
+    if not force:
+        _check_caught_up(session, model, new)
+    return new
+
+
+def _ready_to_roll_back(session: SparkSession, model: StreamModel, found: Deployment) -> StreamModel:
+    if found.phase == STAGED:
+        raise StreamError(
+            f"Model {model.name}: its new version isn't promoted, so there is nothing to roll back. `dbt-stream deploy "
+            f"cleanup {model.name}` drops it."
+        )
+    old = version(model, found.previous)
+    if load(session, old.target) is None:
+        raise StreamError(
+            f"Model {model.name}: {old.target}, its table before the deployment, was dropped, so there is nothing to go "
+            f"back to. `dbt-stream deploy cleanup {model.name}` forgets the deployment."
+        )
+    try:
+        present(session, old)
+    except StreamError as problem:
+        what = problem.msg.removeprefix(f"Model {model.name}: ").partition(" To build it anew")[0]
+        raise StreamError(
+            f"Model {model.name}: its version before the deployment can't go on: {what} Nothing was changed."
+        ) from problem
+    _check_sources(session, model, old)
+    return old
 
 
 def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:

@@ -16,6 +16,7 @@ from .checkpoint import copy_checkpoint
 from .deployments import check_settled
 from .errors import StreamError
 from .model import StreamModel
+from .notes import read_note
 
 if TYPE_CHECKING:
     from ..environment.storage import Storage
@@ -175,27 +176,20 @@ def read(storage: Storage, path: str, name: str) -> Savepoint | None:
     Raises:
         StreamError: as in `listed`.
     """
-    place = f"{path}/{name}/{_FILE}"
-    text = storage.read_text(place)
-    if text is None:
-        return None
-    try:
-        said: dict[str, Any] = json.loads(text)
-        kind = int(said.pop("format"))
-        if kind == FORMAT:
-            tables = {
-                kind: None if each is None else Picture(**each) for kind, each in said.pop("tables").items()
-            }
-            return Savepoint(**said, tables=tables)
-    except (ValueError, TypeError, KeyError, AttributeError) as problem:
-        raise StreamError(
-            f"{place} can't be read, so nothing is known of the savepoint {name}. Remove the folder {path}/{name}, or put "
-            "the file back."
-        ) from problem
-    raise StreamError(
-        f"The savepoint {name} in {path} was made by a newer dbt-spark-streaming (its format is {kind}, this one knows "
-        f"{FORMAT}). Update the package."
+    return read_note(
+        storage,
+        f"{path}/{name}/{_FILE}",
+        FORMAT,
+        _made,
+        what=f"the savepoint {name}",
+        made=f"The savepoint {name} in {path} was made",
+        to_do=f"Remove the folder {path}/{name}, or put the file back.",
     )
+
+
+def _made(said: dict[str, Any]) -> Savepoint:
+    tables = {kind: None if each is None else Picture(**each) for kind, each in said.pop("tables").items()}
+    return Savepoint(**said, tables=tables)
 
 
 def being_restored(model: StreamModel) -> Mapping[str, str | None] | None:

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from urllib.parse import unquote_plus
 
 from ..query.program import STEP
 from . import commit
@@ -21,7 +20,7 @@ from .apart import Called, seen_by
 from .clock import instant
 from .errors import StreamError
 from .failpoints import around
-from .iceberg import added_rows, load
+from .iceberg import IcebergTable, added_rows, load
 from .identifiers import type_text
 from .maintenance import PROPERTIES, Maintenance
 from .migration import Migration
@@ -38,7 +37,7 @@ from .position import (
 )
 from .schema import Layout
 from .session import show, sql
-from .state_figures import PartFigures, Size, written
+from .state_figures import PartFigures, Size, by_part, written
 from .writing import Columns, literal, one_file, quoted
 
 if TYPE_CHECKING:
@@ -64,7 +63,6 @@ _RETENTION = Retention(max_snapshot_age=5 * 60 * 1_000_000, max_snapshots=100, t
 
 _INTERVAL = re.compile(r"\binterval (year|month|day|hour|minute|second)\b")
 
-_PARTITION = "partitions.part="
 _SIGNATURE = f"{PREFIX}signature"
 _VERSION = f"{PREFIX}version"
 _INPUTS = f"{PREFIX}inputs"
@@ -178,8 +176,6 @@ class StateTable:
                     "timestampdiff(SECOND, started_at, ended_at)."
                 )
         properties = {
-            **_PROPERTIES,
-            **(_LOCAL if self._model.storage.is_local else {}),
             **{
                 f"write.metadata.metrics.column.{field.name}": "full"
                 for field in schema.fields
@@ -189,11 +185,7 @@ class StateTable:
             **(_noted(layout.apart) if layout.apart else {_VERSION: str(VERSION)}),
             **({} if inputs is None else {_INPUTS: inputs.json()}),
         }
-        columns = ", ".join(f"{quoted(field.name)} {type_text(field.dataType)}" for field in schema.fields)
-        settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
-        description = f"({columns}) using iceberg partitioned by (part) tblproperties ({settings})"
-        self._table = commit.create(spark, "state.create", self._model, self._model.state, description)
-        self._columns = self._shown = self._known_apart = None
+        self._make(spark, schema, properties)
 
     def begin_with(
         self, spark: SparkSession, rows: DataFrame, properties: Mapping[str, str], position: Position
@@ -209,16 +201,21 @@ class StateTable:
         Raises:
             StreamError: another run has made the table.
         """
-        settings = {**_PROPERTIES, **(_LOCAL if self._model.storage.is_local else {}), **properties}
-        listed = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in settings.items())
-        columns = ", ".join(
-            f"{quoted(field.name)} {type_text(field.dataType)}" for field in rows.schema.fields
-        )
-        description = f"({columns}) using iceberg partitioned by (part) tblproperties ({listed})"
-        self._table = commit.create(spark, "state.create", self._model, self._model.state, description)
+        table = self._make(spark, rows.schema, properties)
         # What is folded is what comes to each part from here on counted from.
         notes = replace(position, folded=True, growth={}).properties()
-        commit.append("state.clone", self._model, self._table, rows, notes)
+        commit.append("state.clone", self._model, table, rows, notes)
+
+    def _make(self, spark: SparkSession, schema: StructType, properties: Mapping[str, str]) -> IcebergTable:
+        """Make the table, with properties besides those that each has."""
+        settings = {**_PROPERTIES, **(_LOCAL if self._model.storage.is_local else {}), **properties}
+        listed = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in settings.items())
+        columns = ", ".join(f"{quoted(field.name)} {type_text(field.dataType)}" for field in schema.fields)
+        description = f"({columns}) using iceberg partitioned by (part) tblproperties ({listed})"
+        table = commit.create(spark, "state.create", self._model, self._model.state, description)
+        self._table = table
+        self._columns = self._shown = self._known_apart = None
+        return table
 
     @property
     def apart(self) -> Called:
@@ -478,9 +475,7 @@ class StateTable:
             self._grow(part, self._table.added_rows(part), position)
 
     def _grow_by(self, summary: Mapping[str, str], position: Position) -> None:
-        for part in (
-            unquote_plus(name[len(_PARTITION) :]) for name in summary if name.startswith(_PARTITION)
-        ):
+        for part in by_part(summary):
             self._grow(part, added_rows(summary, part), position)
 
     def _grow(self, part: str, rows: int, position: Position) -> None:

@@ -124,13 +124,20 @@ def written(summaries: Iterable[Mapping[str, str]]) -> dict[str, PartFigures]:
     """
     found: dict[str, PartFigures] = {}
     for summary in summaries:
-        for name, text in summary.items():
-            if name.startswith(_PARTITION):
-                numbers = {key: int(number) for key, number in _NUMBER.findall(text)}
-                told = {field: numbers[key] for key, field in _WRITTEN.items() if key in numbers}
-                part = unquote_plus(name[len(_PARTITION) :])
-                found.setdefault(part, PartFigures()).add(PartFigures(**told))
+        for part, text in by_part(summary).items():
+            numbers = {key: int(number) for key, number in _NUMBER.findall(text)}
+            told = {field: numbers[key] for key, field in _WRITTEN.items() if key in numbers}
+            found.setdefault(part, PartFigures()).add(PartFigures(**told))
     return found
+
+
+def by_part(summary: Mapping[str, str]) -> dict[str, str]:
+    """What the summary of a snapshot says of each part."""
+    return {
+        unquote_plus(name[len(_PARTITION) :]): text
+        for name, text in summary.items()
+        if name.startswith(_PARTITION)
+    }
 
 
 def sizes_in(told: Mapping[str, Any] | None, snapshot: int | None) -> dict[str, Size] | None:

@@ -134,8 +134,9 @@ class UpsertSink(Sink):
         rows do. If none does, or a key has two rows, or Spark doesn't say (None), what it wrote goes again."""
         spark, observed = compared.sparkSession, Observed(compared, *counting)
         show(observed.rows, _COMPARED)
-        rows = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in columns.names)
-        parts = [f"select {rows} from {_COMPARED} where {CHANGE_TYPE} is distinct from '{DELETE}'"]
+        parts = [
+            f"select {_from_change('new', columns.names)} from {_COMPARED} where {CHANGE_TYPE} is distinct from '{DELETE}'"
+        ]
         if not self._upsert.is_whole:
             parts.append(self._of_fired("left anti join", self._as_it_is(columns)))
         changed: int | None = None
@@ -325,8 +326,7 @@ class UpsertSink(Sink):
         from pyspark.sql import functions as F
 
         spark, target = changed.sparkSession, self.model.target
-        columns = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in names)
-        rows = f"select {columns} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
+        rows = f"select {_from_change('new', names)} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
         if kinds == {INSERT}:
             self._append(sql(spark, one_file(rows) if few else rows), position)
             return
@@ -369,10 +369,14 @@ def _counting(position: Position, rows: int) -> Position:
     return replace(position, rows_out=position.rows_out + rows)
 
 
+def _from_change(which: str, names: Sequence[str]) -> str:
+    """The table's columns out of a change, of the ``old`` row or of the ``new`` one."""
+    return ", ".join(f"{quoted(f'{which} {name}')} as {quoted(name)}" for name in names)
+
+
 def _with_retractions(names: list[str]) -> str:
     """The changes one after the other: what an update takes away, and what it puts there."""
-    old = ", ".join(f"{quoted('old ' + name)} as {quoted(name)}" for name in names)
-    new = ", ".join(f"{quoted('new ' + name)} as {quoted(name)}" for name in names)
+    old, new = (_from_change(which, names) for which in ("old", "new"))
     return (
         f"select {old}, case {CHANGE_TYPE} when '{DELETE}' then '{DELETE}' else '{BEFORE}' end as {CHANGE_TYPE}\n"
         f"from {_CHANGED} where {CHANGE_TYPE} <> '{INSERT}'\n"

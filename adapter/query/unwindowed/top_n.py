@@ -59,6 +59,8 @@ class TopN:
         """The step with the rankings that the batch touches, as they are after it."""
         self.row = row_column(stage.name)
         self.keys = [quote(key.name) for key in stage.keys]
+        self.listed = ", ".join(self.keys) or "true as anything"
+        """Select items: which ranking it is."""
         self.made_keys = [f"q.`__by_{number}` as {key}" for number, key in enumerate(self.keys)]
 
     def first(self, rows: str) -> str:
@@ -102,9 +104,7 @@ class AppendOnlyTopN(TopN):
 
     def ingest(self) -> list[Step]:
         """The generations of the rankings, and these with the rows of the batch."""
-        generations = self.generations.steps(
-            f"select {', '.join(self.keys) or 'true as anything'} from {self.rows}"
-        )
+        generations = self.generations.steps(f"select {self.listed} from {self.rows}")
         columns = ", ".join(self._columns())
         new = self.generations.with_since(f"select *{self._added()} from {self.rows}")
         known = matching(self.part, self.keys, self.rows)
@@ -151,8 +151,8 @@ class AppendOnlyTopN(TopN):
             return [Step(self.name, self.shown(self.first(rows)))]
         rows = self.first(self.generations.latest(matching(self.part, self.keys, self.touched)))
         if self.stage.final:
-            listed, due = ", ".join(self.keys) or "true as anything", comes_due(DUE, "state")
-            touched = f"select distinct {listed} from state\nwhere part = '{self.part}' and {due}"
+            due = comes_due(DUE, "state")
+            touched = f"select distinct {self.listed} from state\nwhere part = '{self.part}' and {due}"
             due = comes_due(DUE, "ranked")
             rows = f"select ranked.* from (\n{rows}\n) as ranked where {due}"
             return [Step(self.touched, touched, persist=True), Step(self.name, self.shown(rows))]
@@ -353,10 +353,10 @@ class RetractableTopN(UpdatableTopN):
 
     def _ranked(self, candidates: str) -> list[Step]:
         """See `UpdatableTopN._ranked`. Of rankings that candidates don't fill the first of all groups."""
-        columns, listed = ", ".join([*self.keys, self.row]), ", ".join(self.keys) or "true as anything"
+        columns = ", ".join([*self.keys, self.row])
         fallen = self._fallen()
         if self.ttl is not None:
-            fallen = f"select * from (\n{fallen}\n)\nunion\nselect * from (\n{self._with_room()}\n)"
+            fallen = f"{fallen}\nunion\n{self._with_room()}"
         found = of_keys(f"(\n{self._as_candidates(self._of_all())}\n)", self.keys, self.fallen)
         anew = self.first(f"select {columns}{self._with_fresh('true as fresh')} from (\n{found}\n)")
         stay = (
@@ -366,7 +366,12 @@ class RetractableTopN(UpdatableTopN):
         return [
             Step(self.front, candidates, persist=True, lazy=True),
             # Of an empty state the candidates are all there is.
-            Step(self.fallen, fallen, persist=True, initial=f"select {listed} from {self.front} where false"),
+            Step(
+                self.fallen,
+                fallen,
+                persist=True,
+                initial=f"select {self.listed} from {self.front} where false",
+            ),
             Step(
                 self.now,
                 f"{stay}\nunion all\n{anew}",
@@ -382,7 +387,7 @@ class RetractableTopN(UpdatableTopN):
         if self.stage.top.function == "dense_rank":
             # Where two values become one, another moves up.
             return (
-                f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.known} as known\n"
+                f"select distinct {self.listed} from {self.known} as known\n"
                 f"left semi join {self.groups.changed} as changed on {self._same_group('known')}"
             )
         by = f"partition by {', '.join(self.keys)} " if self.keys else ""
@@ -396,7 +401,7 @@ class RetractableTopN(UpdatableTopN):
         )
         # Of the candidates the first ones say it: if so many stand before where the last member stood, they do.
         return (
-            f"select {', '.join(self.keys) or 'true as anything'} from (\n"
+            f"select {self.listed} from (\n"
             f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {order}) as ahead from (\n"
             f"    select {columns}, false as is_last from {self.front}\n"
             f"    union all\n    select {columns}, true as is_last from (\n{last}\n)\n  )\n"
@@ -406,10 +411,9 @@ class RetractableTopN(UpdatableTopN):
     def _with_room(self) -> str:
         """The touched rankings with fewer members than places: where one was forgotten, a group that was none moves up,
         whether the state still has the one that was or not."""
-        listed = ", ".join(self.keys) or "true as anything"
-        ranked, known = (
-            f"select {listed}, 0 as is_known from {self.front}",
-            f"select {listed}, 1 as is_known from {self.known}",
+        touched = "\nunion all\n".join(
+            f"select {self.listed}, {n} as is_known from {rows}"
+            for n, rows in enumerate((self.front, self.known))
         )
         # As many members as places needn't be as many values.
         has_room = (
@@ -418,7 +422,7 @@ class RetractableTopN(UpdatableTopN):
             else f"sum(is_known) < {self.stage.top.rows}"
         )
         by = f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
-        return f"select {listed} from (\n{ranked}\nunion all\n{known}\n){by} having {has_room}"
+        return f"select {self.listed} from (\n{touched}\n){by} having {has_room}"
 
     def _of_all(self) -> str:
         """The stage's rows out of all groups that the fallen rankings are of."""

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
-from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.stream import failpoints
+from tests.functional.models.commands import Commands
 from tests.functional.models.conftest import sources, write_events
 
 DBT_STREAM = str(Path(sys.executable).with_name("dbt-stream"))
@@ -32,29 +31,12 @@ select sum(views) as views from {{ stream(ref('views')) }}
 """
 
 
-class TestDeploy:
+class TestDeploy(Commands):
+    group, about = "deploy", ("views",)
+
     @pytest.fixture(scope="class")
     def models(self, events: Path) -> dict[str, str]:
         return {"views.sql": BY_PAGE, "total.sql": TOTAL, "sources.yml": sources(events)}
-
-    @staticmethod
-    def options(project: Any) -> list[str]:
-        return ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
-
-    def command(self, project: Any, *arguments: str) -> Any:
-        return CliRunner().invoke(
-            main, [*self.options(project), "deploy", *arguments, "views"], catch_exceptions=False
-        )
-
-    def done(self, project: Any, *arguments: str) -> str:
-        done = self.command(project, *arguments)
-        assert done.exit_code == 0, done.output
-        return str(done.stdout)
-
-    def refused(self, project: Any, *arguments: str) -> str:
-        done = self.command(project, *arguments)
-        assert done.exit_code == 2, done.output
-        return str(done.stderr)
 
     def status(self, project: Any) -> dict[str, Any]:
         return dict(json.loads(self.done(project, "status", "--json")))

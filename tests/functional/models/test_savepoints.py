@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
-from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.stream import failpoints
+from tests.functional.models.commands import Commands
 from tests.functional.models.conftest import sources, write_events
 
 DBT_STREAM = str(Path(sys.executable).with_name("dbt-stream"))
@@ -31,25 +30,12 @@ select sum(views) as views from {{ stream(ref('pages')) }}
 VIEWS, EDITED = "count(*) as views, sum(amount) as amount", "count(*) as views, max(amount) as largest"
 
 
-class TestSavepoints:
+class TestSavepoints(Commands):
+    group = "state"
+
     @pytest.fixture(scope="class")
     def models(self, events: Path) -> dict[str, str]:
         return {"pages.sql": PAGES.format(items=VIEWS), "total.sql": TOTAL, "sources.yml": sources(events)}
-
-    @staticmethod
-    def command(project: Any, *arguments: str) -> Any:
-        options = ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
-        return CliRunner().invoke(main, [*options, "state", *arguments], catch_exceptions=False)
-
-    def done(self, project: Any, *arguments: str) -> str:
-        done = self.command(project, *arguments)
-        assert done.exit_code == 0, done.output
-        return str(done.stdout)
-
-    def refused(self, project: Any, *arguments: str) -> str:
-        done = self.command(project, *arguments)
-        assert done.exit_code == 2, done.output
-        return str(done.stderr)
 
     @staticmethod
     def pages(project: Any, spark: Any) -> dict[str, dict[str, Any]]:
