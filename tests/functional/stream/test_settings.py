@@ -41,7 +41,7 @@ def test_a_state_of_another_time_zone_is_not_gone_on_with(spark: Any, storage_ro
                 f"Model {s.model.name}: its state was made under other settings of the session ({ZONE} is "
                 "'Europe/Berlin' and was 'UTC'), by which the same query gives other rows. Set them back, in the "
                 "profile's server_side_parameters. "
-                f"To build it anew: {s.model.rebuild}."
+                f"{s.model.build_anew}"
             )
         # Of a state from before settings were noted nothing is known; from now on it is.
         older = json.dumps({name: what for name, what in signature(s).items() if name != "session"})
