@@ -110,6 +110,8 @@ class Operators:
             name = "IntervalJoin" if operator.until else "RegularJoin"
             node = self._node(operator, name, text.joins(select), inputs, state=state)
             return Read(project(node, _above(select)))
+        if isinstance(operator, base.OuterIntervalJoin):
+            return self._outer_in_time(operator, inputs)
         if isinstance(operator, base.Recompute):
             return self._recompute(operator, inputs)
         if isinstance(operator, base.TemporalFilter):
@@ -180,6 +182,8 @@ class Operators:
         stage = replace(operator.stage, name=name)
         pieces = Groups(stage, self.bounds.ttl, fused=True)
         clears = _WINDOW_END if operator.ends else self._clears("the key's last row")
+        if operator.lasts:
+            clears = f"window end + {intervals.format(operator.lasts)}"
         state = list(state_of_groups(stage, pieces, self.columns, clears, self.bounds.ttl))
         told = {each.part for each in state}
         for part in self.own[operator.name]:
@@ -228,6 +232,8 @@ class Operators:
     def _close(self, operator: base.WindowClose, inputs: tuple[Node, ...]) -> Read:
         complete, early = self.emission.complete, self.emission.first is not None
         later = f" + {intervals.format(complete)} (complete_result_offset)" if complete else ""
+        if operator.lasts:
+            later = f" + {intervals.format(operator.lasts)}"
         state = self._state(operator, "a change of an open window", f"window end{later}")
         when = (
             f"when the watermark is at {operator.window_end}{later}{', and at early firing' if early else ''}"
@@ -321,7 +327,7 @@ class Operators:
 
     @staticmethod
     def _in_time(
-        operator: base.Join | base.Recompute, state: tuple[State, ...], until: tuple[base.Until, ...]
+        operator: base.Join | base.OuterIntervalJoin | base.Recompute, state: tuple[State, ...], until: tuple[base.Until, ...]
     ) -> tuple[State, ...]:
         """The rows of a join's sides, each with what clears it."""
         ends = {
@@ -330,6 +336,13 @@ class Operators:
         }
         own = {each.part: each for each in state}
         return tuple(replace(own[part], clears=ends[part]) for part in ends if part in own)
+
+    def _outer_in_time(self, operator: base.OuterIntervalJoin, inputs: tuple[Node, ...]) -> Read:
+        select = _select(operator.sql)
+        state = self._in_time(operator, self._state(operator, _INPUT_ROWS), operator.until)
+        note = "A row that meets none comes once, when it can meet none any more."
+        node = self._node(operator, "IntervalJoin", text.joins(select), inputs, state, notes=(note,))
+        return Read(project(node, _above(select)))
 
     def _ended(self, operator: base.Operator, column: str) -> int | None:
         """Where the queries above end a ranking."""

@@ -161,6 +161,8 @@ class GroupAggregate:
     """What tells the groups themselves, whatever is computed of them."""
     ends: tuple[str, ...] = ()
     """By input, the column with the end of the window with which its rows go; empty: they don't go with windows."""
+    lasts: int = 0
+    """For how many microseconds after that end rows may still come."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,9 @@ class WindowClose:
     relation: Relation
     label: str
     growth: UnboundedState | None = None
+    lasts: int | None = None
+    """For how many microseconds after that its rows may still come: it closes then, and nothing of it changes any more.
+    None: that can't be told, so it closes at once, and its changes are passed on."""
 
 
 @dataclass(frozen=True)
@@ -238,6 +243,27 @@ class Join:
     """As of `GroupAggregate`."""
     until: tuple[Until, ...] = ()
     """By input, until when a row of it may find others. Empty: that can't be told."""
+
+
+@dataclass(frozen=True)
+class OuterIntervalJoin:
+    """An outer or anti join of two relations whose rows only come, bounded in time: pairs come as they meet, and a row
+    that has met none comes once, when it can meet none any more."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    sql: str
+    relation: Relation
+    label: str
+    pairs: str | None
+    """The same as an inner join; None: it gives no pairs."""
+    alone: tuple[str | None, ...]
+    """By input its rows that meet none of the other's, as SQL over both; None: they aren't asked for."""
+    until: tuple[Until, ...]
+    """By input, until when a row is kept."""
+    due: tuple[Until, ...]
+    """By input, until when a row may find others."""
+    growth: UnboundedState | None = None
 
 
 @dataclass(frozen=True)
@@ -339,6 +365,7 @@ Operator: TypeAlias = (
     | SetOperation
     | LateRows
     | Join
+    | OuterIntervalJoin
     | TemporalFilter
     | OverAggregate
     | Recompute
@@ -386,7 +413,7 @@ class Dataflow:
 
 def ttl_of(operator: Operator, ttl: int | None) -> int | None:
     """Microseconds after which what an operator keeps expires when it is idle, or its window has ended; None: never."""
-    return 0 if getattr(operator, "ends", ()) else ttl
+    return getattr(operator, "lasts", 0) if getattr(operator, "ends", ()) else ttl
 
 
 def in_order(root: Operator) -> Iterator[Operator]:

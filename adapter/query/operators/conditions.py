@@ -299,7 +299,7 @@ def is_inner(join: exp.Join | None) -> bool:
 # -- columns ---------------------------------------------------------------------------------------
 
 
-def carried(node: exp.Expr | None, alias: str, columns: Mapping[str, str]) -> str | None:
+def carried(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T | None:
     """What is known of the column that an expression is, if it is one of an input."""
     node = node.unnest() if node is not None else None
     if not isinstance(node, exp.Column) or node.table.lower() not in ("", alias.lower()):
@@ -422,6 +422,39 @@ def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str,
             if outer and later and not (isinstance(test, exp.EQ) and all(map(_is_column, others))):
                 continue
             yield left, one, right, other
+
+
+def as_inner(template: exp.Select) -> exp.Select:
+    """An outer join of two relations as an inner join: its pairs."""
+    made = template.copy()
+    (join,) = made.args["joins"]
+    join.set("side", None)
+    join.set("kind", "INNER")
+    return made
+
+
+def rows_alone(template: exp.Select, place: int) -> exp.Select:
+    """The rows of one of two joined relations that meet none of the other.
+
+    Args:
+        template: the join, over ``__input_n``.
+        place: which of them.
+    """
+    nodes = relations(template)
+    own, other = nodes[place].copy(), nodes[1 - place].copy()
+    (join,) = template.args["joins"]
+    star = exp.Column(this=exp.Star(), table=exp.to_identifier(own.alias_or_name, quoted=True))
+    on, using = join.args.get("on"), join.args.get("using")
+    meets = exp.Join(
+        this=other,
+        side="LEFT",
+        kind="ANTI",
+        on=None if on is None else on.copy(),
+        using=[each.copy() for each in using] if using else None,
+    )
+    made = exp.Select(expressions=[star]).from_(own)
+    made.set("joins", [meets])
+    return made
 
 
 def has_outer(select: exp.Select) -> bool:

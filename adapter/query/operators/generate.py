@@ -32,6 +32,7 @@ from .base import (
     Local,
     MaterializedProject,
     Operator,
+    OuterIntervalJoin,
     OverAggregate,
     Project,
     Recompute,
@@ -51,6 +52,7 @@ from .base import (
 from .buffered_rows import ROW, TIMES, BufferedRows, Partitions, added_up, netted, packed, spread
 from .given_rows import GivenRows
 from .groups import GroupChanges
+from .outer_interval_join import MatchedOrAlone
 from .over_rows import OrderedRows
 from .plan_size import bounded
 from .recent_rows import RecentRows
@@ -217,7 +219,10 @@ class _Generator:
                 del self.steps[begun:]
 
     def _has(self, part: StatePart) -> None:
-        self.parts.setdefault(part.name, part)
+        known = self.parts.setdefault(part.name, part)
+        if known.closes is None and part.closes is not None:
+            # Rows that others keep, too, who wait for nothing.
+            self.parts[part.name] = replace(known, closes=part.closes)
         self.parts_of.setdefault(self.made, set()).add(part.name)
 
     def _make(self, operator: Operator) -> None:
@@ -243,6 +248,11 @@ class _Generator:
             self._count_late(operator)
         elif isinstance(operator, Join):
             self._join(operator)
+        elif isinstance(operator, OuterIntervalJoin):
+            joined = MatchedOrAlone(operator)
+            self._step(operator, *joined.change())
+            for part in joined.state():
+                self._has(part)
         elif isinstance(operator, TemporalFilter):
             recent = RecentRows(operator, self.ttl)
             self.rows.append(recent.rows())
@@ -433,7 +443,7 @@ class _Generator:
     def _lasting(self, operator: WindowRows | WindowResults, rows: str) -> str:
         """Rows of windows, without those of which nothing is known any more: they can't be added to."""
         end = operator.relation.open_until
-        if self.ttl is None or end is None:
+        if self.ttl is None or end is None or operator.relation.open_for is not None:
             return rows
         return generations.countable(f"(\n{rows}\n)", f"own.{quote(end)}", self.ttl)
 

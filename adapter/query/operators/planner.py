@@ -47,6 +47,7 @@ from .base import (
     Local,
     MaterializedProject,
     Operator,
+    OuterIntervalJoin,
     OverAggregate,
     Project,
     Recompute,
@@ -68,8 +69,8 @@ from .base import (
     ROW_TIME as TIME_OF_ROW,
 )
 from .reach import ordered_by, reach
-from .relation import COME_IN_ORDER, EVENT_TIME, WEIGHT, Relation, weight_of
-from .time_bounds import TimeBounds
+from .relation import EVENT_TIME, WEIGHT, WINDOW_END, Relation, comes_in_order, comes_late, weight_of
+from .time_bounds import TimeBounds, delay_of
 
 SIGN, ROW_TIME = "__sign", "__row_time"
 """The hidden columns that rows of a `GroupAggregate` have: +1 or -1, and their time where keys expire."""
@@ -369,6 +370,7 @@ class _Planner:
 
     def _window(self, select: exp.Select, window: Window) -> Operator:
         """The windows of what was joined, grouped or ranked first, or of rows that change: each row at once."""
+        self.streams.passes_no_time(select)
         self.under_windows += 1
         below = self._visit(hints.input_of(select))
         self.under_windows -= 1
@@ -385,13 +387,13 @@ class _Planner:
             raise QueryError(on_change.refusal(window))
         if not changes:
             below = self._closed(below)
-        self.streams.passes_no_time(select)
         text = f"select * from {expansion.expand(input_name(0), window)}"
         # Of windows that are made of others' results no row can come when their own state is gone; of others it can, as
         # of a join, and that is no late row of the stream.
         is_bounded = changes and window.time_col.lower() in below.relation.in_time
-        if is_bounded:
-            text = generations.countable(f"({text})", "own.window_end", 0)
+        open_for = self._open_for(below, window)
+        if is_bounded or open_for is not None:
+            text = generations.countable(f"({text})", "own.window_end", open_for or 0)
         replaced = set(expansion.WINDOW_COLUMNS)
         keys = tuple(key for key in below.relation.keys if not key & replaced)
         if window.kind != "tumble":
@@ -405,6 +407,10 @@ class _Planner:
             ends="window_end" if is_bounded else None,
         )
         name = f"windows_{digest(below.name, window.hint())}"
+        if open_for is not None:
+            relation = replace(relation, open_for=open_for, delays=_delays_in(window, below, open_for))
+            below = self._counting_late(below)
+            name = f"windows_{digest(below.name, window.hint(), f'open for {open_for}')}"
         if not window.merges:
             return self._add(WindowRows(name, (below,), text, relation, str(window), window))
         if not below.relation.repeatable and below.relation.changes:
@@ -419,6 +425,12 @@ class _Planner:
         )
         return self._closed(self._add(made))
 
+    def _open_for(self, below: Operator, window: Window) -> int | None:
+        """For how many microseconds after its end rows of a window may still come; None: that can't be told."""
+        if below.relation.changes or window.merges or self.emission.changes:
+            return None
+        return below.relation.times.get(window.time_col.lower())
+
     def _in_time(self, operator: Operator, until: str) -> Operator:
         """Rows without those of which nothing is known any more, some time after they would have counted."""
         if self.ttl is None:
@@ -429,13 +441,21 @@ class _Planner:
 
     def _closed(self, operator: Operator) -> Operator:
         """The same without what is in windows that are open."""
-        end = operator.relation.open_until
+        end, lasts = operator.relation.open_until, operator.relation.open_for
         if end is None:
             return operator
-        relation = replace(operator.relation, open_until=None)
+        relation = replace(operator.relation, open_until=None, open_for=None)
+        if lasts is not None:
+            together = {end: comes_late(WINDOW_END, lasts)}
+            relation = replace(relation, changes=False, ends=None, together=together)
         return self._add(
             WindowClose(
-                f"closed_{digest(operator.name)}", (operator,), end, relation, f"when {end} has passed"
+                f"closed_{digest(operator.name)}",
+                (operator,),
+                end,
+                relation,
+                f"when {end} has passed",
+                lasts=lasts,
             )
         )
 
@@ -750,7 +770,15 @@ class _Planner:
 
     def _leaving(self, rows: Operator, stays: int, test: str) -> Operator:
         """Rows, each with its event time in a hidden column, until they leave."""
-        relation = replace(rows.relation, changes=True, together={}, event_time=None, bounded=True)
+        relation = replace(
+            rows.relation,
+            changes=True,
+            together={},
+            event_time=None,
+            delays={},
+            open_for=None,
+            bounded=True,
+        )
         return self._add(
             TemporalFilter(f"recent_{digest(rows.name, str(stays))}", (rows,), stays, relation, test)
         )
@@ -781,6 +809,9 @@ class _Planner:
         is_kept = relation.changes and (random or outside)
         one_to_one = len(read) == 1 and not select.args.get("laterals") and not conditions.explodes(select)
         outputs = conditions.outputs(select, source.alias)
+        of_item = partial(
+            delay_of, of_column=lambda column: conditions.carried(column, source.alias, relation.times)
+        )
         keys: tuple[frozenset[str], ...] = ()
         if one_to_one:
             keys = (
@@ -792,10 +823,11 @@ class _Planner:
             relation.changes,
             outputs.carry(relation.together),
             open_until=None if relation.open_until is None else outputs[relation.open_until],
+            open_for=relation.open_for,
             ends=outputs[relation.ends] if relation.ends and relation.ends in outputs else None,
             in_time=frozenset(outputs[name] for name in relation.in_time if name in outputs),
             event_time=outputs[time] if (time := relation.event_time) and time in outputs else None,
-            delays=outputs.carry(relation.delays),
+            delays={**outputs.carry(relation.delays), **_delays_of_computed(select, of_item)},
             keys=keys,
             bounded=relation.bounded and not (select.args.get("laterals") and random),
             # What was read of a table is read once for each row that comes.
@@ -861,6 +893,8 @@ class _Planner:
             reason = str(problem)
         if conditions.windows_of(select):
             return self._over_groups(select)
+        if below.relation.open_for is not None:
+            return self._group(select, replace(source, operator=self._closed(below)))
         template, inputs = self._template(select, [replace(source, operator=self._closed(below))])
         self._refuse_chance(select, key_columns, partial(conditions.why_not_again, select), f"{reason}, and ")
         keys = tuple(sql(key) for key in in_all)
@@ -926,10 +960,17 @@ class _Planner:
         signed = below.relation.changes
         builder = StageBuilder(template, [From(source.alias, source.node, "rows", {})], None, signed)
         keys = tuple(builder.keys)
+        open_for = below.relation.open_for
+        end_of_rows = below.relation.ends if open_for is None else below.relation.open_until
         open_until, ends = (
             self._key_of_end(keys, source.alias, end, builder.grouping_sets)
-            for end in (below.relation.open_until, below.relation.ends)
+            for end in (below.relation.open_until, end_of_rows)
         )
+        delays = {
+            key: delay
+            for column, delay in below.relation.times.items()
+            if (key := self._key_of_end(keys, source.alias, column, builder.grouping_sets)) is not None
+        }
         in_time = (
             self._key_of_end(keys, source.alias, each, builder.grouping_sets)
             for each in below.relation.in_time
@@ -982,13 +1023,16 @@ class _Planner:
                     keys=(ids,),
                     bounded=bounded,
                     open_until=open_until,
+                    open_for=None if open_until is None else open_for,
                     ends=ends,
                     in_time=frozenset(filter(None, in_time)),
+                    delays=delays,
                 ),
                 _group_label(select),
                 growth,
                 groups,
-                () if ends is None else (str(below.relation.ends),),
+                () if ends is None else (str(end_of_rows),),
+                open_for or 0,
             )
         )
         group = self._closed(group)
@@ -1082,7 +1126,7 @@ class _Planner:
         time = ordered_by(over[0], source.alias)
         if relation.changes or time is None or _multiplies(select):
             return None
-        in_order = relation.event_time == time if waits else relation.together.get(time) in COME_IN_ORDER
+        in_order = relation.event_time == time if waits else comes_in_order(relation.together.get(time))
         reached = reach(over, time, source.alias) if in_order else None
         if reached is None:
             return None
@@ -1236,11 +1280,8 @@ class _Planner:
             weighed = [(each.alias, weight_of(number)) for number, each in enumerate(streams)]
             text = sql(with_weight(template, weighed) if changes else template)
             name = f"join_{digest(canonical(template), *(each.name for each in inputs))}"
-            delays = {
-                outputs.of[column]: delay
-                for column, delay in (bounds.delays(until) if bounds and until else {}).items()
-                if column in outputs.of
-            }
+            found = bounds.delays(until) if bounds and until else {}
+            delays = _delays_of(select, streams, found, outputs)
             return self._add(
                 Join(
                     name,
@@ -1259,6 +1300,8 @@ class _Planner:
         if alone:
             inputs = tuple(map(self._counting_late, inputs))
             growth = None
+            if not any(each.join is not None and each.join.kind == "SEMI" for each in streams):
+                return self._outer_in_time(select, template, inputs, streams, alone, keys, outputs)
         partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
         all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
         if any(
@@ -1268,11 +1311,10 @@ class _Planner:
             keys = ()
         by_end = self._ends_among(partitions, all_aliases, relations)
         relation = Relation(True, keys=keys, bounded=bounded, ends=passed if by_end else None)
-        if alone and any(each.join is not None and each.join.kind == "SEMI" for each in streams):
+        if alone:
             # A row that has found one stays.
-            relation = Relation(
-                False, delays=self._delays_of_found(select, streams, alone, outputs), keys=keys
-            )
+            found = TimeBounds(select, _times(streams)).delays(alone)
+            relation = Relation(False, delays=_delays_of(select, streams, found, outputs), keys=keys)
         if by_end:
             growth = None
         for query in conditions.inner_queries(template):
@@ -1291,29 +1333,72 @@ class _Planner:
             until=tuple(alone[alias.lower()] for alias in aliases) if alone else (),
         )
 
-    @staticmethod
-    def _delays_of_found(
+    def _outer_in_time(
+        self,
         select: exp.Select,
+        template: exp.Select,
+        inputs: tuple[Operator, ...],
         streams: Sequence[_From],
         until: Mapping[str, Until],
+        keys: tuple[frozenset[str], ...],
         outputs: conditions.Outputs,
-    ) -> dict[str, int]:
-        """By column of a semi join for how long after the watermark has passed its time rows may still come."""
-        found = TimeBounds(select, _times(streams)).delays(until)
-        return {outputs.of[column]: delay for column, delay in found.items() if column in outputs.of}
+    ) -> Operator:
+        """An outer or anti join of two relations that time bounds: its rows never change.
 
-    @staticmethod
-    def _until_alone(select: exp.Select, streams: Sequence[_From]) -> dict[str, Until] | None:
+        Args:
+            select: the query.
+            template: over its inputs.
+            inputs: the relations, whose late rows are counted.
+            streams: the same, as they are read.
+            until: by alias until when their rows are needed.
+            keys: of its rows.
+            outputs: the columns that it hands on.
+        """
+        bounds, preserved = self._time_bounds_of_met(select, streams), self._preserved(streams)
+        due = bounds.until()
+        assert due is not None
+        is_anti = only_asks(streams[1].join)
+        if conditions.has_outer(select):
+            keys = ()
+        aliases = [each.alias.lower() for each in streams]
+        alone = [conditions.rows_alone(template, n) if a in preserved else None for n, a in enumerate(aliases)]
+        delays = _delays_of(select, streams, bounds.delays(due), outputs)
+        return self._add(
+            OuterIntervalJoin(
+                f"join_{digest(canonical(template), *(each.name for each in inputs))}",
+                inputs,
+                sql(template),
+                Relation(delays=delays, keys=keys),
+                _short(select),
+                None if is_anti else sql(conditions.as_inner(template)),
+                tuple(None if is_anti or each is None else sql(each) for each in alone),
+                tuple(until[alias] for alias in aliases),
+                tuple(due[alias] for alias in aliases),
+            )
+        )
+
+    @classmethod
+    def _until_alone(cls, select: exp.Select, streams: Sequence[_From]) -> dict[str, Until] | None:
         """By alias until when the rows of an outer, semi or anti join of two relations are needed; None: no time bounds
         it."""
         if len(streams) != 2 or streams[1].join is None:
             return None
+        return cls._time_bounds_of_met(select, streams).until_alone(cls._preserved(streams))
+
+    @staticmethod
+    def _preserved(streams: Sequence[_From]) -> tuple[str, ...]:
+        """The aliases of the two relations of a join whose rows it says of that they are alone, or not."""
         one, other = (each.alias.lower() for each in streams)
-        side = (streams[1].join.side or "").upper()
-        preserved = {"FULL": (one, other), "RIGHT": (other,)}.get(side, (one,))
+        join = streams[1].join
+        side = (join.side or "").upper() if join is not None else ""
+        return {"FULL": (one, other), "RIGHT": (other,)}.get(side, (one,))
+
+    @staticmethod
+    def _time_bounds_of_met(select: exp.Select, streams: Sequence[_From]) -> TimeBounds:
+        """What is said of the times of rows that meet; rows that are alone are asked by WHERE, too."""
         met = select.copy()
-        met.set("where", None)  # it is asked of rows that are alone, too
-        return TimeBounds(met, _times(streams)).until_alone(preserved)
+        met.set("where", None)
+        return TimeBounds(met, _times(streams))
 
     def _counting_late(self, operator: Operator) -> Operator:
         """The same, with its late rows counted, if it has rows as they come: of itself, or of what it puts together."""
@@ -1473,6 +1558,16 @@ def _starts(found: Plan, zone: str) -> dict[str, int]:
     return {column: max(sizes) for column, kind in found.carried.items() if kind == "window_start"}
 
 
+def _delays_in(window: Window, below: Operator, open_for: int) -> dict[str, int]:
+    """`Relation.delays` of the rows of a window which is open for so long after its end, when it has closed, too."""
+    own = {"window_end": open_for, "window_time": open_for}
+    if window.time_zone:
+        return own  # whose clock is changed in some
+    whole = window.size + open_for
+    others = {name: max(delay, whole) for name, delay in below.relation.times.items()}
+    return {**others, "window_start": whole, **own}
+
+
 def _begin_anew(select: exp.Select, alias: str) -> None:
     """Has the OVER clauses of a SELECT also partition by the generation that a row is of. Changes the tree."""
     life = exp.column(OVER_LIFE, table=alias, quoted=True)
@@ -1518,6 +1613,41 @@ def _reads_stream(node: exp.Expr) -> bool:
 def _times(streams: Sequence[_From]) -> dict[str, dict[str, int]]:
     """By alias (lower case) the columns of relations that carry event time, as of `Relation.times`."""
     return {each.alias.lower(): each.operator.relation.times for each in streams if each.operator}
+
+
+def _delays_of(
+    select: exp.Select,
+    streams: Sequence[_From],
+    delays: Mapping[tuple[str, str], int],
+    outputs: conditions.Outputs,
+) -> dict[str, int]:
+    """`Relation.delays` of a join's result.
+
+    Args:
+        select: the join.
+        streams: what it reads.
+        delays: by alias and column for how long after the watermark has passed its time rows of the join may still come.
+        outputs: the columns that it hands on.
+    """
+    own = {each.alias.lower() for each in streams if each.join is None or not only_asks(each.join)}
+    found: dict[str, int] = {}
+    for (alias, column), delay in delays.items():
+        if alias in own and (name := outputs.of.get((alias, column))) is not None:
+            found[name] = max(delay, found.get(name, delay))
+    of_item = partial(delay_of, of_column=lambda column: delays.get((column.table.lower(), column.name.lower())))
+    return {**found, **_delays_of_computed(select, of_item)}
+
+
+def _delays_of_computed(
+    select: exp.Select, of_item: Callable[[exp.Expr], int | None]
+) -> dict[str, int]:
+    """`Relation.delays` of the columns that a SELECT computes."""
+    made = {
+        item.alias.lower(): of_item(item.this)
+        for item in select.expressions
+        if isinstance(item, exp.Alias) and not isinstance(item.this, exp.Column)
+    }
+    return {name: delay for name, delay in made.items() if delay is not None}
 
 
 def _is_repeatable(template: exp.Select, inputs: Sequence[Operator]) -> bool:

@@ -16,8 +16,29 @@ WEIGHT = "__stream_weight"
 
 EVENT_TIME = "event_time"
 """What rows come together by that were put out when the watermark had passed their time."""
-COME_IN_ORDER = ("window_end", "window_time", EVENT_TIME)
+WINDOW_END = "window_end"
+"""The same of windows that have closed."""
+_COME_IN_ORDER = (WINDOW_END, "window_time", EVENT_TIME)
 """What columns carry whose values come in ascending order: on no zone's clock, which is put back."""
+_LATE = " + "
+
+
+def comes_late(what: str, micros: int) -> str:
+    """What a column carries whose values come so many microseconds after the watermark has passed them.
+
+    >>> comes_late("window_end", 60), comes_late("window_end", 0)
+    ('window_end + 60', 'window_end')
+    """
+    return f"{what}{_LATE}{micros}" if micros else what
+
+
+def comes_in_order(what: str | None) -> bool:
+    """Whether values come in ascending order of what a column carries.
+
+    >>> comes_in_order("window_end + 60"), comes_in_order("window_end Europe/Berlin"), comes_in_order(None)
+    (True, False, False)
+    """
+    return what is not None and what.partition(_LATE)[0] in _COME_IN_ORDER
 
 
 def weight_of(number: int) -> str:
@@ -37,6 +58,9 @@ class Relation:
     together where both columns carry the same."""
     open_until: str | None = None
     """The column (lower case) with the end of a window that may not have closed yet; None: rows are of no such."""
+    open_for: int | None = None
+    """For how many microseconds after the end of such a window its rows may still come: after that it has its result, once
+    for all. None: that can't be told, and it may change later."""
     ends: str | None = None
     """Where results change, the column (lower case) with the end of a window: some time after it no row with that value
     comes or goes any more. None: there is none."""
@@ -58,9 +82,9 @@ class Relation:
     @property
     def times(self) -> dict[str, int]:
         """All columns that carry event time, as `delays` has them."""
-        own = [self.event_time] if self.event_time is not None else []
-        own += [column for column, what in self.together.items() if what in COME_IN_ORDER]
-        return {**self.delays, **dict.fromkeys(own, 0)}
+        own = {} if self.event_time is None else {self.event_time: 0}
+        late = {column: what.partition(_LATE)[2] for column, what in self.together.items() if comes_in_order(what)}
+        return {**self.delays, **own, **{column: int(micros or 0) for column, micros in late.items()}}
 
     @property
     def key(self) -> frozenset[str] | None:

@@ -8,12 +8,14 @@ windows' results, whose bounds are such columns.)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import product
 
 from sqlglot import exp
 
+from .. import session_zone
 from ..errors import QueryError
+from ..event_clock import interval
 from ..time_conditions import at_most, conditions
 from ..unwindowed.key_generations import later
 from ..windows import quote
@@ -101,6 +103,38 @@ class TimeBounds:
     def _between(self, alias: str, one: str, other: str) -> int | None:
         """How much later one column of a relation may be than another."""
         return 0 if one == other else self._apart.get(((alias, one), (alias, other)))
+
+
+def delay_of(node: exp.Expr, of_column: Callable[[exp.Column], int | None]) -> int | None:
+    """For how many microseconds after the watermark has passed a time rows may still come of which that is the value of an
+    expression; None: that can't be told.
+
+    >>> from ..dialect import parse
+    >>> item = parse("select coalesce(b.ts, a.ts) - interval 1 minute").expressions[0]
+    >>> delay_of(item, lambda column: {"a": 0, "b": 5}[column.table])
+    60000005
+
+    Args:
+        node: the expression.
+        of_column: the same of a column.
+    """
+    node = node.unnest()
+    if isinstance(node, exp.Column):
+        return of_column(node)
+    if isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
+        # It is one of them: of an outer join's times, say, the one that is there.
+        each = [delay_of(one, of_column) for one in (node.this, *node.expressions)]
+        return None if None in each else max(delay for delay in each if delay is not None)
+    if isinstance(node, exp.Add | exp.Sub):
+        try:
+            delay, length = delay_of(node.this, of_column), interval(node.expression)
+        except QueryError:
+            return None  # months, whose lengths differ
+        if delay is None or length is None:
+            return None
+        moved = delay - length if isinstance(node, exp.Add) else delay + length
+        return max(0, moved + session_zone.slack(node))
+    return None
 
 
 def kept_until(operator: Operator, until: Until) -> BufferedRows:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from ..emission import Emission
 from ..program import EXPIRES_AT, STEP, StatePart, now
-from ..unwindowed.key_generations import NO_STEP, lasts
+from ..unwindowed.key_generations import NO_STEP, lasts, later
 from ..window_trigger import due, latest
 from ..windows import quote
 from . import generations
 from .base import WindowClose
-from .buffered_rows import ROW, TIMES, netted, packed
+from .buffered_rows import ROW, TIMES, added_up, netted, packed, spread
 from .relation import WEIGHT
 
 _CAME_AT = "__came_at"
@@ -32,11 +32,12 @@ class OpenWindows:
     def __init__(self, operator: WindowClose, ttl: int | None, emission: Emission) -> None:
         self.emission = emission
         (self.below,) = operator.inputs
-        self.part = operator.name
+        self.part, self.lasts = operator.name, operator.lasts
         self.row, self.times, self.came_at = (
             quote(f"{self.part}_{what}") for what in ("row", "times", "came_at")
         )
-        self.end = f"{ROW}.{quote(operator.window_end)}"
+        self.window_end = f"{ROW}.{quote(operator.window_end)}"
+        self.end = later(self.window_end, self.lasts) if self.lasts else self.window_end
         relation = self.below.relation
         self.changes = relation.changes
         # A key that was forgotten and comes again gives a row without taking the one before away.
@@ -103,25 +104,25 @@ class OpenWindows:
         came_at = f"{_micros(now('now_after'))} as {self.came_at}"
         append = (
             f"select {now(STEP)} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, {came_at}, "
-            f"{self.end} as {EXPIRES_AT}\nfrom (\n{packed(self.below)}\n) where not {self._leaves()}"
+            f"{self.window_end} as {EXPIRES_AT}\nfrom (\n{packed(self.below)}\n) where not {self._leaves()}"
         )
         after = self._has_left(_micros(now("now_after")), _CAME_AT)
         fold = (
             f"select {generations.CAME_IN} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, "
-            f"{_CAME_AT} as {self.came_at}, {self.end} as {EXPIRES_AT}\n"
+            f"{_CAME_AT} as {self.came_at}, {self.window_end} as {EXPIRES_AT}\n"
             f"from (\n{self._held()}\n) where not {after}"
         )
         return StatePart(self.part, append, fold)
 
     def _leaves(self) -> str:
         """Whether a change is put out in the micro-batch, or came after the complete result."""
-        end, after = _micros(self.end), _micros(now("now_after"))
+        end, after = _micros(self.window_end), _micros(now("now_after"))
         is_due = due(self.emission, end, _micros(now("now_before")), after)
         return f"({is_due} or coalesce({after} >= {end} + {self.emission.complete}, false))"
 
     def _has_left(self, at: str, came_at: str) -> str:
         """Whether a change that was held back at a watermark has been put out at another one."""
-        end = _micros(self.end)
+        end = _micros(self.window_end)
         passed = latest(self.emission, end, at)
         return f"coalesce({passed} > {came_at}, {came_at} is null and {passed} is not null)"
 
@@ -145,6 +146,9 @@ class OpenWindows:
         """The rows of windows that close, and changes of those that had."""
         if not self.changes:
             return f"select {ROW}.* from (\n{closes}\nunion all\n{closed}\n)"
+        if self.lasts is not None:
+            # All that came of a window is there when it closes: what it was on the way isn't put out.
+            return spread(added_up(f"select {ROW}, {TIMES} from (\n{closes}\n)", True), True)
         return (
             f"select {ROW}.*, {TIMES} as {WEIGHT} from (\n{self._summed(closes)}\nunion all\n"
             f"select {ROW}, {TIMES} from (\n{closed}\n)\n)"
