@@ -101,7 +101,7 @@ def in_catalog(name: str, environment: Environment) -> str:
 
 
 def _lookups(made: Program) -> tuple[LookupSource, ...]:
-    every = [*made.lookups, *(each for level in made.levels for each in level.lookups)]
+    every = [*made.lookups, *(each for level in made.levels for each in level.all_lookups)]
     found = {each.relation: lookup_source(each.relation) for each in every}
     return tuple(source for source in found.values() if source is not None)
 

@@ -284,6 +284,7 @@ def _texts(program: Program) -> Iterator[tuple[str, str]]:
         for rows in level.rows:
             yield f"{rows.name}: rows in", rows.sql
         for step in level.ingest:
+            yield from _keys(step.lookups)
             yield f"{step.name}{' (computed once)' if step.persist else ''}", step.sql
         for part in level.parts:
             yield f"state += {part.name}", part.append

@@ -21,9 +21,10 @@ from dataclasses import replace
 from sqlglot import exp
 
 from . import hints
-from .dialect import sql
+from .dialect import parse, sql
 from .errors import QueryError
 from .lookup_keys import LookupKey, is_of, joins_needed, keys_of, relations_before
+from .operators.base import Dataflow, MaterializedProject, Project
 from .plan import GroupStage, JoinStage, LookupTable, Plan
 from .rewrites.refusals import is_random
 
@@ -105,6 +106,22 @@ def with_tables(plan: Plan, tables: tuple[LookupTable, ...]) -> Plan:
     return replace(
         plan, lookups=tables, static=tuple(relation for relation in plan.static if relation not in views)
     )
+
+
+def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
+    """Passes operators that read lookup tables row by row.
+
+    Raises:
+        QueryError: another one does, which would have to ask for the keys of all that it keeps.
+    """
+    for operator in flow.operators:
+        text = "" if isinstance(operator, Project | MaterializedProject) else getattr(operator, "sql", "")
+        for table in tables:
+            if table.view in text and any(each.name == table.view for each in parse(text).find_all(exp.Table)):
+                raise QueryError(
+                    f"{table.relation}, a lookup table, is joined inside an expression of a query over streams; join it in "
+                    "a WITH below, and read that in the expression."
+                )
 
 
 def are_under(node: exp.Expr) -> bool:

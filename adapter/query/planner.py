@@ -308,8 +308,7 @@ def _in_operators(
     tree, rewrites = read.tree, read.rewrites
     # What reads a stream is one operator wherever it stands.
     ctes.check_read_once(tree, lambda query: not any(map(hints.is_stream, query.find_all(exp.Table))))
-    if lookups.place(tree, [relation for relation, what in known.items() if what.lookup]):
-        raise QueryError("A lookup join in a query like this; put it into a model below.")
+    outside = lookups.place(tree, [relation for relation, what in known.items() if what.lookup])
     event_clock.mark(tree, known)
     batch = sql(_with_ties_broken(on_change.told(tree)))
     flow, streams, ended = dataflow(
@@ -328,11 +327,14 @@ def _in_operators(
             f"It can't be told how far {', '.join(unmeasured)} has come, since nothing says which column is its event time; "
             "give it dbt's config event_time."
         )
+    lookups.check_operators(flow, outside)
+    views = {table.view for table in outside}
     return Plan(
         inputs,
         (),
         f"select * from {flow.root.name}",
-        tuple(streams.static),
+        tuple(relation for relation in streams.static if relation not in views),
+        lookups=outside,
         ranks=ended,
         batch=batch,
         rewrites=tuple(rewrites.done),

@@ -111,6 +111,8 @@ class Step:
     """All parts of the state that its texts may read: these alone say which column a name is."""
     asks: tuple[Asking, ...] = ()
     """What `sql` looks up in the state; `initial` and `fresh` don't look there."""
+    lookups: tuple[Lookup, ...] = ()
+    """Made before it, which reads them: the keys come out of earlier steps."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,11 @@ class Level:
     """Made before `rows`, which read them, from ``state`` and ``clock``."""
     lookups: tuple[Lookup, ...] = ()
     """Made after `known` and before `rows`, which read them."""
+
+    @property
+    def all_lookups(self) -> tuple[Lookup, ...]:
+        """Those of its steps, too."""
+        return (*self.lookups, *(each for step in (*self.known, *self.ingest) for each in step.lookups))
 
 
 _OF_A_HISTORY = 1_000

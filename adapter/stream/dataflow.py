@@ -127,6 +127,7 @@ class DataflowBatch(MicroBatch):
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         """See `MicroBatch._show`. What is computed on the way to the result needs no job of its own."""
+        self._look_up(step.lookups)
         self._work.state.show_to(self._spark, step.reads)
         rows = self._looking_up(step, text_of(step, state_is_empty))
         again = self._work.program.again

@@ -345,6 +345,7 @@ class MicroBatch:
         return newest
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
+        self._look_up(step.lookups)
         self._work.state.show_to(self._spark, step.reads)
         nothing = step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
         rows = self._looking_up(step, text_of(step, state_is_empty or nothing))
@@ -465,11 +466,19 @@ class MicroBatch:
     def _show_level(self, level: Level) -> None:
         """The rows of a level, of no rows and no state."""
         for step in level.known:
-            show(self._spark.sql(text_of(step, True)), step.name)
-        for lookup in level.lookups:
-            show(self._work.lookups.none(self._spark, lookup), lookup.view)
+            self._show_step(step)
+        self._show_no_answers(level.lookups)
         for rows in level.rows:
             show(self._spark.sql(rows.sql), rows.name)
+
+    def _show_step(self, step: Step) -> None:
+        """A step, of no rows and no state."""
+        self._show_no_answers(step.lookups)
+        show(self._spark.sql(text_of(step, True)), step.name)
+
+    def _show_no_answers(self, lookups: Sequence[Lookup]) -> None:
+        for lookup in lookups:
+            show(self._work.lookups.none(self._spark, lookup), lookup.view)
 
     def _layout(self, known: KnownColumns | None = None) -> Layout:
         """The state's columns, from its texts: each is analysed, none is run."""
@@ -498,7 +507,7 @@ class MicroBatch:
                     show(self._spark.sql(step.sql), step.name)
                 self._show_level(level)
             for step in level.ingest:
-                show(self._spark.sql(text_of(step, True)), step.name)
+                self._show_step(step)
             parts |= {part.name: self._spark.sql(text_of(part, True)) for part in level.parts}
         return parts
 

@@ -292,6 +292,7 @@ class NewMetrics(MicroBatch):
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         """See `MicroBatch._show`. It is computed with what reads it, if anything does."""
+        self._look_up(step.lookups)
         rows = sql(self._spark, text_of(step, state_is_empty))
         show(self._kept.hold(rows) if step.persist else rows, step.name)
 

@@ -35,15 +35,19 @@ class Figures:
     """By phase: ``read`` (rows into memory), ``lookup`` (tables outside), ``state`` (what they add to the
     state), ``commit_state``, ``emission`` (the rows of closed windows and their commit), ``fold``, ``maintenance``
     (snapshots expired, files compacted)."""
+    _within: float = field(default=0.0, repr=False, compare=False)
+    """Seconds of phases that ended within the present one."""
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Add the time of a block to a phase."""
-        began = time.monotonic()
+        """Add the time of a block to a phase, less what is of others within it."""
+        began, around, self._within = time.monotonic(), self._within, 0.0
         try:
             yield
         finally:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.monotonic() - began
+            took = time.monotonic() - began
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + took - self._within
+            self._within = around + took
 
 
 def report(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -27,6 +27,7 @@ from dbt.adapters.spark_streaming.query.program import (
     CHANGE_TYPE,
     TABLE_BEFORE,
     Level,
+    Lookup,
     Program,
     StatePart,
     Step,
@@ -190,9 +191,10 @@ class Laboratory:
         self.tables: Tables | None = None
         self.rows_of: dict[str, int] = {}
         for name, rows in ROWS_OF_STATIC.items():
-            self._table(name, STATIC[name], list(rows))
+            self.table(name, STATIC[name], list(rows))
 
-    def _table(self, name: str, columns: tuple[Column, ...], rows: list[Row]) -> None:
+    def table(self, name: str, columns: tuple[Column, ...], rows: list[Row]) -> None:
+        """Makes a table."""
         listed = ", ".join(f'"{column.name}" {_TYPES.get(column.kind, column.kind)}' for column in columns)
         self.base.execute(f"create or replace table {name} ({listed})")
         if rows:
@@ -212,7 +214,7 @@ class Laboratory:
     def put(self, name: str, columns: tuple[Column, ...], pieces: Sequence[Sequence[Row]]) -> None:
         """Makes a stream of pieces."""
         rows = [(*row, number) for number, piece in enumerate(pieces) for row in piece]
-        self._table(f"{name}__pieces", (*columns, Column(_PIECE, "int")), rows)
+        self.table(f"{name}__pieces", (*columns, Column(_PIECE, "int")), rows)
         self.base.execute(f"create or replace view {name} as select * exclude ({_PIECE}) from {name}__pieces")
 
     def read(self, name: str, path: str) -> None:
@@ -266,15 +268,24 @@ class Laboratory:
         difference = compare(expected, made.rows())
         return Outcome(DIFFERENT if difference else EQUAL, difference, made.steps)
 
-    def steps(self, batch: str, program: Program, pieces: int, delay: timedelta) -> list[Rows]:
-        """The table after each cut, and in the end. Arguments as of `stream`."""
+    def steps(
+        self,
+        batch: str,
+        program: Program,
+        pieces: int,
+        delay: timedelta,
+        before: Callable[[int], None] = lambda _: None,
+    ) -> list[Rows]:
+        """The table after each cut, and in the end. Arguments as of `stream`; `before` is called before each cut with its
+        number."""
         database = self.base.cursor()
         found = database.execute(translated(batch))
         columns = tuple(Column(each[0], "") for each in found.description)
         micros = delay // timedelta(microseconds=1)
         made = Streamed(Model(Written(batch, columns)), program, database, fold=True, delay=micros)
         seen = []
-        for cut in cuts(pieces):
+        for number, cut in enumerate(cuts(pieces)):
+            before(number)
             made.take(cut)
             seen.append(made.rows())
         made.flush()
@@ -498,10 +509,10 @@ class Streamed:
             self._show_stream(stream, "false")
         for level in self.program.levels:
             for step in level.known:
-                self._show(step.name, _text(step, True))
+                self._step_of(step, True)
             self._judge(level)
             for step in level.ingest:
-                self._show(step.name, _text(step, True))
+                self._step_of(step, True)
             for part in level.parts:
                 name = f"part_{len(self.parts)}"
                 self._do(f"create or replace temp table {name} as {self._sql(_text(part, True))}")
@@ -630,13 +641,24 @@ class Streamed:
         for step in level.known:
             self._step_of(step, empty)
 
+    def _look_up(self, lookups: Sequence[Lookup]) -> None:
+        """What tables outside have for keys."""
+        for each in lookups:
+            on = " and ".join(f"own.{name} = asked.key_{n}" for n, name in enumerate(each.key, 1))
+            self._show(
+                each.view,
+                f"select own.* from {each.relation} as own left semi join (\n{each.keys}\n) as asked on {on}",
+            )
+
     def _step_of(self, step: Step, empty: bool) -> None:
+        self._look_up(step.lookups)
         nothing = step.unless_empty is not None and not self.counts.get(step.unless_empty, 1)
         self.counts[step.name] = self._show(step.name, _text(step, empty or nothing))
 
     def _judge(self, level: Level) -> dict[str, int | None]:
         """The rows that aren't late; the newest time of each stream whose time is computed."""
         newest: dict[str, int | None] = {}
+        self._look_up(level.lookups)
         for rows in level.rows:
             watermark = clock_column("watermark_before", rows.time_zone)
             late = f"coalesce(step.expires_at <= clock.{watermark}, false)" if rows.expires else "false"
@@ -737,6 +759,7 @@ class Streamed:
             self._do(f"insert into {table} by name select {own} from folded_{table}")
 
     def _emit_rows(self) -> None:
+        self._look_up(self.program.lookups)
         upsert = self.program.upsert
         names = ", ".join(f'"{name}"' for name in self.columns)
         if self.program.again is not None:

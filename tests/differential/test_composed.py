@@ -11,12 +11,14 @@ import pytest
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
 from tests.differential.tree import TIME, Column
 from tests.functional.query import test_operators, test_queries, test_unwindowed
-from tests.functional.query.test_unwindowed import DAY
+from tests.functional.query.test_operators import FIVE, ITEMS, LAST_ROWS, window
+from tests.functional.query.test_unwindowed import DAY, KNOWN, A, B
 from tests.thorough import mostly_thorough
 
 BIDS = (Column("ts", TIME), Column("bidder", "bigint"), Column("item", "string"), Column("price", "bigint"))
@@ -39,6 +41,8 @@ def laboratory() -> duck.Laboratory:
             price = chance.choice((None, *range(1, 90)))
             rows.append((ts, bidder, item, price) if name == "bids" else (ts, item, price))
         made.put(name, columns, [rows[25 * n : 25 * n + 25] for n in range(6)])
+    made.table("names", NAMES, ROWS_OF_NAMES)
+    made.table("kinds", NAMES, KINDS_OF_NAMES)
     return made
 
 
@@ -58,10 +62,48 @@ def _of_operators(name: str) -> tuple[str, Program]:
     return _made(test_operators.planned(name), 30 * DAY if name in test_operators.TTL else None)
 
 
+NAMES = (Column("item", "string"), Column("name", "string"), Column("factor", "bigint"))
+ROWS_OF_NAMES: list[Row] = [("a", "x", 1), ("a", "y", 2), ("b", "x", 3), ("zz", "n", 4)]
+KINDS_OF_NAMES: list[Row] = [("x", "good", 1), ("n", "bad", 2)]
+LOOKUPS = {
+    "below a group by over groups": f"""select d.name, sum(g.n) as n, count(*) as items from ({ITEMS}) as g
+        left join names as d on d.item = g.item group by d.name""",
+    "beside a join of streams": f"""select b.item, b.ts, a.ts as at, d.name from {B} as b join {A} as a
+        on a.item = b.item and a.price = b.price join names as d on d.item = b.item and d.factor < 3""",
+    "above windows of a left join in time": f"""select w.window_end, d.name, w.n from ({test_operators.NEAR_OF_FIVE}) as w
+        left join names as d on d.item = w.item""",
+    "below windows of groups": f"""select window_end, name, sum(price) as total from {window("tumble", "5 minutes", of=f"""(
+        select b.ts, b.price, d.name from {LAST_ROWS} as b join names as d on d.item = b.item)""")}
+        group by window_start, window_end, name""",
+    "one after the other, above groups": f"""select k.name as kind, sum(g.n) as n from ({ITEMS}) as g
+        join names as d on d.item = g.item left join kinds as k on k.item = d.name group by k.name""",
+    "beside exists": f"""select b.item, b.ts, d.name from {B} as b left join names as d on d.item = b.item
+        where exists (select 1 from {A} as a where a.item = b.item and a.price > b.price)""",
+    "in what exists": f"""select b.item, b.ts from {B} as b where exists (select 1 from (select a.price, d.name from {A} as a
+        join names as d on d.item = a.item) as n where n.price = b.price and n.name = 'x')""",
+    "within a union": f"""select name, count(*) as n from (select d.name, b.price from {B} as b join names as d
+        on d.item = b.item union select d.name, g.n from ({ITEMS}) as g join names as d on d.item = g.item) group by name""",
+    "windows, and groups of them": f"""select d.name, max(w.n) as most, count(*) as n from ({FIVE}) as w
+        left join names as d on d.item = w.item group by d.name""",
+    "below windows, and groups of them": f"""select name, max(n) as most from (select window_end, d.name, count(*) as n
+        from {window("tumble", "5 minutes")} as w join names as d on d.item = w.item
+        group by window_start, window_end, d.name) group by name""",
+}
+"""Joins with tables outside, of any parts; those that the planners of stages take are in the tests of lookups."""
+
+
+def _of_lookups(name: str) -> tuple[str, Program]:
+    known = {**KNOWN, "names": Known(lookup=True), "kinds": Known(lookup=True)}
+    plan = planner.plan_any(LOOKUPS[name], known, 30 * DAY)
+    assert plan.dataflow is not None and plan.lookups
+    return _made(plan, 30 * DAY)
+
+
 CASES = {
     **{f"windows: {name}": partial(_of_windows, name) for name in test_queries.QUERIES},
     **{f"streams: {name}": partial(_of_streams, name) for name in test_unwindowed.QUERIES},
     **{f"operators: {name}": partial(_of_operators, name) for name in test_operators.QUERIES},
+    **{f"lookups: {name}": partial(_of_lookups, name) for name in LOOKUPS},
 }
 
 
@@ -74,3 +116,19 @@ def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str, 
     batch, program = CASES[name]()
     outcome = laboratory.stream(batch, program, cuts, delay=timedelta(hours=1))
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
+def test_what_a_table_outside_gave_is_taken_back_as_it_was(laboratory: duck.Laboratory) -> None:
+    """Whatever it says by then: each group is in the sum of one name, or of none."""
+    batch, program = CASES["lookups: below a group by over groups"]()
+
+    def others(cut: int) -> None:
+        rows = [(item, f"{name} {cut}", factor) for item, name, factor in ROWS_OF_NAMES[1:]]
+        laboratory.table("names", NAMES, rows if cut else ROWS_OF_NAMES[1:])
+
+    *_, last = laboratory.steps(batch, program, 4, timedelta(hours=1), others)
+    laboratory.table("names", NAMES, ROWS_OF_NAMES)
+    found = [row for row, times in last.items() for _ in range(times)]
+    # What comes last is of what was said last, and all of every group is in it.
+    assert sum(n for _, n, _ in found) == 150
+    assert all(name is None or name.endswith(" 3") for name, *_ in found)

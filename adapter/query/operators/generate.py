@@ -7,12 +7,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
+from .. import lookup_keys
 from ..emission import FINAL, Emission
-from ..plan import Plan
+from ..plan import LookupTable, Plan
 from ..program import (
     STEP,
     TABLE_BEFORE,
     Level,
+    Lookup,
     Program,
     Rows,
     StatePart,
@@ -104,7 +106,7 @@ def program(
     """
     flow = plan.dataflow
     assert flow is not None
-    made = _Generator(flow, ttl, replayed or (), emission)
+    made = _Generator(flow, ttl, replayed or (), emission, plan.lookups)
     changes = flow.root.relation.changes
     weight = f", {WEIGHT} as {OUTPUT_TIMES}" if changes else ""
     out = f"struct(* except ({WEIGHT}))" if changes else "struct(*)"
@@ -180,8 +182,9 @@ class _Generator:
         ttl: int | None,
         replayed: Collection[str] = (),
         emission: Emission = FINAL,
+        lookups: Sequence[LookupTable] = (),
     ) -> None:
-        self.ttl, self.replayed, self.emission = ttl, replayed, emission
+        self.ttl, self.replayed, self.emission, self.lookups = ttl, replayed, emission, lookups
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.parts_of: dict[str, set[str]] = {}
         """By operator the parts of the state that it has, or shares."""
@@ -193,6 +196,8 @@ class _Generator:
         self.uses = Counter(each.name for operator in flow.operators for each in operator.inputs)
         # What it lets go and what it holds back are two readings.
         self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
+        # The keys that a table outside is asked for come out of one more.
+        self.uses.update(e.name for o in flow.operators if self._asked(o) for e in o.inputs)
         known = {name for name in self.state_names if self.state_names[name] in replayed}
         known |= {below.name for each in flow.operators if each.name in known for below in in_order(each)}
         judged = [
@@ -229,15 +234,19 @@ class _Generator:
         if isinstance(operator, Source):
             self._step(operator, self._source(operator))
         elif isinstance(operator, WindowResults):
-            self._step(operator, self._lasting(operator, operator.plan.output))
+            text = self._lasting(operator, operator.plan.output)
+            self._step(operator, text, lookups=self._asked(operator))
         elif isinstance(operator, UnionAll):
             self._step(operator, self._union(operator.inputs, operator.relation.changes))
         elif isinstance(operator, Project | Local | WindowRows):
-            text = over(operator.sql, [f"select * from {each.name}" for each in operator.inputs])
-            self._step(operator, self._lasting(operator, text) if isinstance(operator, WindowRows) else text)
+            inputs = [f"select * from {each.name}" for each in operator.inputs]
+            text = over(operator.sql, inputs)
+            if isinstance(operator, WindowRows):
+                text = self._lasting(operator, text)
+            self._step(operator, text, lookups=self._asked(operator, inputs))
         elif isinstance(operator, MaterializedProject):
             given = GivenRows(operator, ttl_of(operator, self.ttl))
-            self.steps += given.steps()
+            self.steps += given.steps(self._asked(operator, [given.computed_of]))
             self._step(operator, given.change())
             self._has(given.state())
         elif isinstance(operator, GroupAggregate):
@@ -271,10 +280,29 @@ class _Generator:
         else:
             self._recompute(operator)
 
-    def _step(self, operator: Operator, text: str, initial: str | None = None) -> None:
+    def _step(
+        self,
+        operator: Operator,
+        text: str,
+        initial: str | None = None,
+        lookups: tuple[Lookup, ...] = (),
+    ) -> None:
         # What another reading would give otherwise is decided once: the state has what is put out.
         again = self.uses[operator.name] > 1 or not operator.relation.repeatable
-        self.steps.append(Step(operator.name, text, persist=again, initial=initial))
+        self.steps.append(Step(operator.name, text, persist=again, initial=initial, lookups=lookups))
+
+    def _asked(self, operator: Operator, inputs: Sequence[str] = ()) -> tuple[Lookup, ...]:
+        """What tables outside are asked for, before an operator that reads their answers.
+
+        Args:
+            operator: the operator.
+            inputs: SQL of the rows that its query is over.
+        """
+        if not self.lookups or not isinstance(operator, Project | MaterializedProject | WindowResults):
+            return ()
+        text = operator.plan.output if isinstance(operator, WindowResults) else operator.sql
+        found = lookup_keys.asked([text], self.lookups)
+        return tuple(replace(each, keys=over(each.keys, inputs)) for each in found) if inputs else found
 
     # -- without state -----------------------------------------------------------------------------
 

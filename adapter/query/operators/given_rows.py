@@ -6,7 +6,7 @@ gives what it gave; one that had gone, or expired, is computed anew and has anot
 
 from __future__ import annotations
 
-from ..program import EXPIRES_AT, STEP, StatePart, Step, now
+from ..program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
 from ..unwindowed.key_generations import NO_STEP, SINCE, lasts, of_keys
 from ..windows import quote
 from . import generations
@@ -35,8 +35,17 @@ class GivenRows:
             f"{self.part}_{what}" for what in ("changed", "known", "new", "all")
         )
 
-    def steps(self) -> list[Step]:
-        """How many times more each row is there that changed, what those gave that are known, and what all of them give."""
+    @property
+    def computed_of(self) -> str:
+        """The rows that its query is over in a micro-batch: those that aren't known."""
+        return f"select {ROW}.*, {ROW} as {GIVEN_BY} from {self.new}"
+
+    def steps(self, lookups: tuple[Lookup, ...] = ()) -> list[Step]:
+        """How many times more each row is there that changed, what those gave that are known, and what all of them give.
+
+        Args:
+            lookups: what its query reads of tables outside.
+        """
         changed = (
             f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{packed(self.below)}\n) "
             f"group by {ROW} having sum({TIMES}) <> 0"
@@ -56,7 +65,13 @@ class GivenRows:
                 initial=f"select {ROW} from {self.changed} where false",
             ),
             Step(self.new, f"select own.* from {unknown}", persist=True, initial=came),
-            Step(self.all, f"{known}\nunion all\n{self._computed()}", persist=True, initial=self._computed()),
+            Step(
+                self.all,
+                f"{known}\nunion all\n{self._computed()}",
+                persist=True,
+                initial=self._computed(),
+                lookups=lookups,
+            ),
         ]
 
     def _known(self) -> str:
@@ -87,7 +102,7 @@ class GivenRows:
 
     def _computed(self) -> str:
         """What the rows give that aren't known."""
-        text = over(self.operator.sql, [f"select {ROW}.*, {ROW} as {GIVEN_BY} from {self.new}"])
+        text = over(self.operator.sql, [self.computed_of])
         found = (
             f"select {ROW}, collect_list({_GIVEN}) as {_GIVEN} from (\n"
             f"select {GIVEN_BY} as {ROW}, struct(* except ({GIVEN_BY})) as {_GIVEN} from (\n{text}\n)\n) group by {ROW}"

@@ -232,6 +232,29 @@ _KINDS = (
         reads=("events", "orders"),
         ttl=_LONG,
     ),
+    # What a row was given by a table outside is taken back as it was.
+    Kind(
+        "counts_by_region",
+        "select c.region, sum(g.n) as n, count(*) as groups from (select x % 4 as i, k, count(*) as n "
+        f"from {_E} group by x % 4, k) as g left join customers as c on c.id = g.i group by c.region",
+        changelog=True,
+        ttl=_LONG,
+    ),
+    # Bounded in time: what has met none comes when it can meet none any more, and windows stand on that.
+    Kind(
+        "with_orders",
+        _counts(
+            _window(
+                "tumble",
+                "30 minutes",
+                relation=f"(select e.ts, e.k, e.v, o.v as ordered from {_E} as e left join "
+                f"{expansion.expand_stream('orders')} as o on e.x % 100 = o.x % 100 and o.ts >= e.ts - interval 10 minutes "
+                "and o.ts <= e.ts + interval 10 minutes)",
+            ),
+            "count(ordered) as orders",
+        ),
+        reads=("events", "orders"),
+    ),
     # Bounded in time by the windows: rows wait until theirs has closed.
     Kind(
         "best_of_windows",
