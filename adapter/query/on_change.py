@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from . import ctes, hints
-from .clauses import only_asks
+from .clauses import aggregate, only_asks
 from .dialect import parse, sql
 from .errors import QueryError
 from .unwindowed.select_kind import is_grouped, write_distinct_as_group
@@ -103,7 +103,7 @@ def _tell(over: exp.Select, group: exp.Select | None) -> None:
     assert window is not None
     if group is None:
         raise QueryError(refusal(window))
-    if group.args.get("distinct") and not group.args.get("group"):
+    if group.args.get("distinct") and not group.args.get("group") and aggregate(group) is None:
         write_distinct_as_group(group)
     rows = over.copy()
     for hint in rows.args["hint"].expressions:

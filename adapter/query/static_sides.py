@@ -92,6 +92,33 @@ def nest(select: exp.Select, streaming: Sequence[bool], whole: bool = False) -> 
     return True
 
 
+def unclear(select: exp.Select) -> exp.Column | None:
+    """A column in a query inside that may be one of the rows around it, and doesn't say so: it has no relation's name, and
+    nothing that it is compared with is of these rows. None: there is none.
+
+    >>> from .dialect import parse
+    >>> found = unclear(parse("select l.k from l join d on d.k = l.k where exists (select 1 from r where r.k = v and x > 1)"))
+    >>> str(found)
+    'v'
+    """
+    around = {node.alias_or_name.lower() for node, _ in joined(select)}
+    for clause in ("expressions", "where", "joins"):
+        value = select.args.get(clause)
+        for node in value if isinstance(value, list) else [value] if value is not None else []:
+            # What is joined is a query of its own.
+            parts = [node.args.get("on")] if isinstance(node, exp.Join) else [node]
+            for test in (each for part in parts if part is not None for each in part.find_all(exp.Predicate)):
+                inside = test.find_ancestor(exp.Query)
+                if inside is None or inside is select or test.find(exp.Query) is not None:
+                    continue
+                columns = list(test.find_all(exp.Column))
+                of_around = any(each.table.lower() in around for each in columns)
+                plain = [each for each in columns if not each.table]
+                if plain and not of_around and len({each.sql() for each in columns}) > 1:
+                    return plain[-1]
+    return None
+
+
 def _take_star_apart(select: exp.Select, count: int) -> bool:
     """Puts stars of single relations in the place of one of all, the first of them for all that is joined first; whether
     there was one. Changes the tree."""

@@ -65,6 +65,7 @@ def _of_operators(name: str) -> tuple[str, Program]:
 NAMES = (Column("item", "string"), Column("name", "string"), Column("factor", "bigint"))
 ROWS_OF_NAMES: list[Row] = [("a", "x", 1), ("a", "y", 2), ("b", "x", 3), ("zz", "n", 4)]
 KINDS_OF_NAMES: list[Row] = [("x", "good", 1), ("n", "bad", 2)]
+NAMED = f"(select b.ts, b.price, d.name from {LAST_ROWS} as b join names as d on d.item = b.item)"
 LOOKUPS = {
     "below a group by over groups": f"""select d.name, sum(g.n) as n, count(*) as items from ({ITEMS}) as g
         left join names as d on d.item = g.item group by d.name""",
@@ -72,9 +73,8 @@ LOOKUPS = {
         on a.item = b.item and a.price = b.price join names as d on d.item = b.item and d.factor < 3""",
     "above windows of a left join in time": f"""select w.window_end, d.name, w.n from ({test_operators.NEAR_OF_FIVE}) as w
         left join names as d on d.item = w.item""",
-    "below windows of groups": f"""select window_end, name, sum(price) as total from {window("tumble", "5 minutes", of=f"""(
-        select b.ts, b.price, d.name from {LAST_ROWS} as b join names as d on d.item = b.item)""")}
-        group by window_start, window_end, name""",
+    "below windows of groups": f"""select window_end, name, sum(price) as total
+        from {window("tumble", "5 minutes", of=NAMED)} group by window_start, window_end, name""",
     "one after the other, above groups": f"""select k.name as kind, sum(g.n) as n from ({ITEMS}) as g
         join names as d on d.item = g.item left join kinds as k on k.item = d.name group by k.name""",
     "beside exists": f"""select b.item, b.ts, d.name from {B} as b left join names as d on d.item = b.item

@@ -27,7 +27,7 @@ from ..locality import Source as From
 from ..names import digest
 from ..plan import AggregateStage, GroupStage, Key, Plan
 from ..row_level import check_joins, refuse_limit
-from ..static_sides import nest
+from ..static_sides import nest, unclear
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
 from ..tie_breaking import break_ties
@@ -1219,7 +1219,13 @@ class _Planner:
         asks = any(
             (join.args.get("on") or exp.true()).find(exp.Query) for join in select.args.get("joins") or ()
         )
-        if not all(streaming) and not asks and nest(select, streaming, whole=sum(streaming) == 1):
+        is_beside = not all(streaming) and not asks
+        if is_beside and inner and (column := unclear(select)) is not None:
+            raise QueryError(
+                f"'{sql(select)[:80]}' joins a table, and asks in a query inside for '{column.name}', without saying whose "
+                f"column it is; write the relation's name before it, as in t.{column.name}."
+            )
+        if is_beside and nest(select, streaming, whole=sum(streaming) == 1):
             return self._select(select)
         template, inputs = self._template(select, read)
         if (

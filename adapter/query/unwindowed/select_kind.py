@@ -7,6 +7,7 @@ from sqlglot import exp
 from ..clauses import aggregate
 from ..dialect import sql
 from ..errors import NotInStages, QueryError
+from ..streams import is_printed
 
 
 def is_grouped(select: exp.Select) -> bool:
@@ -34,7 +35,8 @@ def write_distinct_as_group(select: exp.Select) -> None:
         raise QueryError(
             "SELECT DISTINCT with GROUP BY over a stream: put one of the two into a query of its own."
         )
-    if over := select.find(exp.Window):
+    over = next((each for each in select.find_all(exp.Window) if not is_printed(each)), None)
+    if over is not None:
         raise NotInStages(
             f"SELECT DISTINCT of '{sql(over)}' over a stream: put one of the two into a query of its own."
         )
