@@ -13,9 +13,12 @@ from .dialect import DIALECT, arguments, function_name, read_alone, sql, walk_sa
 from .errors import QueryError
 from .functions import QueryRunner, makes_rows
 from .grouping import find_columns
+from .maps import has_map
+from .nested_types import fields_of
 from .unwindowed.select_kind import is_grouped
 
 _TYPES = "types"
+_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 
 
 def types_of(call: exp.Expr) -> Types | None:
@@ -49,21 +52,55 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
     Args:
         tree: in which streams are marked.
         ask: carries out a query of one row.
+
+    Raises:
+        QueryError: a MAP is among that, and can't be.
     """
     for select in tree.find_all(exp.Select):
-        if any(map(hints.is_stream, select.find_all(exp.Table))) and _numbers_rows(select):
-            _find_ties(select, ask)
+        split = _is_split(select)
+        kinds = _RANKS if split else (exp.RowNumber,)
+        if not any(map(hints.is_stream, select.find_all(exp.Table))) or not _ranks_rows(select, kinds):
+            continue
+        row = _row_of(select, ask)
+        if row is None or not has_map(row):
+            continue
+        if split:
+            raise QueryError(
+                f"split_topn puts rows into buckets by a hash of them, and Spark has none of a MAP, which "
+                f"{_with_map(row)} is or holds; select it as map_entries(…), or leave split_topn out."
+            )
+        if is_grouped(select):
+            raise QueryError(
+                f"ROW_NUMBER() beside a GROUP BY of which {_with_map(row)} is or holds a MAP, which has no order that ties "
+                "could go by; put the GROUP BY into a query below the ranking, where ties go by the entries of the MAP."
+            )
+        tie_breaking.note_types(select, row)
 
 
-def _numbers_rows(select: exp.Select) -> bool:
-    """Whether it has a ROW_NUMBER over the rows that it reads, and other values beside it that are theirs alone."""
+def _is_split(select: exp.Select) -> bool:
+    """Whether the author asks for buckets in a ranking: by a hint on the query with the filter, around it."""
+    around: exp.Expr | None = select
+    while around is not None:
+        if "split_topn" in around.meta:
+            return True
+        around = around.find_ancestor(exp.Select)
+    return False
+
+
+def _with_map(row: str) -> str:
+    """The first field of a struct that is or holds a MAP."""
+    return next((name for name, kind in fields_of(row) or () if has_map(kind)), "a column")
+
+
+def _ranks_rows(select: exp.Select, kinds: tuple[type[exp.Expr], ...]) -> bool:
+    """Whether it has a ranking over the rows that it reads, and other values beside it that are theirs alone."""
     items = tie_breaking.listed(select)
     others = {item.alias.lower() for item in select.expressions if item.find(exp.Window)}
-    if not items or is_grouped(select) or any(makes_rows(node) for item in items for node in item.walk()):
+    if not items or any(makes_rows(node) for item in items for node in item.walk()):
         return False
     if any(column.name.lower() in others for item in items for column in item.find_all(exp.Column)):
         return False
-    numbers = (window for window in select.find_all(exp.Window) if isinstance(window.this, exp.RowNumber))
+    numbers = (window for window in select.find_all(exp.Window) if isinstance(window.this, kinds))
     return any(window.parent_select is select for window in numbers)
 
 
@@ -98,15 +135,18 @@ def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
     return question(read_alone(select), values)
 
 
-def _find_ties(select: exp.Select, ask: QueryRunner) -> None:
-    """Notes the types of a select list without ranks, which ties go by."""
+def _row_of(select: exp.Select, ask: QueryRunner) -> str | None:
+    """The type of a select list without ranks, as a struct; None: Spark doesn't say."""
     items = [item.copy() for item in tie_breaking.listed(select)]
-    rows = read_alone(select).select(*items, copy=False).subquery("listed")
+    listed = read_alone(select).select(*items, copy=False)
+    for clause in ("group", "having") if is_grouped(select) else ():
+        if (value := select.args.get(clause)) is not None:
+            listed.set(clause, value.copy())
     try:
-        (found,) = ask(question(exp.select().from_(rows), ["struct(*)"]))
+        (found,) = ask(question(exp.select().from_(listed.subquery("listed")), ["struct(*)"]))
     except QueryError:
-        return  # Spark says the same, or not, of the query itself
-    tie_breaking.note_types(select, str(found))
+        return None  # Spark says the same, or not, of the query itself
+    return str(found)
 
 
 def question(read: exp.Select, values: Sequence[str]) -> str:
