@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -184,6 +185,86 @@ def test_as_a_table_it_is_read_whole() -> None:
     plan = planner.plan(text, KNOWN)
     assert f"with {BY_ID} as (select * from crm.customers)" in generate.batch(plan)
     assert streaming.batch_text(text).count("crm.customers") == 1
+
+
+# -- in a tree of operators ------------------------------------------------------------------------
+
+G = f"(select customer, count(*) as n from {ORDERS} group by customer)"
+DAY = 86_400_000_000
+
+
+def tree(text: str) -> Program:
+    plan = planner.plan_any(text, KNOWN, DAY)
+    assert plan.dataflow is not None and plan.static == ()
+    return generate.program(plan, ttl=DAY)
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        # Of rows that change those are looked up that aren't known: what the others were given is kept.
+        (
+            f"select c.region, sum(n) as n from {G} as g join crm.customers c on c.id = g.customer group by c.region",
+            "_new",
+        ),
+        (
+            f"select o.id, c.name from {ORDERS} join {PAY} on p.id = o.id and p.ts between o.ts and o.ts + interval 1 day "
+            "join crm.customers c on c.id = o.customer",
+            "join_",
+        ),
+        (
+            f"select o.id, c.name from {ORDERS} join crm.customers c on c.id = o.customer "
+            f"where exists (select 1 from {PAY} where p.id = o.id)",
+            "project_",
+        ),
+        (
+            f"select o.id from {ORDERS} where exists (select 1 from (select p.id from {PAY} join crm.customers c "
+            "on c.id = p.customer) as x where x.id = o.id)",
+            "project_",
+        ),
+        (
+            "select c.region, sum(n) as n from (select window_start, window_end, customer, count(*) as n "
+            f"from {HOURS} group by 1, 2, 3) as w join crm.customers c on c.id = w.customer group by c.region",
+            "stage_",
+        ),
+    ],
+)
+def test_an_operator_asks_right_before_it_joins(text: str, source: str) -> None:
+    made = tree(text)
+    steps = [step for level in made.levels for step in (*level.known, *level.ingest)]
+    (step,) = (each for each in steps if each.lookups)
+    asked = only(step.lookups)
+    assert asked.relation == "crm.customers" and source in asked.keys
+    assert only(tuple(each for level in made.levels for each in level.all_lookups)) == asked
+    # What the keys come out of is computed once.
+    read = [each for each in steps if re.search(rf"\b{each.name}\b", asked.keys)]
+    assert all(each.persist for each in read)
+
+
+def test_an_operator_that_reads_two_tables_asks_them_one_after_the_other() -> None:
+    made = tree(
+        f"select p.price, sum(n) as n from {G} as g join crm.customers c on c.id = g.customer "
+        "left join crm.prices p on p.tariff = c.tariff group by p.price"
+    )
+    first, then = made.levels[-1].all_lookups
+    assert (first.relation, then.relation) == ("crm.customers", "crm.prices") and BY_ID in then.keys
+
+
+def test_below_windows_within_a_tree_it_is_asked_for_the_rows() -> None:
+    made = tree(
+        "select region, max(n) as n from (select window_start, window_end, c.region, count(*) as n "
+        f"from {HOURS} as w join crm.customers c on c.id = w.customer group by 1, 2, 3) group by region"
+    )
+    assert "stream_orders" in only(made.levels[0].lookups).keys
+
+
+def test_inside_an_expression_it_goes_into_a_query_of_its_own() -> None:
+    text = (
+        f"select o.id from {ORDERS} where exists (select 1 from {PAY} join crm.customers c on c.id = p.customer "
+        "where p.id = o.id)"
+    )
+    with pytest.raises(QueryError, match="join that in a query below or above"):
+        tree(text)
 
 
 # -- what is refused -------------------------------------------------------------------------------

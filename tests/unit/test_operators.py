@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sqlglot import exp
@@ -16,6 +17,7 @@ from dbt.adapters.spark_streaming.query.operators.base import (
     Dataflow,
     GroupAggregate,
     Operator,
+    OuterIntervalJoin,
     OverAggregate,
     Project,
     Recompute,
@@ -396,8 +398,8 @@ def test_a_subquery_whose_last_digit_differs_is_refused() -> None:
 LAST = f"(select * from (select *, row_number() over (partition by k order by ts desc) as rn from {STREAM}) where rn = 1)"
 
 
-def windows_over(relation: str, kind: str = "tumble", *lengths: str) -> str:
-    return expansion.expand(relation, window_arguments.make(kind, "ts", *(lengths or ("5 minutes",))))
+def windows_over(relation: str, kind: str = "tumble", *lengths: str, **more: Any) -> str:
+    return expansion.expand(relation, window_arguments.make(kind, "ts", *(lengths or ("5 minutes",)), **more))
 
 
 def test_groups_of_windows_of_what_changes_wait_for_the_window() -> None:
@@ -680,3 +682,85 @@ def test_what_bounds_frames() -> None:
         over("rows 2 preceding")
     with pytest.raises(Unbounded, match=r"it keeps every row that ever comes\. Set state_ttl"):
         over("", ("u",))
+
+
+IN_TIME = "r.k = l.k and r.ts between l.ts - interval 1 minute and l.ts + interval 5 minutes"
+JOINED = f"(select l.ts, l.k, l.v, r.v as w from {STREAM} as l {{}} join {OTHER} as r on {IN_TIME})"
+EITHER = f"""(select coalesce(l.ts, r.ts) as ts, coalesce(l.k, r.k) as k, l.v from {STREAM} as l
+    full join {OTHER} as r on {IN_TIME})"""
+ALONE = f"(select l.ts, l.k, l.v from {STREAM} as l where not exists (select 1 from {OTHER} as r where {IN_TIME}))"
+COUNTED = "select window_start, window_end, k, count(*) as n from {} group by window_start, window_end, k"
+
+
+@pytest.mark.parametrize(
+    ("rows", "minutes"),
+    [
+        (JOINED.format(""), 5),
+        (JOINED.format("left"), 5),
+        (JOINED.format("right").replace("l.ts, l.k", "r.ts, r.k"), 1),
+        (EITHER, 5),
+        (ALONE, 5),
+        (ALONE.replace("not exists", "exists"), 5),
+        (f"(select ts, k, v from {STREAM} union all select ts, k, v from {JOINED.format('left')})", 5),
+        (f"(select ts + interval 2 minutes as ts, k, v from {JOINED.format('left')})", 3),
+        (f"(select ts - interval 2 minutes as ts, k, v from {JOINED.format('left')})", 7),
+    ],
+)
+def test_windows_over_joins_in_time_have_their_result_once_for_all(rows: str, minutes: int) -> None:
+    found = flow(COUNTED.format(windows_over(rows)), ttl=None, domains=())
+    closed = only(found, WindowClose)
+    assert isinstance(closed, WindowClose)
+    assert closed.lasts == minutes * 60_000_000
+    assert not found.root.relation.changes
+    assert found.root.relation.together == {"window_end": f"window_end + {minutes * 60_000_000}"}
+
+
+def test_what_stands_on_such_windows_comes_with_them() -> None:
+    windows = COUNTED.format(windows_over(JOINED.format("left")))
+    ranked = f"select *, row_number() over (partition by window_end order by n desc) as place from ({windows})"
+    assert kinds(flow(f"select * from ({ranked}) where place < 3", None, ()))[-2:] == ["Local", "Project"]
+    two = f"select a.k, a.n, b.n as m from ({windows}) as a full join ({windows}) as b on a.window_end = b.window_end"
+    assert kinds(flow(two, None, ()))[-1] == "Local"
+    median = COUNTED.replace("count(*)", "median(w)").format(windows_over(JOINED.format("left")))
+    assert kinds(flow(median, None, ()))[-3:] == ["WindowRows", "WindowClose", "Local"]
+    lagged = f"select *, lag(n) over (partition by k order by window_end) as before from ({windows})"
+    assert kinds(flow(lagged, None, ("k",)))[-1] == "OverAggregate"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        windows_over(JOINED.format("left"), "session", "1 minute"),
+        windows_over(f"(select date_trunc('minute', ts) as ts, k from {JOINED.format('left')})"),
+        windows_over(LAST),
+    ],
+)
+def test_windows_without_a_bound_in_time_still_need_one(rows: str) -> None:
+    with pytest.raises(Unbounded, match="grows for ever"):
+        flow(COUNTED.format(rows), None, ())
+
+
+@pytest.mark.parametrize(
+    ("join", "alone"),
+    [("left", (True, False)), ("right", (False, True)), ("full", (True, True)), ("left anti", (False, False))],
+)
+def test_what_is_alone_comes_when_it_can_meet_none_any_more(join: str, alone: tuple[bool, bool]) -> None:
+    items = "l.k, l.v" if "anti" in join else "l.k, r.v"
+    made = flow(f"select {items} from {STREAM} as l {join} join {OTHER} as r on {IN_TIME}", None, ()).root
+    assert isinstance(made, OuterIntervalJoin)
+    assert not made.relation.changes
+    assert (made.pairs is None) == ("anti" in join)
+    assert tuple(each is not None for each in made.alone) == alone
+
+
+def test_a_name_that_may_be_of_the_rows_around_is_asked_for_beside_a_joined_table() -> None:
+    text = f"select l.k, d.x from {STREAM} as l join db.dim as d on d.k = l.k where exists (select 1 from {OTHER} as r {{}})"
+    with pytest.raises(QueryError, match=r"asks in a query inside for 'v', without saying whose column it is"):
+        flow(text.format("where r.k = v"))
+    assert flow(text.format("where r.k = l.v and v > 3"))
+
+
+def test_distinct_over_sessions_whose_silent_steps_are_left_out() -> None:
+    steps = windows_over("db.s", "dynamic_cumulate", "1 minute", "5 minutes", emit="on_change")
+    text = f"select distinct w.window_start, w.window_end, w.k from {steps} as w join {OTHER} as r on r.k = w.k"
+    assert "GroupAggregate" in kinds(flow(text))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from sqlglot import exp
 
+from dbt.adapters.spark_streaming.query import planner
 from dbt.adapters.spark_streaming.query.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.tie_breaking import fields_of, note_types, tie
 
 RANK = "row_number() over (partition by k order by ts) as n"
@@ -46,3 +50,27 @@ def test_without_maps_nothing_is_noted() -> None:
     assert isinstance(select, exp.Select)
     note_types(select, "struct<k:string,v:array<int>>")
     assert fields_of(select) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "select * from (select k, max_by(m, ts) as m, row_number() over (order by count(*)) as rn from {S} group by k) "
+            "where rn <= 3",
+            r"ROW_NUMBER\(\) beside a GROUP BY of which m is or holds a MAP.*put the GROUP BY into a query below",
+        ),
+        (
+            "select /*+ SPLIT_TOPN(8) */ * from (select k, m, rank() over (order by v) as r from {S}) where r <= 3",
+            r"split_topn puts rows into buckets by a hash of them, and Spark has none of a MAP, which m is or holds",
+        ),
+    ],
+)
+def test_maps_where_ties_cannot_go_by_their_entries(text: str, sentence: str) -> None:
+    def ask(query: str) -> Sequence[object]:
+        if "struct(*)" in query.lower():
+            return ("struct<k:string,m:map<string,int>>",)
+        raise QueryError("not asked for")
+
+    with pytest.raises(QueryError, match=sentence):
+        planner.plan_any(text.format(S="(select /*+ STREAM */ * from s)"), {}, None, ("k",), ask)
