@@ -223,11 +223,19 @@ def _results(found: _Explained) -> Iterator[str]:
     elif found.plan.dataflow is not None and found.plan.dataflow.windowed:
         yield from _firing(found.settings.emission)
         yield "What stands on windows changes in the micro-batch in which these fire."
-    elif found.plan.dataflow is not None and any(
-        isinstance(each, WindowClose) for each in found.plan.dataflow.operators
+    elif found.plan.dataflow is not None and (
+        closes := [each for each in found.plan.dataflow.operators if isinstance(each, WindowClose)]
     ):
-        yield from _on_time(found.settings.emission)
-        yield "After that a window's result changes in the micro-batch in which what it is made of does."
+        waits = {each.lasts for each in closes if each.lasts is not None}
+        for lasts in sorted(waits):
+            at = _at(found.settings.emission.complete + lasts)
+            yield (
+                f"On-time firing: when the watermark is at {at}; nothing of the window can come any more then, so its result "
+                "never changes."
+            )
+        if any(each.lasts is None for each in closes):
+            yield from _on_time(found.settings.emission)
+            yield "After that a window's result changes in the micro-batch in which what it is made of does."
     elif not any(node.state for node in in_order(found.tree)):
         yield "No state: each row goes to the table in the micro-batch that it comes in."
     else:

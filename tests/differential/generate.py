@@ -839,7 +839,9 @@ class Generator:
                     f"r.{other} >= l.{one} and r.{other} < l.{one} + interval '7' minute",
                 )
             )
-            kind = self.chance.choice(("inner", "left"))
+            kind = self.chance.choice(
+                ("inner", "inner", "left", "left", "right", "full", "left semi", "left anti")
+            )
         return self.join(kind, left, right, pairs, more)
 
     def join_of_tables(self, left: Node, steps: int, loose: float) -> Node | None:
