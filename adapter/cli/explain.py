@@ -230,8 +230,8 @@ def _results(found: _Explained) -> Iterator[str]:
         for lasts in sorted(waits):
             at = _at(found.settings.emission.complete + lasts)
             yield (
-                f"On-time firing: when the watermark is at {at}; nothing of the window can come any more then, so its result "
-                "never changes."
+                f"On-time firing: when the watermark is at {at}; nothing of the window can come any more then, so its "
+                "result never changes."
             )
         if any(each.lasts is None for each in closes):
             yield from _on_time(found.settings.emission)

@@ -117,7 +117,9 @@ def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
     for operator in flow.operators:
         text = "" if isinstance(operator, Project | MaterializedProject) else getattr(operator, "sql", "")
         for table in tables:
-            if table.view in text and any(each.name == table.view for each in parse(text).find_all(exp.Table)):
+            if table.view in text and any(
+                each.name == table.view for each in parse(text).find_all(exp.Table)
+            ):
                 raise QueryError(
                     f"{table.relation}, a lookup table, is joined inside an expression of a query over streams; join it in "
                     "a WITH below, and read that in the expression."

@@ -97,7 +97,8 @@ def unclear(select: exp.Select) -> exp.Column | None:
     nothing that it is compared with is of these rows. None: there is none.
 
     >>> from .dialect import parse
-    >>> found = unclear(parse("select l.k from l join d on d.k = l.k where exists (select 1 from r where r.k = v and x > 1)"))
+    >>> asks = "exists (select 1 from r where r.k = v and x > 1)"
+    >>> found = unclear(parse(f"select l.k from l join d on d.k = l.k where {asks}"))
     >>> str(found)
     'v'
     """

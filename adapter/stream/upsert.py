@@ -260,9 +260,9 @@ class UpsertSink(Sink):
         found = ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, twice, strict=True))
         raise StreamError(
             f"Model {self.model.name}: two rows of its result have the same key ({found}), so a change couldn't "
-            "tell which it is of. Put what tells them apart into the select list, and name it with the rest of the key as the "
-            "model's config unique_key, as in ['k', 'name']; or rank by ROW_NUMBER(); or, where a table that it joins has "
-            "several rows for a key, join one of them."
+            "tell which it is of. Put what tells them apart into the select list, and name it with the rest of the key as "
+            "the model's config unique_key, as in ['k', 'name']; or rank by ROW_NUMBER(); or, where a table that it joins "
+            "has several rows for a key, join one of them."
         )
 
     def _recent(self, spark: SparkSession, kept: Kept) -> str | None:

@@ -717,7 +717,9 @@ def test_windows_over_joins_in_time_have_their_result_once_for_all(rows: str, mi
 
 def test_what_stands_on_such_windows_comes_with_them() -> None:
     windows = COUNTED.format(windows_over(JOINED.format("left")))
-    ranked = f"select *, row_number() over (partition by window_end order by n desc) as place from ({windows})"
+    ranked = (
+        f"select *, row_number() over (partition by window_end order by n desc) as place from ({windows})"
+    )
     assert kinds(flow(f"select * from ({ranked}) where place < 3", None, ()))[-2:] == ["Local", "Project"]
     two = f"select a.k, a.n, b.n as m from ({windows}) as a full join ({windows}) as b on a.window_end = b.window_end"
     assert kinds(flow(two, None, ()))[-1] == "Local"
@@ -742,7 +744,12 @@ def test_windows_without_a_bound_in_time_still_need_one(rows: str) -> None:
 
 @pytest.mark.parametrize(
     ("join", "alone"),
-    [("left", (True, False)), ("right", (False, True)), ("full", (True, True)), ("left anti", (False, False))],
+    [
+        ("left", (True, False)),
+        ("right", (False, True)),
+        ("full", (True, True)),
+        ("left anti", (False, False)),
+    ],
 )
 def test_what_is_alone_comes_when_it_can_meet_none_any_more(join: str, alone: tuple[bool, bool]) -> None:
     items = "l.k, l.v" if "anti" in join else "l.k, r.v"
@@ -755,12 +762,16 @@ def test_what_is_alone_comes_when_it_can_meet_none_any_more(join: str, alone: tu
 
 def test_a_name_that_may_be_of_the_rows_around_is_asked_for_beside_a_joined_table() -> None:
     text = f"select l.k, d.x from {STREAM} as l join db.dim as d on d.k = l.k where exists (select 1 from {OTHER} as r {{}})"
-    with pytest.raises(QueryError, match=r"asks in a query inside for 'v', without saying whose column it is"):
+    with pytest.raises(
+        QueryError, match=r"asks in a query inside for 'v', without saying whose column it is"
+    ):
         flow(text.format("where r.k = v"))
     assert flow(text.format("where r.k = l.v and v > 3"))
 
 
 def test_distinct_over_sessions_whose_silent_steps_are_left_out() -> None:
     steps = windows_over("db.s", "dynamic_cumulate", "1 minute", "5 minutes", emit="on_change")
-    text = f"select distinct w.window_start, w.window_end, w.k from {steps} as w join {OTHER} as r on r.k = w.k"
+    text = (
+        f"select distinct w.window_start, w.window_end, w.k from {steps} as w join {OTHER} as r on r.k = w.k"
+    )
     assert "GroupAggregate" in kinds(flow(text))

@@ -327,7 +327,9 @@ class Operators:
 
     @staticmethod
     def _in_time(
-        operator: base.Join | base.OuterIntervalJoin | base.Recompute, state: tuple[State, ...], until: tuple[base.Until, ...]
+        operator: base.Join | base.OuterIntervalJoin | base.Recompute,
+        state: tuple[State, ...],
+        until: tuple[base.Until, ...],
     ) -> tuple[State, ...]:
         """The rows of a join's sides, each with what clears it."""
         ends = {

@@ -64,7 +64,9 @@ class MatchedOrAlone:
         # A row that has no time meets none.
         timeless = " and ".join(f"{ROW}.{quote(column)} is null" for column, _ in self.operator.due[number])
         came = f"select * from (\n{kept.change()}\n) where {passed} or {timeless}"
-        before = f"select * from (\n{kept.all_before()}\n) where {passed} and {lasts(until, 'watermark_before')}"
+        before = (
+            f"select * from (\n{kept.all_before()}\n) where {passed} and {lasts(until, 'watermark_before')}"
+        )
         return _rows(before), _rows(came)
 
     def _alone(self, due: list[str], every: list[str]) -> str:

@@ -1049,7 +1049,7 @@ class _Planner:
         for key in keys if end is not None else ():
             node: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
             in_all = all(key.name in members for members in sets or ())
-            if in_all and conditions.carried(node, alias, {str(end): "end"}):
+            if in_all and conditions.carried(node, alias, {str(end): "end"}) is not None:
                 return key.name.lower()
         return None
 
@@ -1363,11 +1363,13 @@ class _Planner:
         bounds, preserved = self._time_bounds_of_met(select, streams), self._preserved(streams)
         due = bounds.until()
         assert due is not None
-        is_anti = only_asks(streams[1].join)
+        is_anti = streams[1].join is not None and only_asks(streams[1].join)
         if conditions.has_outer(select):
             keys = ()
         aliases = [each.alias.lower() for each in streams]
-        alone = [conditions.rows_alone(template, n) if a in preserved else None for n, a in enumerate(aliases)]
+        alone = [
+            conditions.rows_alone(template, n) if a in preserved else None for n, a in enumerate(aliases)
+        ]
         delays = _delays_of(select, streams, bounds.delays(due), outputs)
         return self._add(
             OuterIntervalJoin(
@@ -1640,13 +1642,13 @@ def _delays_of(
     for (alias, column), delay in delays.items():
         if alias in own and (name := outputs.of.get((alias, column))) is not None:
             found[name] = max(delay, found.get(name, delay))
-    of_item = partial(delay_of, of_column=lambda column: delays.get((column.table.lower(), column.name.lower())))
+    of_item = partial(
+        delay_of, of_column=lambda column: delays.get((column.table.lower(), column.name.lower()))
+    )
     return {**found, **_delays_of_computed(select, of_item)}
 
 
-def _delays_of_computed(
-    select: exp.Select, of_item: Callable[[exp.Expr], int | None]
-) -> dict[str, int]:
+def _delays_of_computed(select: exp.Select, of_item: Callable[[exp.Expr], int | None]) -> dict[str, int]:
     """`Relation.delays` of the columns that a SELECT computes."""
     made = {
         item.alias.lower(): of_item(item.this)

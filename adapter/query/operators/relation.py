@@ -83,7 +83,9 @@ class Relation:
     def times(self) -> dict[str, int]:
         """All columns that carry event time, as `delays` has them."""
         own = {} if self.event_time is None else {self.event_time: 0}
-        late = {column: what.partition(_LATE)[2] for column, what in self.together.items() if comes_in_order(what)}
+        late = {
+            column: what.partition(_LATE)[2] for column, what in self.together.items() if comes_in_order(what)
+        }
         return {**self.delays, **own, **{column: int(micros or 0) for column, micros in late.items()}}
 
     @property

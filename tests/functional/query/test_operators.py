@@ -56,9 +56,12 @@ AROUND = "a.item = b.item and a.ts between b.ts - interval '40' second and b.ts 
 NEAR = f"(select b.ts, b.item, b.price, a.price as ask from {B} as b left join {A} as a on {AROUND} and a.price < b.price)"
 EITHER = f"""(select coalesce(b.ts, a.ts) as ts, coalesce(b.item, a.item) as item, b.price, a.price as ask from {B} as b
     full join {A} as a on {AROUND} and a.price < b.price where coalesce(b.price, a.price) > 10)"""
-ALONE = f"(select b.ts, b.item, b.price from {B} as b left anti join {A} as a on {AROUND} and a.price > b.price)"
+ALONE = (
+    f"(select b.ts, b.item, b.price from {B} as b left anti join {A} as a on {AROUND} and a.price > b.price)"
+)
 NEAR_OF_FIVE = f"""select window_end, item, count(*) as n, count(ask) as asks, sum(price - coalesce(ask, 0)) as more
     from {window("tumble", "5 minutes", of=NEAR)} group by window_start, window_end, item"""
+LAST_MOMENTS = f"(select window_end - interval 1 microsecond as ts, * from ({NEAR_OF_FIVE}))"
 NAMES = "(select * from values ('a', 'x', 1), ('a', 'y', 2), ('b', 'x', 3), ('zz', 'n', 4) as t (item, name, factor))"
 
 QUERIES = {
@@ -222,12 +225,13 @@ QUERIES = {
     "lag over windows of a left join in time": f"""select *, lag(n) over (partition by item order by window_end) as before
         from ({NEAR_OF_FIVE})""",
     "windows of windows of a left join in time": f"""select window_end, sum(n) as n, count(distinct item) as items
-        from {window("tumble", "10 minutes", of=f"(select window_end - interval 1 microsecond as ts, * from ({NEAR_OF_FIVE}))")}
-        group by window_start, window_end""",
+        from {window("tumble", "10 minutes", of=LAST_MOMENTS)} group by window_start, window_end""",
     "windows of two left joins in time": f"""select l.window_end, l.item, l.n, r.n as m from ({NEAR_OF_FIVE}) as l
         full join ({per("tumble", "10 minutes", of=ALONE)}) as r on l.window_end = r.window_end and l.item = r.item""",
     "windows of a union with a join in time": per(
-        "tumble", "5 minutes", of=f"(select ts, item, price from {A} union all select ts, item, price from {NEAR})"
+        "tumble",
+        "5 minutes",
+        of=f"(select ts, item, price from {A} union all select ts, item, price from {NEAR})",
     ),
     "rows of windows of a left join in time": f"""select bidders, window_end, n from (select window_start, window_end,
         count(distinct price) as bidders, count(*) as n from {window("tumble", "5 minutes", of=NEAR)}

@@ -325,7 +325,8 @@ def test_two_rows_of_one_key_are_a_sentence(spark: Any, storage_root: Path) -> N
     assert s.program.upsert is not None
     s.add((0, "a", 1))
     with pytest.raises(
-        StreamError, match=r"two rows of its result have the same key \(k 'a'\).*as the model's config unique_key"
+        StreamError,
+        match=r"two rows of its result have the same key \(k 'a'\).*as the model's config unique_key",
     ):
         s.run()
 
