@@ -10,7 +10,7 @@ from ..query.program import BATCH_ID, CHANGE_TYPE, Program
 from .errors import StreamError
 from .model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 
-_NOT_COMPARED = re.compile(r"\b(map|variant)\b(?!`)")
+_NOT_COMPARED = re.compile(r"\bvariant\b(?!`)")
 
 
 def check_columns(
@@ -39,12 +39,10 @@ def check_columns(
     if program.upsert is None:
         return
     for name, kind in gives.items():
-        if found := _NOT_COMPARED.search(kind):
-            which = found[1].upper()
-            other = f"map_entries({name}) or to_json({name})" if which == "MAP" else f"to_json({name})"
+        if _NOT_COMPARED.search(kind):
             raise StreamError(
-                f"Model {model.name}: its column {name} is or holds a {which}, which Spark can't compare, and rows of this "
-                f"query change, so they are compared with those in the table. Select {other} instead."
+                f"Model {model.name}: its column {name} is or holds a VARIANT, which Spark can't compare, and rows of this "
+                f"query change, so they are compared with those in the table. Select to_json({name}) instead."
             )
 
 

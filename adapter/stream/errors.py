@@ -95,6 +95,10 @@ _TWO_WRITERS = re.compile(
 )
 
 
+_OF_A_MAP = re.compile(
+    r"INVALID_ORDERING_TYPE[^\n]*MAP<|HASH_MAP_TYPE|SET_OPERATION_ON_MAP_TYPE|GROUP_BY[^\n]*MAP TYPE",
+    re.IGNORECASE,
+)
 _OTHER_ROWS = re.compile(
     r"INCOMPATIBLE_COLUMN_TYPE\]? UNION can only be performed [^\n]*STRUCT<|column \S+ has other fields in it than it had"
 )
@@ -117,6 +121,12 @@ def _known(model: StreamModel, text: str) -> str | None:
                 f"Model {model.name}: the file {file} can't be read {what}. Remove it from the folder or "
                 "correct the source's format; no row of this micro-batch was taken in."
             )
+    if _OF_A_MAP.search(text):
+        return (
+            f"Model {model.name}: its query needs to compare a MAP, or to put some in order, which Spark can't: as the value of "
+            "an aggregate such as max_by(), a key, in a join, or among rows that change. Take map_entries(…) or to_json(…) of "
+            "it in the query below, as in max_by(map_entries(m), ts)."
+        )
     if _OTHER_ROWS.search(text):
         return (
             f"Model {model.name}: the rows that its state keeps have other columns than those that come now; most likely a "

@@ -53,6 +53,23 @@ def test_a_file_that_is_not_what_the_source_says() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        '[DATATYPE_MISMATCH.INVALID_ORDERING_TYPE] Cannot resolve "max(x)" due to data type mismatch: The `max` does not '
+        'support ordering on type "STRUCT<k: TIMESTAMP, v: MAP<STRING, BIGINT>>". SQLSTATE: 42K09',
+        '[DATATYPE_MISMATCH.HASH_MAP_TYPE] Cannot resolve "hash(m)"',
+        "[UNSUPPORTED_FEATURE.SET_OPERATION_ON_MAP_TYPE] The feature is not supported",
+    ],
+)
+def test_maps_that_spark_cannot_compare(said: str) -> None:
+    found = sentence(said)
+    assert found.startswith(
+        "Model curves: its query needs to compare a MAP, or to put some in order, which Spark can't"
+    )
+    assert found.endswith("in the query below, as in max_by(map_entries(m), ts).")
+
+
 @pytest.mark.parametrize("kind", ["overwrite", "delete"])
 def test_a_source_whose_rows_were_changed(kind: str) -> None:
     found = sentence(f"java.lang.IllegalStateException: Cannot process {kind} snapshot: 17, to ignore …")
