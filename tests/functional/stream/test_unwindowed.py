@@ -358,7 +358,10 @@ _OF_MAPS = {
 }
 
 
-_LAST = "select k, v, m, nested from (select *, row_number() over (partition by {p} order by ts desc) as n from {m}) where n = 1"
+_LAST = (
+    "select k, v, m, nested from "
+    "(select *, row_number() over (partition by {p} order by ts desc) as n from {m}) where n = 1"
+)
 _OF_MAPS |= {
     "put together": (
         f"{_LAST.format(p='k', m='{m}')} union all {_LAST.format(p='v', m='{m}')}",
