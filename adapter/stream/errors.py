@@ -123,8 +123,8 @@ def _known(model: StreamModel, text: str) -> str | None:
             )
     if _OF_A_MAP.search(text):
         return (
-            f"Model {model.name}: its query needs to compare a MAP, or to put some in order, which Spark can't: as the value "
-            "of an aggregate such as max_by(), a key, in a join, or among rows that change. Take map_entries(…) or "
+            f"Model {model.name}: its query needs to compare a MAP, or to put some in order, which Spark can't: as the "
+            "value of an aggregate such as max_by(), a key, in a join, or among rows that change. Take map_entries(…) or "
             "to_json(…) of it in the query below, as in max_by(map_entries(m), ts)."
         )
     if _OTHER_ROWS.search(text):
