@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
@@ -31,19 +32,34 @@ ONLY_SPARK = {"streams: percentiles", "streams: percentiles of first rows", "ope
 def laboratory() -> duck.Laboratory:
     """Two streams in six pieces, with NULLs, ties, and rows up to 40 minutes out of order."""
     made = duck.Laboratory()
-    for name, columns in (("bids", BIDS), ("asks", ASKS)):
-        chance = Random(name)
-        begin = datetime(2024, 3, 4, 8)
-        rows: list[Row] = []
-        for number in range(150):
-            ts = begin + timedelta(seconds=40 * number + chance.choice((0, 30, 60, 90, 1200)))
-            bidder, item = chance.choice((None, 1, 2, 3, 4)), chance.choice((None, "a", "b", "c"))
-            price = chance.choice((None, *range(1, 90)))
-            rows.append((ts, bidder, item, price) if name == "bids" else (ts, item, price))
-        made.put(name, columns, [rows[25 * n : 25 * n + 25] for n in range(6)])
+    _put(made, _rows)
     made.table("names", NAMES, ROWS_OF_NAMES)
     made.table("kinds", NAMES, KINDS_OF_NAMES)
     return made
+
+
+def _rows(name: str) -> list[Row]:
+    chance = Random(name)
+    begin = datetime(2024, 3, 4, 8)
+    rows: list[Row] = []
+    for number in range(150):
+        ts = begin + timedelta(seconds=40 * number + chance.choice((0, 30, 60, 90, 1200)))
+        bidder, item = chance.choice((None, 1, 2, 3, 4)), chance.choice((None, "a", "b", "c"))
+        price = chance.choice((None, *range(1, 90)))
+        rows.append((ts, bidder, item, price) if name == "bids" else (ts, item, price))
+    return rows
+
+
+def _put(made: duck.Laboratory, rows_of: Callable[[str], list[Row]]) -> None:
+    for name, columns in (("bids", BIDS), ("asks", ASKS)):
+        rows = rows_of(name)
+        made.put(name, columns, [rows[25 * n : 25 * n + 25] for n in range(6)])
+
+
+def _numbered(name: str) -> list[Row]:
+    """The same rows, each with a number of its own: a bid as its bidder, an ask as its price."""
+    at = 1 if name == "bids" else 2
+    return [(*row[:at], number, *row[at + 1 :]) for number, row in enumerate(_rows(name))]
 
 
 def _made(plan: Plan, ttl: int | None = None) -> tuple[str, Program]:
@@ -132,3 +148,29 @@ def test_what_a_table_outside_gave_is_taken_back_as_it_was(laboratory: duck.Labo
     # What comes last is of what was said last, and all of every group is in it.
     assert sum(n for _, n, _ in found) == 150
     assert all(name is None or name.endswith(" 3") for name, *_ in found)
+
+
+@pytest.mark.parametrize("kind", ["left", "full", "left anti"])
+@pytest.mark.parametrize("cuts", [1, 3, 6])
+def test_a_row_that_has_met_none_comes_once(laboratory: duck.Laboratory, kind: str, cuts: int) -> None:
+    """Also where rows are late, and what they should have met is gone: each comes alone or with others, never both."""
+    items = (
+        "b.bidder as one, cast(null as bigint) as other"
+        if "anti" in kind
+        else "b.bidder as one, a.price as other"
+    )
+    text = f"select {items} from {B} as b {kind} join {A} as a on {test_operators.AROUND}"
+    _put(laboratory, _numbered)
+    plan = planner.plan_operators(text, KNOWN)
+    *steps, last = laboratory.steps(*_made(plan), cuts, timedelta(minutes=1))
+    _put(laboratory, _rows)
+    assert all(not before - after for before, after in zip([*steps], [*steps[1:], last], strict=True))
+    alone = [one for (one, other), times in last.items() for _ in range(times) if other is None]
+    met = {one for one, other in last if other is not None}
+    assert len(alone) == len(set(alone)) and not met & set(alone)
+    if kind == "left" or (kind == "full" and cuts == 1):
+        # A late row of a full join is dropped where all that it meets has come alone.
+        assert met | set(alone) >= set(range(150))
+    if kind == "full":
+        others = [other for (one, other), times in last.items() for _ in range(times) if one is None]
+        assert len(others) == len(set(others)) and not {o for one, o in last if one is not None} & set(others)

@@ -36,7 +36,11 @@ class MatchedOrAlone:
         pairs: list[str] = []
         of_batch: list[str] = []
         if self.operator.pairs is not None:
-            pairs = [over(self.operator.pairs, inputs) for inputs in ([new[0], every[1]], [old[0], new[1]])]
+            one, other = (self._not_out(n) for n in range(2))
+            pairs = [
+                over(self.operator.pairs, inputs)
+                for inputs in ([new[0], f"{other}\nunion all\n{new[1]}"], [one, new[1]])
+            ]
             of_batch = [over(self.operator.pairs, new)]
         met = [*pairs, self._alone([f"{before}\nunion all\n{came}" for before, came in due], every)]
         first = [*of_batch, self._alone([came for _, came in due], new)]
@@ -44,10 +48,9 @@ class MatchedOrAlone:
 
     def state(self) -> list[StatePart]:
         """The rows of both sides. Those that may be alone are out when they have expired."""
-        waits = [bool(due) for due in self._waiting()]
         return [
-            replace(each.state(), closes=EXPIRES_AT) if waits_for_it else each.state()
-            for each, waits_for_it in zip(self.kept, waits, strict=True)
+            replace(each.state(), closes=EXPIRES_AT) if waits else each.state()
+            for each, waits in zip(self.kept, self._waiting(), strict=True)
         ]
 
     def _waiting(self) -> tuple[bool, ...]:
@@ -55,6 +58,14 @@ class MatchedOrAlone:
         if self.operator.pairs is None:
             return (True, False)
         return tuple(each is not None for each in self.operator.alone)
+
+    def _not_out(self, number: int) -> str:
+        """The rows of an input before, without those that are kept but have come alone: late rows meet them no more."""
+        rows = self.kept[number].all_before()
+        if self.operator.alone[number] is not None:
+            until = expires(self.operator.due[number], ROW)
+            rows = f"select * from (\n{rows}\n) where {lasts(until, 'watermark_before')}"
+        return _rows(rows)
 
     def _due(self, number: int) -> tuple[str, str]:
         """The rows of an input that can meet none any more from this micro-batch on: of those before, and of those that
