@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+import xml.etree.ElementTree
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,20 @@ TESTS = {
     ],
 }
 
+# As the guide tells it.
+MOVING = """
+{% macro copies(table, source, target) %}
+  {% set found = run_query("call lakehouse.system.rewrite_table_path(table => '" ~ table ~ "', source_prefix => '" ~ source
+      ~ "', target_prefix => '" ~ target ~ "')") %}
+  {{ print(found.rows[0]['latest_version'] ~ ' ' ~ found.rows[0]['file_list_location']) }}
+{% endmacro %}
+
+{% macro register(table, metadata_file) %}
+  {% do run_query("drop table " ~ table) %}
+  {% do run_query("call lakehouse.system.register_table(table => '" ~ table ~ "', metadata_file => '" ~ metadata_file ~ "')") %}
+{% endmacro %}
+"""
+
 
 @dataclass(frozen=True)
 class Cloud:
@@ -94,14 +109,26 @@ class Cloud:
     catalog: str
     folder: Path
 
+    def ask(self, method: str, path: str, data: bytes | None = None, **headers: str) -> bytes:
+        """A request to the S3 API."""
+        request = urllib.request.Request(f"{self.s3}/{path}", data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return bytes(answer.read())
+
+    def objects(self, bucket: str, prefix: str) -> list[str]:
+        """The names of a bucket's objects."""
+        listed = xml.etree.ElementTree.fromstring(self.ask("GET", f"{bucket}?list-type=2&prefix={prefix}"))
+        return [str(each.text) for each in listed.iter() if each.tag.endswith("}Key")]
+
+    def copy(self, source: str, to: str) -> None:
+        """Copy an object, each with its bucket before it."""
+        self.ask("PUT", to, b"", **{"x-amz-copy-source": f"/{source}"})
+
     def put(self, name: str, *rows: tuple[str, str, str, int]) -> None:
         """One more file of events."""
         names = ("ts", "page", "device", "amount")
         lines = [json.dumps({**dict(zip(names, row, strict=True)), "ts": f"2026-03-02T{row[0]}Z"}) for row in rows]
-        request = urllib.request.Request(
-            f"{self.s3}/shop/events/{name}.json", "\n".join(lines).encode(), method="PUT"
-        )
-        urllib.request.urlopen(request, timeout=30).close()
+        self.ask("PUT", f"shop/events/{name}.json", "\n".join(lines).encode())
 
     def asked_for(self) -> list[str]:
         """What was read of the bucket so far, in order."""
@@ -218,6 +245,11 @@ class Machines:
     def __init__(self, cloud: Cloud, root: Path) -> None:
         self._cloud, self._root, self._made = cloud, root, 0
         self.models = dict(MODELS)
+        self._target: dict[str, Any] = {}
+
+    def moved(self, **target: Any) -> None:
+        """Have the machines that come find things elsewhere."""
+        self._target = target
 
     def another(self, **target: Any) -> Machine:
         self._made += 1
@@ -225,7 +257,7 @@ class Machines:
         (folder / "models").mkdir(parents=True)
         shutil.copytree(ROOT / "integration_tests" / "tests", folder / "tests")
         project = {"name": "shop", "version": "1.0.0", "profile": "shop", "model-paths": ["models"]}
-        profile = {"shop": {"target": "dev", "outputs": {"dev": self._cloud.target(**target)}}}
+        profile = {"shop": {"target": "dev", "outputs": {"dev": self._cloud.target(**{**self._target, **target})}}}
         for name, content in (
             ("dbt_project.yml", project),
             ("profiles.yml", profile),
@@ -233,6 +265,8 @@ class Machines:
         ):
             (folder / name).write_text(yaml.safe_dump(content))
         made = Machine(folder)
+        (folder / "macros").mkdir()
+        (folder / "macros" / "moving.sql").write_text(MOVING)
         for name, text in self.models.items():
             made.write(name, text)
         return made
@@ -322,10 +356,42 @@ def test_a_deployment(cloud: Cloud, machines: Machines) -> None:
     other.stream("deploy", "cleanup", "pages", "--yes")
 
 
+def test_all_of_it_in_another_bucket(cloud: Cloud, machines: Machines) -> None:
+    machine = machines.another()
+    for table in ("pages", "pages__state", "pages__changes"):
+        names = json.dumps({"table": f"shop.{table}", "source": "s3://shop/", "target": "s3://other/"})
+        said = machine.run("dbt", "run-operation", "copies", "--args", names).stdout.splitlines()
+        (version, listed) = next(line for line in said if ".metadata.json" in line).split(" ")
+        lists = cloud.objects("shop", listed.removeprefix("s3://shop/"))
+        assert lists, said
+        for each in lists:
+            for line in cloud.ask("GET", f"shop/{each}").decode().splitlines():
+                source, _, target = line.partition(",")
+                cloud.copy(source.removeprefix("s3://"), target.removeprefix("s3://"))
+        metadata = next(
+            name for name in cloud.objects("other", "warehouse") if name.endswith(f"/{version}")
+        )
+        names = json.dumps({"table": f"shop.{table}", "metadata_file": f"s3://other/{metadata}"})
+        machine.run("dbt", "run-operation", "register", "--args", names)
+        for each in cloud.objects("shop", f"warehouse/shop/{table}/"):
+            cloud.ask("DELETE", f"shop/{each}")
+    for each in cloud.objects("shop", "dbt/"):
+        cloud.copy(f"shop/{each}", f"other/{each}")
+        cloud.ask("DELETE", f"shop/{each}")
+    cloud.put("g", ("10:25:00", "p4", "d6", 1))
+    moved = machines.another(storage_root="s3a://other/dbt")
+    assert moved.rows_in("build", "--select", "pages", "pages_in_batch") == {"pages": 1}
+    listed = json.loads(moved.stream("state", "savepoint", "pages", "--json"))
+    assert "before" in [each["name"] for each in listed]
+    moved.stream("state", "restore", "pages", "before")
+    assert moved.rows_in("build", "--select", "pages", "pages_in_batch")["pages"] > 1
+    machines.moved(storage_root="s3a://other/dbt")
+
+
 def test_the_other_commands(cloud: Cloud, machines: Machines) -> None:
     machine = machines.another()
     assert {each["model"] for each in json.loads(machine.stream("status", "--json"))} >= {"pages", "hours"}
-    assert "locks on s3a://shop/dbt can't be seen from here" in machine.stream("stop", "pages")
+    assert "locks on s3a://other/dbt can't be seen from here" in machine.stream("stop", "pages")
     machine.stream("flush", "hours")
     machine.stream("verify", "pages")
     assert "pages: 0 files that no commit knows" in machine.stream("clean", "--dry-run")
