@@ -95,7 +95,7 @@ class SessionEnvironment(Environment):
         self._classes = ClassData(self._java, [*sorted(spark_home().glob("jars/*.jar")), *found], cache)
         conf.pop("spark.jars.packages", None)
         # On the class path they need not be copied for an executor that is this JVM. Others fetch them from here.
-        classpath = [*paths, *_split(conf.pop("spark.driver.extraClassPath", ""), os.pathsep)]
+        before = _split(conf.pop("spark.driver.extraClassPath", ""), os.pathsep)
         if not self.credentials.is_local:
             conf["spark.jars"] = ",".join([*paths, *_split(conf.get("spark.jars", ""), ",")])
         choose_python(conf)
@@ -104,7 +104,9 @@ class SessionEnvironment(Environment):
         # Nor the trace of a micro-batch that failed, which is told in a sentence.
         logging.getLogger("py4j.clientserver").disabled = True
         logging.getLogger().addFilter(_is_not_py4js)
-        self._jvm = Jvm(self._java, flags=self._flags(conf, cache), classpath=classpath, conf=conf)
+        self._jvm = Jvm(
+            self._java, flags=self._flags(conf, cache), classpath=paths, before=before, conf=conf
+        )
         SparkContext._gateway = self._jvm.gateway
         SparkContext._jvm = self._jvm.gateway.jvm
         try:

@@ -146,6 +146,9 @@ class Cloud:
             "packages": [
                 "org.apache.hadoop:hadoop-aws:3.4.2",
                 f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}",
+                # What Hadoop needs of the SDK that is in there, and isn't.
+                "software.amazon.awssdk:apache-client:2.54.17",
+                "software.amazon.awssdk:s3-transfer-manager:2.54.17",
             ],
             "catalog_options": {
                 "type": "rest",
