@@ -137,8 +137,8 @@ def _elsewhere(model: StreamModel) -> str:
     if not model.storage.is_local:
         return ""
     return (
-        f" (Was it begun on another machine? {model.storage.root} is a folder of this machine; both need a 'storage_root' in "
-        "the profile that each of them sees.)"
+        f" (Was it begun on another machine? {model.storage.root} is a folder of this machine; both need a 'storage_root' "
+        "in the profile that each of them sees.)"
     )
 
 
@@ -163,9 +163,7 @@ def _state_problem(model: StreamModel, found: Found) -> str | None:
             return f"its checkpoint {model.checkpoint} is there, but its state {model.state} is gone."
         return None
     if checkpoint is None:
-        return (
-            f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone.{_elsewhere(model)}"
-        )
+        return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone.{_elsewhere(model)}"
     if state.query_id != checkpoint.query_id:
         return (
             f"its state {model.state} was written by another stream (checkpoint {state.query_id}) than the "

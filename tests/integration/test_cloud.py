@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -56,7 +57,10 @@ MODELS = {
 TESTS = {
     "version": 2,
     "models": [
-        {"name": "pages", "data_tests": [{"same_rows_as": {"arguments": {"other": "ref('pages_in_batch')"}}}]},
+        {
+            "name": "pages",
+            "data_tests": [{"same_rows_as": {"arguments": {"other": "ref('pages_in_batch')"}}}],
+        },
         {
             "name": "hours",
             "data_tests": [
@@ -88,15 +92,16 @@ TESTS = {
 
 # As the guide tells it.
 MOVING = """
-{% macro copies(table, source, target) %}
-  {% set found = run_query("call lakehouse.system.rewrite_table_path(table => '" ~ table ~ "', source_prefix => '" ~ source
-      ~ "', target_prefix => '" ~ target ~ "')") %}
-  {{ print(found.rows[0]['latest_version'] ~ ' ' ~ found.rows[0]['file_list_location']) }}
+{% macro copies(table) %}
+  {% set found = run_query("call lakehouse.system.rewrite_table_path(table => '" ~ table
+      ~ "', source_prefix => 's3://shop/', target_prefix => 's3://other/')") %}
+  {{ log("copies of " ~ table ~ ": " ~ found.rows[0]['latest_version'] ~ " " ~ found.rows[0]['file_list_location']) }}
 {% endmacro %}
 
 {% macro register(table, metadata_file) %}
   {% do run_query("drop table " ~ table) %}
-  {% do run_query("call lakehouse.system.register_table(table => '" ~ table ~ "', metadata_file => '" ~ metadata_file ~ "')") %}
+  {% do run_query("call lakehouse.system.register_table(table => '" ~ table
+      ~ "', metadata_file => '" ~ metadata_file ~ "')") %}
 {% endmacro %}
 """
 
@@ -127,7 +132,9 @@ class Cloud:
     def put(self, name: str, *rows: tuple[str, str, str, int]) -> None:
         """One more file of events."""
         names = ("ts", "page", "device", "amount")
-        lines = [json.dumps({**dict(zip(names, row, strict=True)), "ts": f"2026-03-02T{row[0]}Z"}) for row in rows]
+        lines = [
+            json.dumps({**dict(zip(names, row, strict=True)), "ts": f"2026-03-02T{row[0]}Z"}) for row in rows
+        ]
         self.ask("PUT", f"shop/events/{name}.json", "\n".join(lines).encode())
 
     def asked_for(self) -> list[str]:
@@ -186,6 +193,47 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     subprocess.run([*command, "stop", str(folder)], check=True)
 
 
+PROCESS = """
+import json, pathlib, sys
+from click.testing import CliRunner
+from dbt.cli.main import dbtRunner
+from dbt.adapters.spark_streaming.cli.commands import main
+
+for number, command in enumerate(json.loads(sys.argv[1])):
+    if command[0] == "dbt":
+        done = dbtRunner().invoke(["--debug", *command[1:]])
+        code, said, found = int(not done.success), str(done.exception or ""), pathlib.Path("target/run_results.json")
+        results = json.loads(found.read_text())["results"] if found.exists() else []
+    else:
+        done = CliRunner().invoke(main, command[1:])
+        code, said, results = done.exit_code, done.output + str(done.exception or ""), []
+    pathlib.Path(f"told-{number}.json").write_text(json.dumps([code, said, results]))
+"""
+"""Starting Spark takes longest, so a machine does several things in one process."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What became of a command."""
+
+    code: int
+    said: str
+    results: list[dict[str, Any]]
+
+    @property
+    def messages(self) -> dict[str, str]:
+        """What dbt says of each node, by name."""
+        return {each["unique_id"].split(".")[2]: str(each["message"]) for each in self.results}
+
+    @property
+    def rows_in(self) -> dict[str, int]:
+        """How many rows each stream has taken in."""
+        told = {
+            each["unique_id"].split(".")[2]: each["adapter_response"].get("rows_in") for each in self.results
+        }
+        return {name: rows for name, rows in told.items() if rows is not None}
+
+
 @dataclass(frozen=True)
 class Machine:
     """A checkout of the project, where nothing was run before."""
@@ -193,53 +241,39 @@ class Machine:
     folder: Path
 
     def write(self, name: str, text: str) -> None:
+        """A model's text."""
         (self.folder / "models" / f"{name}.sql").write_text(text)
 
-    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run `dbt` or `dbt-stream`; what became of it. No key is in what it says."""
+    def process(self, *commands: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run commands in a process. No key is in what it says, nor in its logs."""
         done = subprocess.run(
-            [str(Path(sys.executable).with_name(command[0])), *command[1:]],
+            [sys.executable, "-c", PROCESS, json.dumps([command.split(" ") for command in commands])],
             cwd=self.folder,
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
-            timeout=400,
+            timeout=900,
         )
-        logs = [path.read_text() for path in self.folder.rglob("*.log*") if path.is_file()]
-        kept = [path.read_text() for path in self.folder.glob("target/run_results.json")]
-        for text in (done.stdout, done.stderr, *logs, *kept):
+        kept = [path for path in self.folder.rglob("*") if path.suffix in (".log", ".json")]
+        for text in (done.stdout, done.stderr, *(path.read_text() for path in kept)):
             for secret in (KEY, SECRET):
                 where = text.find(secret)
                 assert where < 0, text[max(0, where - 300) : where + 100]
         return done
 
-    def dbt(self, *arguments: str, **environment: str) -> dict[str, dict[str, Any]]:
-        """Run dbt, which does what it is asked; what it says of each node, by name."""
-        done = self.run("dbt", "--debug", *arguments, **environment)
-        assert done.returncode == 0, done.stdout[-6000:]
-        return self.results()
-
-    def results(self) -> dict[str, dict[str, Any]]:
-        found = json.loads((self.folder / "target" / "run_results.json").read_text())["results"]
-        return {one["unique_id"].split(".")[2]: one for one in found}
-
-    def rows_in(self, *arguments: str) -> dict[str, int]:
-        """Run models; how many rows each stream has taken in."""
-        done = self.dbt(*arguments).items()
-        told = {name: one["adapter_response"].get("rows_in") for name, one in done}
-        return {name: rows for name, rows in told.items() if rows is not None}
-
-    def stream(self, *arguments: str) -> str:
-        """What `dbt-stream` says, which does what it is asked."""
-        done = self.run("dbt-stream", *arguments)
+    def tries(self, *commands: str) -> list[Told]:
+        """What became of commands."""
+        done = self.process(*commands)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        return done.stdout
+        told = [self.folder / f"told-{number}.json" for number in range(len(commands))]
+        return [Told(*json.loads(path.read_text())) for path in told]
 
-    def refused(self, *arguments: str) -> str:
-        """What `dbt-stream` says, which doesn't."""
-        done = self.run("dbt-stream", *arguments)
-        assert done.returncode == 2, done.stdout + done.stderr
-        return done.stderr
+    def does(self, *commands: str) -> list[Told]:
+        """What became of commands, which do what they are asked."""
+        found = self.tries(*commands)
+        for command, told in zip(commands, found, strict=True):
+            assert told.code == 0, (command, told.said, told.messages)
+        return found
 
 
 class Machines:
@@ -247,12 +281,6 @@ class Machines:
 
     def __init__(self, cloud: Cloud, root: Path) -> None:
         self._cloud, self._root, self._made = cloud, root, 0
-        self.models = dict(MODELS)
-        self._target: dict[str, Any] = {}
-
-    def moved(self, **target: Any) -> None:
-        """Have the machines that come find things elsewhere."""
-        self._target = target
 
     def another(self, **target: Any) -> Machine:
         self._made += 1
@@ -260,7 +288,7 @@ class Machines:
         (folder / "models").mkdir(parents=True)
         shutil.copytree(ROOT / "integration_tests" / "tests", folder / "tests")
         project = {"name": "shop", "version": "1.0.0", "profile": "shop", "model-paths": ["models"]}
-        profile = {"shop": {"target": "dev", "outputs": {"dev": self._cloud.target(**{**self._target, **target})}}}
+        profile = {"shop": {"target": "dev", "outputs": {"dev": self._cloud.target(**target)}}}
         for name, content in (
             ("dbt_project.yml", project),
             ("profiles.yml", profile),
@@ -270,13 +298,9 @@ class Machines:
         made = Machine(folder)
         (folder / "macros").mkdir()
         (folder / "macros" / "moving.sql").write_text(MOVING)
-        for name, text in self.models.items():
+        for name, text in MODELS.items():
             made.write(name, text)
         return made
-
-    def edit(self, name: str, text: str) -> None:
-        """Change a model on the machines that come."""
-        self.models[name] = text
 
 
 @pytest.fixture(scope="module")
@@ -284,25 +308,29 @@ def machines(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Machines
     return Machines(cloud, tmp_path_factory.mktemp("machines"))
 
 
-BOTH = ("--select", "pages", "hours", "pages_in_batch", "hours_in_batch", "total")
+BUILD = "dbt build --select pages hours pages_in_batch hours_in_batch total"
+PAGES_ALONE = "dbt build --select pages pages_in_batch"
 
 
 def test_another_machine_goes_on(cloud: Cloud, machines: Machines) -> None:
     cloud.put("a", ("08:01:00", "p1", "d1", 1), ("08:04:00", "p2", "d1", 2))
     cloud.put("b", ("08:12:00", "p1", "d2", 3))
-    assert machines.another().rows_in("build", *BOTH) == {"pages": 3, "hours": 3, "total": 4}
+    (built,) = machines.another().does(BUILD)
+    assert built.rows_in == {"pages": 3, "hours": 3, "total": 4}
     cloud.put("c", ("09:05:00", "p1", "d1", 4), ("09:06:00", "p2", "d3", 5))
     # With another number of cores, and of shuffle partitions.
-    partitions = cloud.target()["server_side_parameters"] | {"spark.sql.shuffle.partitions": 5}
-    other = machines.another(master="local[1]", server_side_parameters=partitions)
-    assert other.rows_in("build", *BOTH) == {"pages": 2, "hours": 2, "total": 4}
-    assert other.rows_in("build", *BOTH) == {"pages": 0, "hours": 0, "total": 0}
+    settings = cloud.target()["server_side_parameters"] | {"spark.sql.shuffle.partitions": 5}
+    other = machines.another(master="local[1]", server_side_parameters=settings)
+    assert [each.rows_in for each in other.does(BUILD, BUILD)] == [
+        {"pages": 2, "hours": 2, "total": 4},
+        {"pages": 0, "hours": 0, "total": 0},
+    ]
 
 
 def test_a_restart_reads_no_state(cloud: Cloud, machines: Machines) -> None:
     before = len(cloud.asked_for())
-    streams = ("pages", "hours", "total")
-    assert machines.another().rows_in("run", "--select", *streams) == dict.fromkeys(streams, 0)
+    (run,) = machines.another().does("dbt run --select pages hours total")
+    assert run.rows_in == dict.fromkeys(("pages", "hours", "total"), 0)
     read = cloud.asked_for()[before:]
     assert any("/dbt/checkpoints/" in path for path in read)
     assert not [path for path in read if "/data/" in path], "files of rows, of state or table"
@@ -310,103 +338,111 @@ def test_a_restart_reads_no_state(cloud: Cloud, machines: Machines) -> None:
 
 def test_a_machine_that_is_killed(cloud: Cloud, machines: Machines) -> None:
     cloud.put("d", ("09:20:00", "p1", "d4", 1), ("09:21:00", "p3", "d1", 2))
-    killed = machines.another().run(
-        "dbt", "run", "--select", "pages", **{failpoints.ENVIRONMENT: "kill-both state.append:after 1 pages"}
+    killed = machines.another().process(
+        "dbt run --select pages", **{failpoints.ENVIRONMENT: "kill-both state.append:after 1 pages"}
     )
     assert killed.returncode == -signal.SIGKILL, killed.stdout
-    assert set(machines.another().rows_in("build", *BOTH)) == {"pages", "hours", "total"}
+    # What it has taken in is put out, by the machine that follows, which takes a savepoint too.
+    machines.another().does(BUILD, "dbt-stream state savepoint pages before")
 
 
 def test_savepoints(cloud: Cloud, machines: Machines) -> None:
-    machines.another().stream("state", "savepoint", "pages", "before")
     cloud.put("e", ("10:05:00", "p1", "d5", 1))
-    machines.edit("pages", STREAM + WITH_AMOUNT)
-    machines.edit("pages_in_batch", BATCH + WITH_AMOUNT)
-    assert machines.another().rows_in("run", "--select", "pages") == {"pages": 1}
-    machines.edit("pages", STREAM + PAGES)
-    machines.edit("pages_in_batch", BATCH + PAGES)
-    other = machines.another()
-    listed = json.loads(other.stream("state", "savepoint", "pages", "--json"))
-    assert [each["name"] for each in listed] == ["before", "before-migration-1"]
-    assert "back at savepoint 'before'" in other.stream("state", "restore", "pages", "before")
-    assert other.rows_in("build", "--select", "pages", "pages_in_batch") == {"pages": 1}
-    assert "state" in other.stream("state", "show", "pages")
-
-
-def test_a_clone(cloud: Cloud, machines: Machines) -> None:
-    assert "again: goes on from pages" in machines.another().stream(
-        "state", "clone", "again", "--from", "pages"
+    edited = machines.another()
+    edited.write("pages", STREAM + WITH_AMOUNT)
+    (run,) = edited.does("dbt run --select pages")
+    assert run.rows_in == {"pages": 1}
+    listed, restored, built, shown = machines.another().does(
+        "dbt-stream state savepoint pages --json",
+        "dbt-stream state restore pages before",
+        PAGES_ALONE,
+        "dbt-stream state show pages",
     )
+    assert [each["name"] for each in json.loads(listed.said)] == ["before", "before-migration-1"]
+    assert "back at savepoint 'before'" in restored.said
+    assert built.rows_in == {"pages": 1}
+    assert "stage_1_groups" in shown.said
+
+
+def test_a_clone_and_a_deployment(cloud: Cloud, machines: Machines) -> None:
+    (cloned,) = machines.another().does("dbt-stream state clone again --from pages")
+    assert "again: goes on from pages" in cloned.said
     cloud.put("f", ("10:15:00", "p4", "d5", 1))
-    assert machines.another().rows_in("build", "--select", "again", "pages", "pages_in_batch") == {
-        "again": 1,
-        "pages": 1,
-    }
-
-
-def test_a_deployment(cloud: Cloud, machines: Machines) -> None:
-    machines.edit("pages", STREAM + DEVICES)
-    machines.edit("pages_in_batch", BATCH + DEVICES)
-    assert "It has caught up" in machines.another().stream("deploy", "init", "pages")
-    other = machines.another()
-    assert "pages__previous_" in other.stream("deploy", "promote", "pages")
-    assert other.rows_in("build", "--select", "pages", "pages_in_batch") == {"pages": 0}
-    other.stream("deploy", "rollback", "pages")
-    machines.edit("pages", STREAM + PAGES)
-    machines.edit("pages_in_batch", BATCH + PAGES)
-    other = machines.another()
-    assert other.rows_in("build", "--select", "pages", "pages_in_batch") == {"pages": 0}
-    other.stream("deploy", "cleanup", "pages", "--yes")
-
-
-def test_all_of_it_in_another_bucket(cloud: Cloud, machines: Machines) -> None:
-    machine = machines.another()
-    for table in ("pages", "pages__state", "pages__changes"):
-        names = json.dumps({"table": f"shop.{table}", "source": "s3://shop/", "target": "s3://other/"})
-        said = machine.run("dbt", "run-operation", "copies", "--args", names).stdout.splitlines()
-        (version, listed) = next(line for line in said if ".metadata.json" in line).split(" ")
-        lists = cloud.objects("shop", listed.removeprefix("s3://shop/"))
-        assert lists, said
-        for each in lists:
-            for line in cloud.ask("GET", f"shop/{each}").decode().splitlines():
-                source, _, target = line.partition(",")
-                cloud.copy(source.removeprefix("s3://"), target.removeprefix("s3://"))
-        metadata = next(
-            name for name in cloud.objects("other", "warehouse") if name.endswith(f"/{version}")
-        )
-        names = json.dumps({"table": f"shop.{table}", "metadata_file": f"s3://other/{metadata}"})
-        machine.run("dbt", "run-operation", "register", "--args", names)
-        for each in cloud.objects("shop", f"warehouse/shop/{table}/"):
-            cloud.ask("DELETE", f"shop/{each}")
-    for each in cloud.objects("shop", "dbt/"):
-        cloud.copy(f"shop/{each}", f"other/{each}")
-        cloud.ask("DELETE", f"shop/{each}")
-    cloud.put("g", ("10:25:00", "p4", "d6", 1))
-    moved = machines.another(storage_root="s3a://other/dbt")
-    assert moved.rows_in("build", "--select", "pages", "pages_in_batch") == {"pages": 1}
-    listed = json.loads(moved.stream("state", "savepoint", "pages", "--json"))
-    assert "before" in [each["name"] for each in listed]
-    moved.stream("state", "restore", "pages", "before")
-    assert moved.rows_in("build", "--select", "pages", "pages_in_batch")["pages"] > 1
-    machines.moved(storage_root="s3a://other/dbt")
+    edited = machines.another()
+    run, _ = edited.does("dbt run --select again", PAGES_ALONE)
+    assert run.rows_in == {"again": 1}
+    for name, config in (("pages", STREAM), ("pages_in_batch", BATCH)):
+        edited.write(name, config + DEVICES)
+    staged, promoted, built, _ = edited.does(
+        "dbt-stream deploy init pages",
+        "dbt-stream deploy promote pages",
+        PAGES_ALONE,
+        "dbt-stream deploy rollback pages",
+    )
+    assert "It has caught up" in staged.said
+    assert "pages__previous_" in promoted.said
+    assert built.rows_in == {"pages": 0}
+    built, cleaned = machines.another().does(PAGES_ALONE, "dbt-stream deploy cleanup pages --yes")
+    assert built.rows_in == {"pages": 0}
+    assert cleaned.said.startswith("pages: ")
 
 
 def test_the_other_commands(cloud: Cloud, machines: Machines) -> None:
-    machine = machines.another()
-    assert {each["model"] for each in json.loads(machine.stream("status", "--json"))} >= {"pages", "hours"}
-    assert "locks on s3a://other/dbt can't be seen from here" in machine.stream("stop", "pages")
-    machine.stream("flush", "hours")
-    machine.stream("verify", "pages")
-    assert "pages: 0 files that no commit knows" in machine.stream("clean", "--dry-run")
-    machine.stream("reset", "again", "--yes")
+    status, stop, _, _, clean, _ = machines.another().does(
+        "dbt-stream status --json",
+        "dbt-stream stop pages",
+        "dbt-stream flush hours",
+        "dbt-stream verify pages",
+        "dbt-stream clean --dry-run",
+        "dbt-stream reset again --yes",
+    )
+    assert {each["model"] for each in json.loads(status.said)} >= {"pages", "hours"}
+    assert "locks on s3a://shop/dbt can't be seen from here" in stop.said
+    assert "pages: 0 files that no commit knows" in clean.said
 
 
 def test_a_storage_root_that_the_other_does_not_see(cloud: Cloud, machines: Machines) -> None:
     """Tables are there, and how far they have come isn't."""
-    apart = machines.another(storage_root="./.spark")
-    done = apart.run("dbt", "run", "--select", "pages", "hours")
-    assert done.returncode == 1
-    messages = {name: str(one["message"]) for name, one in apart.results().items()}
-    for message in messages.values():
+    (run,) = machines.another(storage_root="./.spark").tries("dbt run --select pages hours")
+    assert run.code == 1
+    for message in run.messages.values():
         assert "is gone" in message
-        assert "is a folder of this machine" in message
+        assert "is a folder of this machine; both need a 'storage_root'" in message
+
+
+def test_all_of_it_in_another_bucket(cloud: Cloud, machines: Machines) -> None:
+    tables = ("pages", "pages__state", "pages__changes")
+    machine = machines.another()
+    names = [json.dumps({"table": f"shop.{each}"}, separators=(",", ":")) for each in tables]
+    machine.does(*(f"dbt run-operation copies --args {each}" for each in names))
+    log = (machine.folder / "logs" / "dbt.log").read_text()
+    registered = []
+    for table in tables:
+        version, listed = re.findall(rf"copies of shop.{table}: (\S+) (\S+)", log)[-1]
+        for each in cloud.objects("shop", listed.removeprefix("s3://shop/")):
+            for line in cloud.ask("GET", f"shop/{each}").decode().splitlines():
+                source, _, target = line.partition(",")
+                cloud.copy(source.removeprefix("s3://"), target.removeprefix("s3://"))
+        (metadata,) = (
+            name
+            for name in cloud.objects("other", "warehouse")
+            if name.endswith(f"/{table}/metadata/{version}")
+        )
+        arguments = {"table": f"shop.{table}", "metadata_file": f"s3://other/{metadata}"}
+        registered.append(json.dumps(arguments, separators=(",", ":")))
+    for each in cloud.objects("shop", "dbt/"):
+        cloud.copy(f"shop/{each}", f"other/{each}")
+    machine.does(*(f"dbt run-operation register --args {each}" for each in registered))
+    for each in [*cloud.objects("shop", "dbt/"), *cloud.objects("shop", "warehouse/shop/pages")]:
+        if "in_batch" not in each:
+            cloud.ask("DELETE", f"shop/{each}")
+    cloud.put("g", ("10:25:00", "p4", "d6", 1))
+    built, listed, _, again = machines.another(storage_root="s3a://other/dbt").does(
+        PAGES_ALONE,
+        "dbt-stream state savepoint pages --json",
+        "dbt-stream state restore pages before",
+        PAGES_ALONE,
+    )
+    assert built.rows_in == {"pages": 1}
+    assert "before" in [each["name"] for each in json.loads(listed.said)]
+    assert again.rows_in["pages"] > 1
