@@ -137,9 +137,9 @@ class SessionEnvironment(Environment):
             cause = str(getattr(problem, "java_exception", problem)).splitlines()[0]
             version = hadoop.util.VersionInfo.getVersion()
             raise DbtRuntimeError(
-                f"The storage root {without_secrets(self.storage.root)} can't be reached: {without_secrets(cause)}. Where it "
-                "is classes that are missing, name the Java packages of its file system under 'packages' in the profile, as "
-                f"org.apache.hadoop:hadoop-aws:{version} for s3a, of Hadoop's version that Spark has ({version})."
+                f"The storage root {without_secrets(self.storage.root)} can't be reached: {without_secrets(cause)}. "
+                "Where it is classes that are missing, name the Java packages of its file system under 'packages' in the "
+                f"profile, as org.apache.hadoop:hadoop-aws:{version} for s3a, of the Hadoop that Spark has ({version})."
             ) from cause_of(problem)
 
     def _flags(self, conf: dict[str, str], cache: Path) -> list[str]:

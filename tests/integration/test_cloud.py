@@ -116,6 +116,9 @@ class Cloud:
 
     def ask(self, method: str, path: str, data: bytes | None = None, **headers: str) -> bytes:
         """A request to the S3 API."""
+        # moto takes others for forms, and looks at who asks, whoever that is.
+        signed = f"AWS4-HMAC-SHA256 Credential={KEY}/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+        headers = {"Content-Type": "application/octet-stream", "Authorization": signed, **headers}
         request = urllib.request.Request(f"{self.s3}/{path}", data, headers, method=method)
         with urllib.request.urlopen(request, timeout=30) as answer:
             return bytes(answer.read())

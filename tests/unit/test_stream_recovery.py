@@ -36,8 +36,8 @@ GOING = Found(
 )
 
 ELSEWHERE = (
-    "(Was it begun on another machine? /root is a folder of this machine; both need a 'storage_root' in the profile that each "
-    "of them sees.)"
+    "(Was it begun on another machine? /root is a folder of this machine; both need a 'storage_root' in the profile that "
+    "each of them sees.)"
 )
 
 
