@@ -142,8 +142,7 @@ class Cloud:
 
     def asked_for(self) -> list[str]:
         """What was read of the bucket so far, in order."""
-        lines = (self.folder / "s3.log").read_text().splitlines()
-        return [line.split('"GET ')[1].split(" ")[0] for line in lines if '"GET /' in line]
+        return re.findall(r"GET (/\S+) HTTP", (self.folder / "s3.log").read_text())
 
     def target(self, **more: Any) -> dict[str, Any]:
         """The profile's target."""
