@@ -33,9 +33,11 @@ _WORDS = (
 )
 _NAME = rf"[\w.-]*(?:{_WORDS}|(?<![\w])sig(?![\w]))[\w.-]*"
 _SECRET = re.compile(rf"{_NAME}\Z", re.I)
-# These tell something about a secret: where it lies, how long it holds, who gives it.
+# These tell something about a secret: where it lies, how long it holds, who gives it. (The id of a key isn't one of them:
+# Hadoop calls it an access key, and it goes with the secret.)
 _ABOUT = re.compile(
-    r"(?:file|path|location|provider|class|type|timeout|enabled|uri|url|id|scope|interval|algorithm|ms|in|count)\Z",
+    r"(?:file|path|location|provider|class|type|timeout|enabled|uri|url|(?<!key)(?<!key[_.-])id|scope|interval|algorithm"
+    r"|ms|in|count)\Z",
     re.I,
 )
 

@@ -65,12 +65,13 @@ def _original(project: Project, name: str, target: str | None) -> StreamModel:
     Raises:
         ProjectError: there is none, or it is in a catalog that this session doesn't see.
     """
-    here = project.environment()
     if target is None:
+        node = project.streaming_model(name)
         with project_errors():
-            return stream_node.model(project.streaming_model(name), here)
+            return stream_node.model(node, project.environment())
     other = replace(project, target=target)
     node, credentials = other.streaming_model(name), other.credentials()
+    here = project.environment()
     with project_errors():
         there = places(credentials, here.session)
         if catalog_settings(credentials, there.storage) != catalog_settings(here.credentials, here.storage):

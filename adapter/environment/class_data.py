@@ -37,7 +37,8 @@ class ClassData:
     def __init__(self, java: Java, jars: Sequence[Path], cache: Path) -> None:
         self._java = java
         self._folder = cache / "classes"
-        digest = hashlib.sha256(f"{java.executable.resolve()} {java.version}".encode())
+        # The archive is of an order of jars, too: Spark's come first.
+        digest = hashlib.sha256(f"{java.executable.resolve()} {java.version} Spark first".encode())
         for jar in jars:
             state = jar.stat()
             digest.update(f"{jar} {state.st_size} {state.st_mtime_ns}".encode())

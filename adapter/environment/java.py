@@ -167,6 +167,7 @@ class Jvm:
         *,
         flags: Sequence[str] = (),
         classpath: Sequence[str] = (),
+        before: Sequence[str] = (),
         conf: Mapping[str, str] | None = None,
         on_line: Callable[[str], None] = logger.debug,
     ) -> None:
@@ -183,7 +184,8 @@ class Jvm:
                 [
                     str(java.executable),
                     "-cp",
-                    os.pathsep.join([*_configuration_folders(home), *classpath, f"{home}/jars/*"]),
+                    # As where Spark's own launcher gets packages: of what both have, Spark's is taken.
+                    os.pathsep.join([*_configuration_folders(home), *before, f"{home}/jars/*", *classpath]),
                     *MODULE_OPTIONS,
                     f"-Dlog4j2.configurationFile={LOG4J_CONFIG.as_uri()}",
                     *flags,

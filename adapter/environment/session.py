@@ -95,7 +95,7 @@ class SessionEnvironment(Environment):
         self._classes = ClassData(self._java, [*sorted(spark_home().glob("jars/*.jar")), *found], cache)
         conf.pop("spark.jars.packages", None)
         # On the class path they need not be copied for an executor that is this JVM. Others fetch them from here.
-        classpath = [*paths, *_split(conf.pop("spark.driver.extraClassPath", ""), os.pathsep)]
+        before = _split(conf.pop("spark.driver.extraClassPath", ""), os.pathsep)
         if not self.credentials.is_local:
             conf["spark.jars"] = ",".join([*paths, *_split(conf.get("spark.jars", ""), ",")])
         choose_python(conf)
@@ -104,7 +104,7 @@ class SessionEnvironment(Environment):
         # Nor the trace of a micro-batch that failed, which is told in a sentence.
         logging.getLogger("py4j.clientserver").disabled = True
         logging.getLogger().addFilter(_is_not_py4js)
-        self._jvm = Jvm(self._java, flags=self._flags(conf, cache), classpath=classpath, conf=conf)
+        self._jvm = Jvm(self._java, flags=self._flags(conf, cache), classpath=paths, before=before, conf=conf)
         SparkContext._gateway = self._jvm.gateway
         SparkContext._jvm = self._jvm.gateway.jvm
         try:
@@ -115,10 +115,32 @@ class SessionEnvironment(Environment):
             raise DbtRuntimeError(
                 f"Spark didn't start: {without_secrets(str(cause).splitlines()[0])}"
             ) from cause_of(problem)
+        try:
+            self._check_root(session)
+        except DbtRuntimeError:
+            session.stop()
+            self.close()
+            raise
         logger.debug(
             f"Spark {session.version} on Java {self._java}, storage root {without_secrets(self.storage.root)}"
         )
         return session
+
+    def _check_root(self, session: SparkSession) -> None:
+        """Passes a storage root whose file system Spark has."""
+        if self.storage.is_local:
+            return
+        hadoop: Any = session._jvm.org.apache.hadoop  # type: ignore[union-attr]
+        try:
+            hadoop.fs.Path(self.storage.root).getFileSystem(session._jsc.hadoopConfiguration())
+        except Exception as problem:
+            cause = str(getattr(problem, "java_exception", problem)).splitlines()[0]
+            version = hadoop.util.VersionInfo.getVersion()
+            raise DbtRuntimeError(
+                f"The storage root {without_secrets(self.storage.root)} can't be reached: {without_secrets(cause)}. "
+                "Where it is classes that are missing, name the Java packages of its file system under 'packages' in the "
+                f"profile, as org.apache.hadoop:hadoop-aws:{version} for s3a, of the Hadoop that Spark has ({version})."
+            ) from cause_of(problem)
 
     def _flags(self, conf: dict[str, str], cache: Path) -> list[str]:
         assert self._java is not None

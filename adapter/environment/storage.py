@@ -17,6 +17,17 @@ from pathlib import Path
 from typing import Any
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
+_WHOLE = "fs.capability.outputstream.abortable"
+"""Hadoop's word for a file system on which nothing is seen of a file until it is closed."""
+
+
+def is_local(path: str) -> bool:
+    """Whether a path is on this machine's file system.
+
+    >>> is_local("/a/b"), is_local("s3a://bucket/a")
+    (True, False)
+    """
+    return _SCHEME.match(path) is None
 
 
 class Storage:
@@ -34,7 +45,7 @@ class Storage:
     @property
     def is_local(self) -> bool:
         """Whether the root is on this machine's file system."""
-        return _SCHEME.match(self.root) is None
+        return is_local(self.root)
 
     @property
     def warehouse(self) -> str:
@@ -77,7 +88,7 @@ class Storage:
 
     def read_text(self, path: str) -> str | None:
         """The content of a file; None if there is none."""
-        if self._is_local(path):
+        if is_local(path):
             try:
                 return Path(path).read_text(encoding="utf-8")
             except FileNotFoundError:
@@ -94,10 +105,11 @@ class Storage:
     def write_text(self, path: str, text: str) -> None:
         """Write a file, all or nothing: a reader sees the old text or the new one.
 
-        On object stores without rename the file itself is the unit that appears at once.
+        An object store shows a file when it is whole, and the old one until then. To rename it there would be to delete the
+        old one, and to copy.
         """
         partial = f"{path}.{uuid.uuid4().hex}.partial"
-        if self._is_local(path):
+        if is_local(path):
             target = Path(path)
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(partial, "w", encoding="utf-8") as file:
@@ -107,10 +119,11 @@ class Storage:
             os.replace(partial, target)
             return
         files, target_path = self._hadoop(path)
+        if files.hasPathCapability(target_path, _WHOLE):
+            _write(files, target_path, text)
+            return
         _, partial_path = self._hadoop(partial)
-        stream = files.create(partial_path, True)
-        stream.write(bytearray(text.encode("utf-8")))
-        stream.close()
+        _write(files, partial_path, text)
         # FileContext replaces in one step where the file system can; FileSystem.rename can't.
         jvm = self._session()._jvm
         rename = jvm.org.apache.hadoop.fs.Options.Rename
@@ -121,14 +134,14 @@ class Storage:
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or folder."""
-        if self._is_local(path):
+        if is_local(path):
             return os.path.exists(path)
         files, hadoop_path = self._hadoop(path)
         return bool(files.exists(hadoop_path))
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is in it. Nothing there is no error."""
-        if self._is_local(path):
+        if is_local(path):
             if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
             else:
@@ -139,7 +152,7 @@ class Storage:
 
     def list(self, path: str) -> list[str]:
         """The names in a folder, sorted; none if there is no such folder."""
-        if self._is_local(path):
+        if is_local(path):
             try:
                 return sorted(os.listdir(path))
             except FileNotFoundError:
@@ -152,7 +165,7 @@ class Storage:
     def files(self, path: str) -> dict[str, int]:
         """All files under a folder, however deep (or the one file), and when each was written last, in milliseconds since
         1970."""
-        if self._is_local(path):
+        if is_local(path):
             files = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
             found = {}
             for file in files if os.path.isdir(path) else [path]:
@@ -181,11 +194,13 @@ class Storage:
             return str(cause).splitlines()[0]
         return None
 
-    @staticmethod
-    def _is_local(path: str) -> bool:
-        return _SCHEME.match(path) is None
-
     def _hadoop(self, path: str) -> tuple[Any, Any]:
         session = self._session()
         hadoop_path = session._jvm.org.apache.hadoop.fs.Path(path)
         return hadoop_path.getFileSystem(session._jsc.hadoopConfiguration()), hadoop_path
+
+
+def _write(files: Any, path: Any, text: str) -> None:
+    stream = files.create(path, True)
+    stream.write(bytearray(text.encode("utf-8")))
+    stream.close()

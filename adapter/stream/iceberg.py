@@ -153,6 +153,17 @@ class IcebergTable:
         return bool(self.last_summary())
 
     @property
+    def _lists(self) -> bool:
+        """Whether its FileIO can say which files there are."""
+        kind = jvm(self._spark).java.lang.Class.forName("org.apache.iceberg.io.SupportsPrefixOperations")
+        return bool(kind.isInstance(self._table.io()))
+
+    @property
+    def _is_hadoops(self) -> bool:
+        """Whether its FileIO is one over Hadoop's file systems."""
+        return str(self._table.io().getClass().getSimpleName()) == "HadoopFileIO"
+
+    @property
     def snapshot_count(self) -> int:
         """How many snapshots the table has."""
         return int(self._table.snapshots().size())
@@ -398,6 +409,9 @@ class IcebergTable:
         java = jvm(spark)
         actions = java.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
         action = actions.deleteOrphanFiles(self._table).olderThan(before)
+        if self._lists and not self._is_hadoops:
+            # Hadoop may know nothing of where they are.
+            action = action.usePrefixListing(True)
         if not remove:
             action = action.deleteWith(_nothing(java))
         files = action.execute().orphanFileLocations().iterator()
@@ -405,6 +419,11 @@ class IcebergTable:
         while files.hasNext():
             found.append(str(files.next()))
         return sorted(found)
+
+    def listed(self, folder: str) -> Iterator[str]:
+        """The files below a folder, as the catalog's FileIO has them; none where it can't list."""
+        files = each_of(self._table.io().listPrefix(f"{folder}/").iterator()) if self._lists else iter(())
+        return (str(file.location()) for file in files)
 
     def oldest_made(self) -> int | None:
         """When the oldest snapshot was made, in milliseconds since 1970; None if there is none."""

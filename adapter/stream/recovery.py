@@ -110,7 +110,7 @@ def _target_problem(model: StreamModel, found: Found) -> str | None:
     if found.checkpoint is None and found.target is not None:
         return (
             f"its table {model.target} holds rows of a stream whose checkpoint {model.checkpoint} is gone; "
-            "starting again would put every row in twice."
+            f"starting again would put every row in twice.{_elsewhere(model)}"
         )
     if found.target is None and found.target_has_past and found.target_rows:
         return (
@@ -130,6 +130,16 @@ def _target_problem(model: StreamModel, found: Found) -> str | None:
             f"than the one in {model.checkpoint} ({found.checkpoint.query_id})."
         )
     return None
+
+
+def _elsewhere(model: StreamModel) -> str:
+    """What else may be the matter where tables are there and the checkpoint isn't."""
+    if not model.storage.is_local:
+        return ""
+    return (
+        f" (Was it begun on another machine? {model.storage.root} is a folder of this machine; both need a 'storage_root' "
+        "in the profile that each of them sees.)"
+    )
 
 
 def _query_problem(model: StreamModel, signature: Mapping[str, object], found: Found) -> str | None:
@@ -153,7 +163,7 @@ def _state_problem(model: StreamModel, found: Found) -> str | None:
             return f"its checkpoint {model.checkpoint} is there, but its state {model.state} is gone."
         return None
     if checkpoint is None:
-        return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone."
+        return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone.{_elsewhere(model)}"
     if state.query_id != checkpoint.query_id:
         return (
             f"its state {model.state} was written by another stream (checkpoint {state.query_id}) than the "

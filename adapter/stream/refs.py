@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from ..environment.storage import Storage, is_local
 from .iceberg import IcebergTable, beginning
 from .position import PREFIX
 from .savepoints import Picture
@@ -12,8 +13,6 @@ from .session import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from ..environment.storage import Storage
 
 _MAIN = "main"
 _OWN = (PREFIX, "write.metadata.metrics.column.")
@@ -112,7 +111,8 @@ def gone_files(spark: SparkSession, storage: Storage, table: IcebergTable, snaps
     """
     rows = spark.sql(f"select distinct file_path from {table.name}.files version as of {snapshot}").collect()
     # A folder is listed at once, which a file after the other isn't.
-    listed = set(map(_plain, storage.files(f"{_plain(str(table.java.location()))}/data")))
+    data = f"{_plain(str(table.java.location()))}/data"
+    listed = set(map(_plain, storage.files(data) if is_local(data) else table.listed(data)))
     io = table.java.io()
     return [
         path

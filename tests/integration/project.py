@@ -20,7 +20,9 @@ def copy_project(folder: Path, outputs: Mapping[str, Mapping[str, Any]]) -> None
         folder: it isn't there yet.
         outputs: the profile's targets; the first is the one that is used.
     """
-    ignored = shutil.ignore_patterns("target", "dbt_packages", "logs", ".spark", ".cluster", ".kafka")
+    ignored = shutil.ignore_patterns(
+        "target", "dbt_packages", "logs", ".spark", ".cluster", ".kafka", ".cloud"
+    )
     shutil.copytree(ROOT / "integration_tests", folder, ignore=ignored)
     targets = {name: {**target, "schema": SCHEMA} for name, target in outputs.items()}
     for name, content in (

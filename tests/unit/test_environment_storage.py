@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -72,3 +74,61 @@ def test_what_is_local(root: str, local: bool) -> None:
     assert storage.is_local is local
     assert storage.warehouse == f"{root.removeprefix('file://')}/warehouse"
     assert os.path.basename(storage.catalog) == "catalog.db"
+
+
+class Store:
+    """A file system of Hadoop's, and the session that has it."""
+
+    def __init__(self, shows_whole_files: bool) -> None:
+        self._shows_whole_files = shows_whole_files
+        self.done: list[tuple[str, ...]] = []
+        context = SimpleNamespace(
+            rename=lambda path, to, options: self.done.append(("rename", self._named(path), to.name))
+        )
+        fs = SimpleNamespace(
+            Path=lambda name: SimpleNamespace(
+                name=name.rpartition("/")[2], toUri=lambda: None, getFileSystem=lambda conf: self
+            ),
+            Options=SimpleNamespace(Rename=SimpleNamespace(OVERWRITE=None)),
+            FileContext=SimpleNamespace(getFileContext=lambda uri, conf: context),
+        )
+        self._jvm = SimpleNamespace(
+            org=SimpleNamespace(apache=SimpleNamespace(hadoop=SimpleNamespace(fs=fs)))
+        )
+        self._jsc = SimpleNamespace(hadoopConfiguration=lambda: None)
+        gateway = SimpleNamespace(new_array=lambda kind, size: [None] * size)
+        self.sparkContext = SimpleNamespace(_gateway=gateway)
+
+    @staticmethod
+    def _named(path: Any) -> str:
+        return "partial" if path.name.endswith(".partial") else str(path.name)
+
+    def hasPathCapability(self, path: Any, capability: str) -> bool:
+        return self._shows_whole_files and capability == "fs.capability.outputstream.abortable"
+
+    def getConf(self) -> None:
+        return None
+
+    def create(self, path: Any, overwrite: bool) -> Any:
+        assert overwrite
+        return SimpleNamespace(
+            write=lambda data: self.done.append(("write", self._named(path), data.decode())),
+            close=lambda: self.done.append(("close", self._named(path))),
+        )
+
+
+def test_an_object_store_shows_a_file_when_it_is_whole() -> None:
+    store = Store(shows_whole_files=True)
+    Storage("s3a://bucket/x", lambda: store).write_text("s3a://bucket/x/note", "text")
+    # Renamed, it would be gone for a moment.
+    assert store.done == [("write", "note", "text"), ("close", "note")]
+
+
+def test_elsewhere_a_file_is_written_beside_its_place() -> None:
+    store = Store(shows_whole_files=False)
+    Storage("hdfs://n/x", lambda: store).write_text("hdfs://n/x/note", "text")
+    assert store.done == [
+        ("write", "partial", "text"),
+        ("close", "partial"),
+        ("rename", "partial", "note"),
+    ]

@@ -35,6 +35,11 @@ GOING = Found(
     signature=SIGNATURE,
 )
 
+ELSEWHERE = (
+    "(Was it begun on another machine? /root is a folder of this machine; both need a 'storage_root' in the profile that "
+    "each of them sees.)"
+)
+
 
 def problem(found: Found, stateful: bool = True) -> str:
     with pytest.raises(StreamError) as raised:
@@ -84,13 +89,13 @@ def test_checkpoint_gone() -> None:
     sentence = problem(replace(GOING, checkpoint=None))
     assert sentence == (
         "its table db.curves holds rows of a stream whose checkpoint /root/checkpoints/db.curves is gone; "
-        "starting again would put every row in twice."
+        f"starting again would put every row in twice. {ELSEWHERE}"
     )
 
 
 def test_checkpoint_gone_before_anything_was_put_out() -> None:
     assert problem(replace(GOING, checkpoint=None, target=None)) == (
-        "its state db.curves__state is there, but its checkpoint /root/checkpoints/db.curves is gone."
+        f"its state db.curves__state is there, but its checkpoint /root/checkpoints/db.curves is gone. {ELSEWHERE}"
     )
 
 

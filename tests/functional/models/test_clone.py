@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,21 @@ class TestClone:
             main, [*options, "-t", target, "state", "clone", *arguments], catch_exceptions=False
         )
         return done.exit_code, done.stdout + done.stderr
+
+    @pytest.mark.thorough
+    def test_in_a_process_of_its_own(self, project: Any) -> None:
+        """dbt has read nothing there before."""
+        done = subprocess.run(
+            [
+                str(Path(sys.executable).with_name("dbt-stream")),
+                *("--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)),
+                *("state", "clone", "again", "--from", "none"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+        assert "There is no streaming model 'none'" in done.stderr, done
 
     @staticmethod
     def rows(spark: Any, table: str) -> dict[str, int]:
