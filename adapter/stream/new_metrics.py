@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..query.program import EXPIRES_AT, STEP, Step
-from .differences import FROM_NOW, Evolution
+from .differences import FROM_NOW, KINDS, Evolution
 from .errors import StreamError
 from .history import History, history
 from .identifiers import type_text
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_KINDS = ("slices", "groups", "sessions")
-"""What parts with partial aggregates are called after, behind the name of their stage."""
 _LIFE, _MERGE_FROM, _SLICE = "since", "merge_from", "slice_end"
 _CLOCK = "FROM clock).now_before"
 """What a text has that compares the watermark with a time of the query's own."""
@@ -170,7 +168,7 @@ def _stages(work: Work, found: Evolution, had: Mapping[str, Any]) -> list[_Stage
         come, stage = frozenset(keys), now[name]
         if not come:
             continue
-        main = [each for each in (f"{name}_{kind}" for kind in _KINDS) if each in parts]
+        main = [each for each in (f"{name}_{kind}" for kind in KINDS) if each in parts]
         goes_on = frozenset(
             key
             for key in stage["metrics"]

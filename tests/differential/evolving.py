@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.program import Program, called
+from dbt.adapters.spark_streaming.stream.alike import names_of
 from dbt.adapters.spark_streaming.stream.differences import carried_on
 from dbt.adapters.spark_streaming.stream.migration import migration
 from dbt.adapters.spark_streaming.stream.recovery import what_becomes
@@ -84,7 +85,8 @@ class Evolving:
     def edit(self, text: str) -> str:
         """Go on with another query; what its verdict is. One that is refused changes nothing."""
         program = self._planned(text)
-        new = signed(program)
+        new = signed(program, self.signature)
+        program = called(program, names_of(self.signature, program))
         said, _ = verdict(self.signature, new)
         if said == REFUSED:
             return said

@@ -101,7 +101,7 @@ def test_what_becomes_of_the_state(case: tuple[str, str]) -> None:
         except QueryError as problem:
             found[name] = wanted[name] = f"{WRONG}: {problem}"
             continue
-        said, why = verdict(before(operator, config), signed(program))
+        said, why = verdict(before(operator, config), signed(program, before(operator, config)))
         found[name], wanted[name] = f"{said} {why}", f"{expected(operator, config, name)} "
     differ = {name: found[name] for name in found if not found[name].startswith(wanted[name])}
     assert differ == {}
