@@ -328,8 +328,8 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         return
     problems = {
         name: [
-            *_of_group(groups[0][name], groups[1][name], name, same_rows).refused,
-            *_of_columns_below(was, now, name, groups),
+            *_of_group(_told_apart(was, now, name, groups), groups[1][name], name, same_rows).refused,
+            *_values_of_other_columns(was, now, name, groups),
         ]
         for name in _whole(old)
         if name in groups[1] and _is_same_below(old, new, groups[1][name]["operator"])
@@ -348,19 +348,19 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         for part in new["parts"].get(below, ())
     }
     for name in found.replayed:
-        was, now = groups[0][name], groups[1][name]
-        _of_aggregates(found, {"name": name, **was}, {"name": name, **now}, same_rows)
-        kept -= {was.get("given")}
-        found.begun_in |= {part: found.begun[name] for part in new["parts"][now["operator"]]}
+        had, has = _told_apart(was, now, name, groups), groups[1][name]
+        _of_aggregates(found, {"name": name, **had}, {"name": name, **has}, same_rows)
+        kept -= {had.get("given")}
+        found.begun_in |= {part: found.begun[name] for part in new["parts"][has["operator"]]}
     found.removed += [
         metric["sql"]
         for name in groups[0]
         if name not in groups[1]
         for metric in groups[0][name]["metrics"].values()
     ]
-    had, has = ({part for listed in each["parts"].values() for part in listed} for each in (old, new))
-    found.gone_parts += sorted((had | {old["output"]}) - kept - {*found.gone_parts})
-    found.begun_parts |= has - had
+    parts = [{part for listed in each["parts"].values() for part in listed} for each in (old, new)]
+    found.gone_parts += sorted((parts[0] | {old["output"]}) - kept - {*found.gone_parts})
+    found.begun_parts |= parts[1] - parts[0]
     found.sweeps = True
 
 
@@ -395,18 +395,16 @@ def _goes_on(
         names = key["columns"]
         if names is None or any(columns[0].get(each) != columns[1].get(each, "") for each in names):
             return False
-    for name in groups[0]:
-        its = [group[name]["metrics"].keys() for group in groups]
-        if "given" in groups[1][name] and its[0] != its[1]:
+    before = {name: _told_apart(was, now, name, groups) for name in groups[0]}
+    for name, had in before.items():
+        if "given" in groups[1][name] and had["metrics"].keys() != groups[1][name]["metrics"].keys():
             return False  # the row that it gave last has other columns
-        if _of_columns_below(was, now, name, groups):
-            return False
-    for name in groups[0]:
-        tried = _of_group(groups[0][name], groups[1][name], name, same_rows)
-        if tried.refused:
-            found.refused += tried.refused
-            continue
-        _of_aggregates(found, {"name": name, **groups[0][name]}, {"name": name, **groups[1][name]}, same_rows)
+        found.refused += _values_of_other_columns(was, now, name, groups)
+    for name, had in before.items():
+        tried = _of_group(had, groups[1][name], name, same_rows)
+        found.refused += tried.refused
+        if not tried.refused:
+            _of_aggregates(found, {"name": name, **had}, {"name": name, **groups[1][name]}, same_rows)
     if reshaped:
         found.reshaped.append("what it puts out")
         found.gone_parts.append(new["output"])
@@ -414,18 +412,36 @@ def _goes_on(
     return True
 
 
-def _of_columns_below(
+def _other_columns(
     was: Mapping[str, Any], now: Mapping[str, Any], name: str, groups: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Aggregates of a group that go on by their texts, and are of other columns below, in words."""
+    """Aggregates of a group whose texts are what they were, and which are of other columns below."""
     if not now:
         return []
     had, has = (each["metrics"].get(name, {}) for each in (was, now))
+    before, after = (each[name]["metrics"] for each in groups)
+    return [each for each in after if each in before and had.get(each) != has.get(each)]
+
+
+def _told_apart(
+    was: Mapping[str, Any], now: Mapping[str, Any], name: str, groups: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """What was kept of a group, where aggregates that are of other columns from now on are others."""
+    others = _other_columns(was, now, name, groups)
+    metrics = groups[0][name]["metrics"]
+    apart = {f"{key} as it was" if key in others else key: each for key, each in metrics.items()}
+    return {**groups[0][name], "metrics": apart} if others else groups[0][name]
+
+
+def _values_of_other_columns(
+    was: Mapping[str, Any], now: Mapping[str, Any], name: str, groups: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Distinct values that would be those of other columns, in words."""
     metrics = groups[1][name]["metrics"]
     return [
         f"what {metrics[each]['sql']} is made of, below the aggregates"
-        for each in metrics
-        if each in groups[0][name]["metrics"] and had.get(each) != has.get(each)
+        for each in _other_columns(was, now, name, groups)
+        if "set" in metrics[each]
     ]
 
 
@@ -491,7 +507,7 @@ def _same_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bo
     was, now = (
         {**each["groups"].get(name, {}), "operator": None, "left": None} for each in (old, new)
     )
-    return was == now and not _of_columns_below(*_alike(old, new), name, (old["groups"], new["groups"]))
+    return was == now and not _other_columns(*_alike(old, new), name, (old["groups"], new["groups"]))
 
 
 def _of_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str, same_rows: bool) -> Evolution:

@@ -237,7 +237,8 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
     if len(plan.stages) == 1 and isinstance(stage := plan.stages[0], AggregateStage) and not stage.level:
         windows = _of_stage(stage, plan, operator.at_once)
         try:
-            return of_query(output, {stage.name: windows})
+            given = of_query(parse(stage.output), {f"{stage.name}_windows": windows})
+            return of_query(output, {stage.name: given})
         except Unclear:
             pass
     for number, each in enumerate(plan.stages):
@@ -255,7 +256,7 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
 def stage_rows(stage: object, plan: Plan, at_once: bool) -> str:
     """What a stage of windows has rows of: which windows, of which rows and keys, whatever is aggregated of them."""
     try:
-        said = {name: each for name, each in _said_of(stage, plan).items() if name != "metrics"}
+        said = {name: each for name, each in _said_of(stage, plan).items() if name not in ("metrics", "output")}
     except Unclear:
         return digest(repr(stage))
     return digest("windows", at_once, json.dumps(said, sort_keys=True))
@@ -297,6 +298,7 @@ def _said_of(stage: object, plan: Plan) -> dict[str, object]:
         "sessions": list(stage.session_keys),
         "enumerated": stage.enumerated and asdict(stage.enumerated),
         "metrics": sorted((each.name, each.identity, each.rows) for each in stage.metrics),
+        "output": _without_names(parse(stage.output.replace(f"{stage.name}_windows", "__windows"))),
     }
 
 
