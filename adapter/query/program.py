@@ -348,8 +348,7 @@ def called(program: Program, names: Mapping[str, str]) -> Program:
 
     Args:
         program: the program.
-        names: by the names that it has for them, which end with a digest and so stand in its texts for nothing else, those
-            that they are to have.
+        names: by the names that it has for them, which stand in its texts for nothing else, those that they are to have.
 
     >>> state = StatePart("rows_1a2b", "select a from step", "select rows_1a2b_row from state where part = 'rows_1a2b'")
     >>> level = Level((), (), (state,), ())

@@ -32,6 +32,9 @@ def renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
     {'rows_c': 'rows_a'}
     >>> renamed(was, {"version": 1, "parts": {"rows_c": "x", "rows_d": "x"}, "groups": {}})
     {}
+    >>> was = {"version": 1, "parts": {}, "groups": {}, "stages": {"stage_1": "x", "stage_2": "y"}}
+    >>> renamed(was, {**was, "numbers": True, "stages": {"stage_1": "y", "stage_2": "x"}})
+    {'stage_1': 'stage_2', 'stage_2': 'stage_1'}
     """
     if not old or not new or old.get("version") != new.get("version"):
         return {}
@@ -48,4 +51,10 @@ def renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
             is_one = len(names) == 1 and times[means] == 1
             if name not in had and is_one and not any(each.startswith(names[0]) for each in has):
                 found[name] = names[0]
+    stages = [each.get("stages", {}) for each in (old, new)]
+    if new.get("numbers") and sorted(stages[0].values()) == sorted({*stages[1].values()}) != []:
+        # They are numbered as they are read, and each is of other rows.
+        names = {means: name for name, means in stages[0].items()}
+        if len(stages[1]) == len(names):
+            found |= {name: names[means] for name, means in stages[1].items() if names[means] != name}
     return found

@@ -397,14 +397,15 @@ def _goes_on(
             return False
     before = {name: _told_apart(was, now, name, groups) for name in groups[0]}
     for name, had in before.items():
-        if "given" in groups[1][name] and had["metrics"].keys() != groups[1][name]["metrics"].keys():
-            return False  # the row that it gave last has other columns
-        found.refused += _values_of_other_columns(was, now, name, groups)
+        has = groups[1][name]
+        # The row that a group gave last has its columns.
+        is_given = "given" in has and had["metrics"].keys() != has["metrics"].keys()
+        if is_given or _values_of_other_columns(was, now, name, groups):
+            return False
+        if _of_group(had, has, name, same_rows).refused:
+            return False
     for name, had in before.items():
-        tried = _of_group(had, groups[1][name], name, same_rows)
-        found.refused += tried.refused
-        if not tried.refused:
-            _of_aggregates(found, {"name": name, **had}, {"name": name, **groups[1][name]}, same_rows)
+        _of_aggregates(found, {"name": name, **had}, {"name": name, **groups[1][name]}, same_rows)
     if reshaped:
         found.reshaped.append("what it puts out")
         found.gone_parts.append(new["output"])

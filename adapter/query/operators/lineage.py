@@ -169,7 +169,7 @@ def _of(operator: Operator, below: Sequence[Lineage]) -> Lineage:
         return _by_place("set", operator.times, *sides, like=below[0])
     if isinstance(operator, GroupAggregate):
         return _of_groups(operator, below[0])
-    if isinstance(operator, Project | Join):
+    if isinstance(operator, Project | Join | Local):
         names = {input_name(number): each for number, each in enumerate(below)}
         try:
             return of_query(parse(operator.sql), names)
