@@ -14,7 +14,7 @@ Equal lineages mean the same; unequal ones may. What isn't understood is told as
 >>> one.rows == two.rows, one.column("x") == two.column("X"), one.means == two.means
 (True, True, False)
 >>> named("select v as x from __input_0 where k > 1").rows == named("select v as x from __input_0 as c where 1 < c.k").rows
-False
+True
 >>> named("select v as x from __input_0 where k > 1").rows == named("select w from __input_0 as c where c.k > 1").rows
 True
 """
@@ -438,7 +438,18 @@ class _Read:
 
     def all_of(self, tests: Sequence[exp.Expr]) -> list[str]:
         """What conditions are that all have to hold."""
-        return sorted(map(self.told, tests))
+        return sorted(map(self._condition, tests))
+
+    def _condition(self, test: exp.Expr) -> str:
+        """What a condition is, whichever side of a comparison is first."""
+        if isinstance(test, exp.EQ | exp.NullSafeEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
+            sides = [self.told(test.this), self.told(test.expression)]
+            if isinstance(test, exp.EQ | exp.NullSafeEQ):
+                sides.sort()
+            if isinstance(test, exp.GT | exp.GTE):
+                sides.reverse()
+            return digest({"gt": "lt", "gte": "lte"}.get(test.key, test.key), *sides)
+        return self.told(test)
 
     def told(self, node: exp.Expr, defined: Collection[str] = ()) -> str:
         """What an expression over the rows is.
