@@ -8,8 +8,8 @@ brings new input; the last one is left alone.
     python bench/kill.py --seeds 4 --lives 12
     python bench/kill.py --deaths 30
 
-The second has one model be deployed, promoted, rolled back and cloned (`tests/functional/stream/swap_kills.py`), and kills it
-so often, anywhere or at a named step; each next process does again what the last one was killed in, as the guide says.
+The second has one model be deployed, promoted, rolled back and cloned (`tests/functional/stream/swap_kills.py`), and kills
+it so often, anywhere or at a named step; each next process does again what the last one was killed in, as the guide says.
 
 A kill of the process is counted once. Told apart from it are the streams that it hit (each has state, table and
 checkpoint of its own), the aborts and the silent commits.
@@ -195,7 +195,9 @@ def swap(root: Path, seed: int, deaths: int, anywhere: float, minutes: float | N
             return False
         if last:
             break
-    print(f"{sum(killed_in.values())} kills in {(time.time() - began) / 60:.0f} minutes, by step: {dict(killed_in)}")
+    print(
+        f"{sum(killed_in.values())} kills in {(time.time() - began) / 60:.0f} minutes, by step: {dict(killed_in)}"
+    )
     return True
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from . import event_clock, instants, lookup_keys
 from .dialect import parse, sql
@@ -116,8 +116,8 @@ def _dataflow(plan: Plan, ttl: int | None, emission: Emission) -> Program:
     levels, _ = _levels(replace(plan, stages=stages, dataflow=None), made, emission.changes)
     zones = tuple(sorted({stage.window.time_zone for stage in stages if stage.window.time_zone}))
     signed = signature(plan, ttl, emission)
-    made = operators.program(plan, levels, zones, ttl, _behind(stages), signed, emission=emission)
-    return replace(made, alike=partial(alike, plan.dataflow, ttl, emission))
+    program = operators.program(plan, levels, zones, ttl, _behind(stages), signed, emission=emission)
+    return replace(program, alike=cache(partial(alike, plan.dataflow, ttl, emission)))
 
 
 def _behind(stages: Sequence[AggregateStage | RowsStage]) -> int:

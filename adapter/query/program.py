@@ -352,7 +352,8 @@ def called(program: Program, names: Mapping[str, str]) -> Program:
 
     >>> state = StatePart("rows_1a2b", "select a from step", "select rows_1a2b_row from state where part = 'rows_1a2b'")
     >>> level = Level((), (), (state,), ())
-    >>> made = called(Program((), (level,), "", None, signature={"parts": {"join_1": ["rows_1a2b"]}}), {"rows_1a2b": "rows_3c4d"})
+    >>> program = Program((), (level,), "", None, signature={"parts": {"join_1": ["rows_1a2b"]}})
+    >>> made = called(program, {"rows_1a2b": "rows_3c4d"})
     >>> made.levels[0].parts[0].fold, made.signature
     ("select rows_3c4d_row from state where part = 'rows_3c4d'", {'parts': {'join_1': ['rows_3c4d']}})
     """
@@ -380,5 +381,7 @@ def called(program: Program, names: Mapping[str, str]) -> Program:
         operators=None if operators is None else lambda: new(operators()),
         alike=None if alike is None else lambda: new(alike()),
         # Of groups it is told by the names of the state.
-        remake=None if remake is None else lambda groups: called(remake([own.get(n, n) for n in groups]), names),
+        remake=None
+        if remake is None
+        else lambda groups: called(remake([own.get(n, n) for n in groups]), names),
     )

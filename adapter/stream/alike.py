@@ -1,4 +1,4 @@
-"""Names of a state for an edited query: what is of the same rows, told by what its query says it is of, is called as it was."""
+"""Names of a state for an edited query: what is of the same rows is called as it was."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
     stages = [each.get("stages", {}) for each in (old, new)]
     if new.get("numbers") and sorted(stages[0].values()) == sorted({*stages[1].values()}) != []:
         # They are numbered as they are read, and each is of other rows.
-        names = {means: name for name, means in stages[0].items()}
-        if len(stages[1]) == len(names):
-            found |= {name: names[means] for name, means in stages[1].items() if names[means] != name}
+        own = {means: name for name, means in stages[0].items()}
+        if len(stages[1]) == len(own):
+            found |= {name: own[means] for name, means in stages[1].items() if own[means] != name}
     return found

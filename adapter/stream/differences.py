@@ -376,11 +376,9 @@ def _same_stages(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return bool(now) and was["stages"] == stages and len(set(stages.values())) == len(stages)
 
 
-def _goes_on(
-    found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool
-) -> bool:
-    """Whether a tree of operators gives the same rows, and keeps the same of them: then no more than its aggregates, and what
-    it hands on of a row, is another."""
+def _goes_on(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> bool:
+    """Whether a tree of operators gives the same rows, and keeps the same of them: then no more than its aggregates, and
+    what it hands on of a row, is another."""
     was, now = _alike(old, new)
     groups = old["groups"], new["groups"]
     parts = [{part for listed in each["parts"].values() for part in listed} for each in (old, new)]
@@ -505,9 +503,7 @@ def _is_same_below(old: Mapping[str, Any], new: Mapping[str, Any], operator: str
 
 def _same_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
     """Whether a GROUP BY keeps what it kept."""
-    was, now = (
-        {**each["groups"].get(name, {}), "operator": None, "left": None} for each in (old, new)
-    )
+    was, now = ({**each["groups"].get(name, {}), "operator": None, "left": None} for each in (old, new))
     return was == now and not _other_columns(*_alike(old, new), name, (old["groups"], new["groups"]))
 
 

@@ -1,7 +1,7 @@
 """Edits of any query: those that change nothing of what it means, and those that do.
 
->>> [sql(each) for each in reworded(parse("select a.k, b.v from (select k, v from t) as a join u as b on a.k = b.k")).values()][:1]
-['SELECT a_other.k, b_other.v FROM (SELECT k, v FROM t) AS a_other JOIN u AS b_other ON a_other.k = b_other.k']
+>>> sql(reworded(parse("select a.k, b.v from (select k, v from t) as a join u as b on a.k = b.k"))["other aliases"])
+'SELECT a_other.k, b_other.v FROM (SELECT k, v FROM t) AS a_other JOIN u AS b_other ON a_other.k = b_other.k'
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def _other_aliases(tree: exp.Query) -> bool:
     names = {
         each.alias.lower()
         for each in nodes
-        if isinstance(each, exp.Table | exp.Subquery) and each.alias and not each.args["alias"].args.get("columns")
+        if isinstance(each, exp.Table | exp.Subquery)
+        and each.alias
+        and not each.args["alias"].args.get("columns")
     }
     for node in nodes:
         if isinstance(node, exp.TableAlias) and node.name.lower() in names:
@@ -95,7 +97,9 @@ def _streams_in_with(tree: exp.Query) -> bool:
             exp.Subquery(this=node.this.copy(), alias=exp.TableAlias(this=exp.to_identifier("handed")))
         )
         tree.with_(name, body, copy=False)
-        node.replace(exp.Table(this=exp.to_identifier(name), alias=exp.TableAlias(this=exp.to_identifier(alias))))
+        node.replace(
+            exp.Table(this=exp.to_identifier(name), alias=exp.TableAlias(this=exp.to_identifier(alias)))
+        )
     return bool(found)
 
 
@@ -116,7 +120,10 @@ def _other_order(tree: exp.Query) -> bool:
             and isinstance(around, exp.Select)
             and place.find_ancestor(exp.SetOperation, exp.Select) is around
             and not around.is_star
-            and not any(isinstance(star.parent, exp.Column | exp.Select | exp.Struct) for star in around.find_all(exp.Star))
+            and not any(
+                isinstance(star.parent, exp.Column | exp.Select | exp.Struct)
+                for star in around.find_all(exp.Star)
+            )
         )
         ordinals = any(
             isinstance(each, exp.Literal)
@@ -218,7 +225,9 @@ def _names(node: exp.Expr) -> bool:
     """Two columns of a select list are each called as the other."""
     if not isinstance(node, exp.Select):
         return False
-    items = [each for each in node.expressions if isinstance(each, exp.Alias | exp.Column) and not each.is_star]
+    items = [
+        each for each in node.expressions if isinstance(each, exp.Alias | exp.Column) and not each.is_star
+    ]
     if len(items) < 2:
         return False
     one, other = items[:2]

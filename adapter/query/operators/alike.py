@@ -77,7 +77,15 @@ def _of_part(of: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Da
         below = [known[each.name].means for each in of.inputs]
         return digest(type(of).__name__, known[of.name].means, of.relation.changes, *below)
     changes, expires = of.operator.relation.changes, of.ttl is not None
-    said: list[object] = [known[of.operator.name].means, changes, expires, of.ends, of.lasts, of.alone, of.busy]
+    said: list[object] = [
+        known[of.operator.name].means,
+        changes,
+        expires,
+        of.ends,
+        of.lasts,
+        of.alone,
+        of.busy,
+    ]
     if of.partitions is not None and expires and not of.alone:
         # What expires together.
         owner = next((each for each in flow.operators if each.name == of.partitions.owner), None)

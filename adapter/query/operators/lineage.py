@@ -10,7 +10,8 @@ Equal lineages mean the same; unequal ones may. What isn't understood is told as
 >>> from .base import Project, Source
 >>> source = Source("source_1", "t", Relation(), "t")
 >>> def named(text): return of_query(parse(text), {"__input_0": of(source, {})})
->>> one, two = named("select a.v + 1 as x, k from __input_0 as a"), named("select k, x from (select v + 1 as x, k from __input_0 as b)")
+>>> one = named("select a.v + 1 as x, k from __input_0 as a")
+>>> two = named("select k, x from (select v + 1 as x, k from __input_0 as b)")
 >>> one.rows == two.rows, one.column("x") == two.column("X"), one.means == two.means
 (True, True, False)
 >>> named("select v as x from __input_0 where k > 1").rows == named("select v as x from __input_0 as c where 1 < c.k").rows
@@ -154,9 +155,7 @@ def _of(operator: Operator, below: Sequence[Lineage]) -> Lineage:
         bounds = (operator.end, operator.start, operator.by)
         return replace(below[0], rows=digest("changes", below[0].means, bounds))
     if isinstance(operator, WindowClose):
-        return replace(
-            below[0], rows=digest("closed", below[0].rows, below[0].column(operator.window_end))
-        )
+        return replace(below[0], rows=digest("closed", below[0].rows, below[0].column(operator.window_end)))
     if isinstance(operator, LateRows):
         return replace(below[0], rows=digest("late", below[0].rows, below[0].column(operator.time)))
     if isinstance(operator, TemporalFilter):
@@ -179,7 +178,8 @@ def _of(operator: Operator, below: Sequence[Lineage]) -> Lineage:
 
 
 def _of_text(
-    operator: Project | Join | Local | MaterializedProject | OverAggregate | Recompute, below: Sequence[Lineage]
+    operator: Project | Join | Local | MaterializedProject | OverAggregate | Recompute,
+    below: Sequence[Lineage],
 ) -> Lineage:
     """Of a text that isn't understood: the text without the names of its relations, and all that it reads."""
     also: list[object] = []
@@ -256,7 +256,9 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
 def stage_rows(stage: object, plan: Plan, at_once: bool) -> str:
     """What a stage of windows has rows of: which windows, of which rows and keys, whatever is aggregated of them."""
     try:
-        said = {name: each for name, each in _said_of(stage, plan).items() if name not in ("metrics", "output")}
+        said = {
+            name: each for name, each in _said_of(stage, plan).items() if name not in ("metrics", "output")
+        }
     except Unclear:
         return digest(repr(stage))
     return digest("windows", at_once, json.dumps(said, sort_keys=True))
@@ -267,9 +269,7 @@ def _of_stage(stage: AggregateStage, plan: Plan, at_once: bool) -> Lineage:
     rows = stage_rows(stage, plan, at_once)
     columns = {name: digest(rows, name) for name in (*_WINDOW_COLUMNS, "grouping_id")}
     columns |= {key.name: digest(rows, "key", key.identity) for key in stage.keys}
-    columns |= {
-        each.name: digest(rows, "aggregate", each.identity, each.rows) for each in stage.metrics
-    }
+    columns |= {each.name: digest(rows, "aggregate", each.identity, each.rows) for each in stage.metrics}
     return Lineage(rows, tuple(columns.items()))
 
 
@@ -308,6 +308,8 @@ def _said_of(stage: object, plan: Plan) -> dict[str, object]:
 def _of_groups(operator: GroupAggregate, below: Lineage) -> Lineage:
     stage = operator.stage
     select = parse(stage.written)
+    if not isinstance(select, exp.Select):
+        raise Unclear(operator.name)
     read = _read(select, {input_name(0): below})
     said = [
         sorted((key.name, read.told(_expression(key.sql))) for key in stage.keys),
@@ -406,7 +408,11 @@ def _read(select: exp.Select, known: Mapping[str, Lineage]) -> _Read:
         tests += [test for join in joins for test in conjuncts(join.args.get("on"))]
     else:
         how = [
-            ((join.side or "").upper(), (join.kind or "").upper(), read.all_of(conjuncts(join.args.get("on"))))
+            (
+                (join.side or "").upper(),
+                (join.kind or "").upper(),
+                read.all_of(conjuncts(join.args.get("on"))),
+            )
             for join in joins
         ]
     found = digest("join", rows, how) if joins else rows[0]
@@ -480,7 +486,9 @@ class _Read:
             return self._of(table, name)
         if table:
             # A field of a column.
-            return digest("field", self._column(exp.column(column.args["table"].copy()), defined), name.lower())
+            return digest(
+                "field", self._column(exp.column(column.args["table"].copy()), defined), name.lower()
+            )
         listed = [alias for alias, each in self.scope.items() if each.names(name)]
         if len(self.scope) == 1:
             (alias,) = self.scope

@@ -1,10 +1,10 @@
-"""A model whose new version takes over its name, again and again, and which is cloned, until it is killed: ``python -m … ROOT``.
+"""A model whose new version takes over its name again and again, and that is cloned, until it is killed: ``python -m … ROOT``
 
-ROOT/life.json says how this process dies: ``who`` (``python``, ``jvm``, ``both``), ``after`` seconds, or at the ``nth`` named
-point that is reached; without ``who`` it takes one more round and ends. ROOT/at.json says what is to be done next: what a
-process was killed in is done again by the next one, as the guide says. After each step the tables are compared with plain
-Spark; what is wrong is in ROOT/problems.txt. It ends with 0 when it is through, 3 when its JVM was killed, 1 when something is
-wrong.
+ROOT/life.json says how this process dies: ``who`` (``python``, ``jvm``, ``both``), ``after`` seconds, or at the ``nth``
+named point that is reached; without ``who`` it takes one more round and ends. ROOT/at.json says what is to be done next:
+what a process was killed in is done again by the next one, as the guide says. After each step the tables are compared with
+plain Spark; what is wrong is in ROOT/problems.txt. It ends with 0 when it is through, 3 when its JVM was killed, 1 when
+something is wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,16 +87,16 @@ class Swaps:
         self.spark, self._file = spark, root / "at.json"
         self._at = json.loads(self._file.read_text()) if self._file.exists() else {"round": 0, "step": 0}
         catalog = spark.conf.get("spark.sql.defaultCatalog")
-        self.events = f"{catalog}.{SCHEMA}.events"
+        self.source = f"{catalog}.{SCHEMA}.events"
         spark.sql(f"create namespace if not exists {SCHEMA}")
-        spark.sql(f"create table if not exists {self.events} ({EVENTS}) using iceberg")
+        spark.sql(f"create table if not exists {self.source} ({EVENTS}) using iceberg")
         self.model, self.copy = (
             StreamModel(
                 name=name,
                 target=f"{catalog}.{SCHEMA}.{name}",
                 state=f"{catalog}.{SCHEMA}.{name}__state",
                 storage=storage,
-                sources=(StreamSource("events", self.events),),
+                sources=(StreamSource("events", self.source),),
                 changelog=True,
             )
             for name in ("swapped", "copied")
@@ -142,9 +141,7 @@ class Swaps:
 
     def _is_right(self, model: StreamModel, new: bool) -> None:
         self.spark.catalog.refreshTable(model.target)
-        wanted = sorted_rows(
-            self.spark.sql(_TEXTS[self._key(new)].replace("events", self.events)).collect()
-        )
+        wanted = sorted_rows(self.spark.sql(_TEXTS[self._key(new)].replace("events", self.source)).collect())
         found = sorted_rows(self.spark.table(model.target).collect())
         changes = sorted_rows(replayed(self.spark, model, until=10**9))
         if not found == wanted == changes:
@@ -176,7 +173,8 @@ class Swaps:
             f"({self.round * 100 + n}, '{chance.choice('abc')}', {chance.randint(1, 4)})" for n in range(20)
         )
         self.spark.sql(
-            f"insert into {self.events} select timestamp_seconds(t), k, cast(v as bigint), 0L from values {rows} as new(t, k, v)"
+            f"insert into {self.source} select timestamp_seconds(t), k, cast(v as bigint), 0L "
+            f"from values {rows} as new(t, k, v)"
         )
 
     def run(self, chance: random.Random) -> None:
@@ -252,9 +250,7 @@ class Swaps:
         self._same_as_model()
 
     def _same_as_model(self) -> None:
-        rows = [
-            sorted_rows(self.spark.table(each.target).collect()) for each in (self.model, self.copy)
-        ]
+        rows = [sorted_rows(self.spark.table(each.target).collect()) for each in (self.model, self.copy)]
         if rows[0] != rows[1]:
             raise Wrong(f"the clone has {rows[1]}, and the model {rows[0]}")
 
@@ -298,7 +294,7 @@ def main() -> int:
     environment = get_environment(SparkStreamingCredentials(**credentials(root)))
     spark = environment.session()
     spark.sparkContext.setLogLevel("OFF")
-    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current()  # type: ignore[union-attr]
+    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current()
     swaps, chance = Swaps(spark, environment.storage, root), random.Random(life["seed"])
     if life.get("who"):
         armed(life)

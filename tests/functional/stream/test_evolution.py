@@ -795,13 +795,14 @@ def below_groups(upper: dict[str, str], lower: dict[str, str]) -> str:
     return f"select k, {_listed(upper)} from ({windowed('tumble', lower)}) group by k"
 
 
-LIVES = {"few keys": {"constant_domains": ["k"]}, "state_ttl": {"state_ttl": "10 days"}}
+LIVES: dict[str, dict[str, Any]] = {
+    "few keys": {"constant_domains": ["k"]},
+    "state_ttl": {"state_ttl": "10 days"},
+}
 
 
 @pytest.mark.parametrize("name", mostly_thorough(LIVES, ["state_ttl"]))
-def test_aggregates_of_windows_below_groups(
-    spark: Any, storage_root: Path, failing: None, name: str
-) -> None:
+def test_aggregates_of_windows_below_groups(spark: Any, storage_root: Path, failing: None, name: str) -> None:
     """They come and go together with those of the groups that stand on them."""
     old = below_groups({"n": "sum(n)", "m": "max(m)"}, {"n": "count(*)", "m": "max(v)"})
     upper = {"most": "max(sx)", "n": "sum(n)"}
@@ -843,8 +844,8 @@ def test_a_tree_that_is_written_otherwise(spark: Any, storage_root: Path) -> Non
     """Its state goes on under the names that it has."""
     counts = f"select k, count(*) as n from {STREAM} group by k"
     old = (
-        f"select a.k, a.n, b.m from ({counts}) as a join (select k, max(n) as m from ({windowed('tumble', {'n': 'count(*)'})})"
-        " group by k) as b on a.k = b.k"
+        f"select a.k, a.n, b.m from ({counts}) as a join (select k, max(n) as m "
+        f"from ({windowed('tumble', {'n': 'count(*)'})}) group by k) as b on a.k = b.k"
     )
     new = (
         f"with s as (select * from {STREAM}), w as ({windowed('tumble', {'n': 'count(*)'})}), "
