@@ -78,7 +78,8 @@ def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Pos
         return "not all rows of its last micro-batch are in, for the run that took them in was ended"
     is_tree = program.again is not None
     if len(program.levels) > 1:
-        return "its state is of windows on top of each other"
+        what = "windows with other operators on top of them" if is_tree else "windows on top of each other"
+        return f"its state is of {what}"
     level = program.levels[0]
     by_clock = is_tree and any(_CLOCK in step.sql for step in level.ingest)
     if by_clock or any(rows.by_clock for rows in level.rows):
