@@ -849,8 +849,8 @@ def test_a_tree_that_is_written_otherwise(spark: Any, storage_root: Path) -> Non
     )
     new = (
         f"with s as (select * from {STREAM}), w as ({windowed('tumble', {'n': 'count(*)'})}), "
-        "most as (select max(z.n) as m, z.k from w as z group by z.k) "
-        "select y.k, y.n, most.m from most join (select count(*) as n, e.k from s as e group by e.k) as y on most.k = y.k"
+        "most as (select z.k, max(z.n) as m from w as z group by z.k) "
+        "select y.k, y.n, most.m from most join (select e.k, count(*) as n from s as e group by e.k) as y on most.k = y.k"
     )
     s = Edited(spark, storage_root, constant_domains=["k"], changelog=True)
     s.add(BEFORE)
