@@ -3,7 +3,7 @@
 ``python -m … ROOT``: ROOT/life.json says how this process dies: ``who`` (``python``, ``jvm``, ``both``), ``after`` seconds,
 or at the ``nth`` named point that is reached; without ``who`` it takes one more round and ends. ROOT/at.json says what is to
 be done next: what a process was killed in is done again by the next one, as the guide says. After each step the tables are
-compared with plain Spark; what is wrong is in ROOT/problems.txt. It ends with 0 when it is through, 3 when its JVM was killed
+compared with plain Spark; what is wrong is in ROOT/problems.txt. It ends with 0 when through, 3 when its JVM was killed,
 and 1 when something is wrong.
 """
 
