@@ -143,10 +143,10 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     try:
         if refused is None:
             sink = AppendSink(session, model)
-            checkpoint = read_checkpoint(model.storage, model.checkpoint)
-            at = Found(checkpoint, sink.exists, sink.written, sink.position(), state=position)
             work = Work(model, program, state, sink, Lookups(model))
-            change = prepare(session, work, had, position, unfinished(at))
+            # Nothing else depends on it.
+            open_step = bool(found.reshaped) and _is_open(model, sink, position)
+            change = prepare(session, work, had, position, open_step)
     except StreamError as error:
         refused = _sentence(model, error)
     undo = _before(session, model, asked_for, found) if refused is not None or found.new else None
@@ -154,6 +154,12 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     return Verdict(
         True, position, found, change.migration if change else None, refused, add, drop, history, undo
     )
+
+
+def _is_open(model: StreamModel, sink: AppendSink, position: Position) -> bool:
+    """Whether what comes of the state's last step isn't in the table yet."""
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    return unfinished(Found(checkpoint, sink.exists, sink.written, sink.position(), state=position))
 
 
 def _before(spark: SparkSession, model: StreamModel, program: Program, found: Evolution) -> str | None:
