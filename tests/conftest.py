@@ -48,6 +48,9 @@ def spark_target(storage_root: Path) -> dict[str, Any]:
         "server_side_parameters": {
             "spark.driver.memory": "4g",
             "spark.sql.codegen.cache.maxEntries": "300",
+            # A stage of a handful of rows is over before its code is compiled. The examples and the integration project
+            # have it compiled.
+            "spark.sql.codegen.wholeStage": "false",
             # Hadoop's own starts a chmod for each file, a good twenty in a micro-batch.
             "spark.jars.packages": "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
             "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",

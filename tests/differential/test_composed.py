@@ -68,7 +68,7 @@ CASES = {
 _ON_DUCKDB = [name for name in CASES if name not in ONLY_SPARK]
 
 
-@pytest.mark.parametrize("name", mostly_thorough(_ON_DUCKDB, _ON_DUCKDB[::3]))
+@pytest.mark.parametrize("name", mostly_thorough(_ON_DUCKDB, _ON_DUCKDB[::6]))
 @pytest.mark.parametrize("cuts", [4])
 def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str, cuts: int) -> None:
     batch, program = CASES[name]()

@@ -20,7 +20,7 @@ from tests.differential.tree import Call, Model, Written
 from tests.thorough import mostly_thorough
 
 ON_DUCKDB = range(28)
-ON_SPARK = range(4)
+ON_SPARK = range(2)
 _ON_SPARK = ["groups of groups of first rows"]
 _SLOW = [
     "groups of a join of groups",

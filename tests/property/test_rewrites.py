@@ -272,7 +272,7 @@ def compare(spark: Any, name: str, text: str, **options: Any) -> None:
     ("name", "queries", "options"),
     [
         ("enum_distinct", enumerated(), {}),
-        ("enum_distinct", filtered(), {}),
+        pytest.param("enum_distinct", filtered(), {}, marks=pytest.mark.thorough),
         ("split_distinct", split().filter(_has_no_set_twice), {"buckets": 3}),
         ("split_topn", ranked(), {"buckets": 3}),
     ],

@@ -98,6 +98,7 @@ class TestBackfill:
         for model in ("hours", "curve"):
             assert rows(project, model) == rows(project, f"{model}_in_batch")
 
+    @pytest.mark.thorough
     def test_a_session_that_goes_on_after_what_has_closed(self, project: Any) -> None:
         run_dbt(["run", "--full-refresh", "--select", "events", "visits*"])
         add("02:30 p1 d2", "04:00 p1 d2", "05:30 p1 d2", "07:00 p1 d2")

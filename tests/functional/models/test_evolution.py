@@ -130,6 +130,7 @@ class TestAnEditedModel:
         assert [row for row in counted if row[1] is not None] == [(2, 1, 8), (1, 1, 7)]
         assert self.shown(project, "diff", "hours")["verdict"] == "goes on"
 
+    @pytest.mark.thorough
     def test_a_metric_with_its_past(self, project: Any, spark: Any, events: Path) -> None:
         write_events(spark, events, "e", "('2024-03-04 01:20:00', 'p1', 'd6', 9), (null, 'p1', 'd6', 9)")
         items = f"{AFTER}, sum(amount) filter (where device <> 'd1') as others, avg(amount) as mean"

@@ -75,6 +75,7 @@ WITHOUT_KEY = {
 }
 
 
+@pytest.mark.thorough
 class TestWithoutKey:
     """Rows that no column tells apart, some of them equal, are read as they come and go."""
 

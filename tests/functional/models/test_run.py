@@ -148,6 +148,7 @@ class TestRun:
             found = CliRunner().invoke(main, [*self.options(project), *arguments])
             assert (found.exit_code, message in found.stderr) == (2, True), found.output
 
+    @pytest.mark.thorough
     def test_the_same_from_dbt(self, spark: Any, project: Any, events: Path) -> None:
         write_events(spark, events, "h", "('2024-03-04 06:15:00', 'p1', 'd1', 1)")
         run_dbt(["run", "--select", "tens"])

@@ -111,6 +111,7 @@ class TestSavepoints(Commands):
         assert "back at savepoint 'before-edit-" in self.done(project, "undo", "pages")
         assert self.pages(project, spark) == before
 
+    @pytest.mark.thorough
     def test_a_restore_that_is_killed(self, project: Any, spark: Any) -> None:
         rows = self.pages(project, spark)
         options = ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]

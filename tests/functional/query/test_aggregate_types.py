@@ -197,6 +197,7 @@ def differing_types(found: Any, expected: Any, calls: list[str], keys: int) -> l
 # -- batch ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_types_in_batch(spark: Any, folder: str, ask: Any) -> None:
     asked = every_call()
     text = over_windows("hop", asked)
@@ -380,7 +381,7 @@ def test_what_is_not_finite_goes_with_its_row(spark: Any, storage_root: Path, as
     assert differences(streamed(spark, storage_root, path, plan, expected), expected, asked, 1) == []
 
 
-@pytest.mark.parametrize("of", ["windows", "groups"])
+@pytest.mark.parametrize("of", mostly_thorough(["windows", "groups"], ["windows"]))
 def test_overflow_across_micro_batches_is_sparks_own(
     spark: Any, storage_root: Path, ask: Any, of: str
 ) -> None:

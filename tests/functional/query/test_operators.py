@@ -262,7 +262,7 @@ CHANGING = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGING)
+@pytest.mark.parametrize("name", mostly_thorough(CHANGING, ["names"]))
 def test_what_was_given_is_taken_back_as_it_was(
     spark: Any, storage_root: Path, folder: Path, name: str
 ) -> None:

@@ -52,7 +52,7 @@ def backfilling(spark: Any, root: Path, **config: Any) -> Edited:
     return found
 
 
-@pytest.mark.parametrize("name", mostly_thorough(CASES, ["tumble", "cumulate"]))
+@pytest.mark.parametrize("name", mostly_thorough(CASES, ["cumulate"]))
 def test_windows(spark: Any, storage_root: Path, name: str) -> None:
     kind, config = CASES[name]
     s = backfilling(spark, storage_root, **config)
@@ -85,7 +85,7 @@ def test_windows(spark: Any, storage_root: Path, name: str) -> None:
         assert again == {tuple(map(repr, row)) for row in s.table().collect()}
 
 
-@pytest.mark.parametrize("ttl", [False, True])
+@pytest.mark.parametrize("ttl", mostly_thorough([False, True], [True]))
 def test_groups(spark: Any, storage_root: Path, ttl: bool) -> None:
     config: dict[str, Any] = {"state_ttl": "20 minutes"} if ttl else {"constant_domains": ["k"]}
     s = backfilling(spark, storage_root, changelog=True, **config)
@@ -121,9 +121,8 @@ def test_groups(spark: Any, storage_root: Path, ttl: bool) -> None:
         is_right()
 
 
-@pytest.mark.parametrize(
-    "kind", mostly_thorough(["tumble", "hop", "cumulate", "dynamic_cumulate"], ["cumulate"])
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["tumble", "hop", "cumulate", "dynamic_cumulate"])
 def test_late_rows(spark: Any, storage_root: Path, kind: str) -> None:
     """A row that came late counts in the windows that a stream which had the query from the beginning has it in."""
     one, other = backfilling(spark, storage_root), Edited(spark, storage_root)
@@ -148,10 +147,10 @@ def test_late_rows(spark: Any, storage_root: Path, kind: str) -> None:
 
 
 AT = ["state.migrate:written", "state.migrate:after", "batch.finish:before", "state.migrate:before"]
+PLACES = [(kind, point) for kind in ("tumble", "groups") for point in AT]
 
 
-@pytest.mark.parametrize("point", mostly_thorough(AT, AT[:2]))
-@pytest.mark.parametrize("kind", ["tumble", "groups"])
+@pytest.mark.parametrize(("kind", "point"), mostly_thorough(PLACES, [("tumble", AT[0]), ("groups", AT[1])]))
 @pytest.mark.usefixtures("failing")
 def test_cut_short(spark: Any, storage_root: Path, kind: str, point: str) -> None:
     """Until the one commit the old query goes on as if nothing had been; after it all of the history is there."""

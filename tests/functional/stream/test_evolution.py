@@ -696,7 +696,7 @@ CUT_SHORT = {
     "of fewer groups": "table.overwrite:before",
     "in another order": "state.migrate:after",
 }
-MOST = ["of fewer groups", "of rows"]
+MOST = ["of fewer groups"]
 
 
 @pytest.mark.parametrize("name", mostly_thorough(RANKINGS, MOST))

@@ -76,6 +76,7 @@ class Model(Edited):
 POINTS = ["state.append:after", "state.fold:after"]
 
 
+@pytest.mark.thorough
 def test_what_is_cut_short(spark: Any, storage_root: Path, failing: None) -> None:
     s = Model(spark, storage_root)
     for rows, point in zip((BEFORE, AFTER), POINTS, strict=True):
@@ -88,6 +89,7 @@ def test_what_is_cut_short(spark: Any, storage_root: Path, failing: None) -> Non
     assert s.of("x") == {"x__bigint": "bigint", "x__string": "string"}
 
 
+@pytest.mark.thorough
 def test_an_edit_makes_a_conflict_and_another_one_ends_it(
     spark: Any, storage_root: Path, failing: None
 ) -> None:

@@ -64,6 +64,7 @@ def changes(stream: Stream) -> list[tuple[Any, ...]]:
     return [(batch, kind, (end - TEN) / MINUTE, key, n) for batch, kind, end, key, n in plain]
 
 
+@pytest.mark.thorough
 def test_the_timeline_of_the_dynamic_table_paper(spark: Any, storage_root: Path) -> None:
     window = window_arguments.make("tumble", "ts", "30 minutes")
     stream = made(
@@ -149,6 +150,7 @@ def in_operators(spark: Any, root: Path, text: str, columns: str, **configs: Any
     return Stream(spark, root, generate.program(plan, when, ttl=ttl), columns, changelog=True)
 
 
+@pytest.mark.thorough
 def test_early_results_of_sessions_that_are_joined_and_go_on(spark: Any, storage_root: Path) -> None:
     session = expansion.expand(
         "events", window_arguments.make("session", "ts", "10 minutes", partition_by=["k"])

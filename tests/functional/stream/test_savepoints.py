@@ -393,6 +393,7 @@ def test_maintenance_leaves_what_savepoints_name(
     spark: Any, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "EVERY", 2)
+    monkeypatch.setattr(saving, "AUTOMATIC", 1)
     monkeypatch.setattr(state, "_RETENTION", Retention(max_snapshots=1))
     few = Retention(max_snapshots=1, max_snapshot_age=1)
     up = Stream(spark, root, programs.pass_through(), "ts timestamp, k string, v bigint")
