@@ -6,6 +6,10 @@ streams are aborted one by one at every named step, and commits are made whose s
 brings new input; the last one is left alone.
 
     python bench/kill.py --seeds 4 --lives 12
+    python bench/kill.py --deaths 30
+
+The second has one model be deployed, promoted, rolled back and cloned (`tests/functional/stream/swap_kills.py`), and kills
+it so often, anywhere or at a named step; each next process does again what the last one was killed in, as the guide says.
 
 A kill of the process is counted once. Told apart from it are the streams that it hit (each has state, table and
 checkpoint of its own), the aborts and the silent commits.
@@ -56,8 +60,16 @@ def main() -> None:
     arguments.add_argument(
         "--models", type=int, default=10, help="of these, how many a seed takes side by side"
     )
+    arguments.add_argument(
+        "--deaths", type=int, default=0, help="of deployments and clones; with it nothing else is killed"
+    )
     arguments.add_argument("--root", default="/tmp/dbt-spark-streaming-kill")
     options = arguments.parse_args()
+    if options.deaths:
+        root = Path(options.root) / f"swaps_{options.seed}"
+        if not swap(root, options.seed, options.deaths, options.anywhere, options.minutes):
+            raise SystemExit(1)
+        return
     began, found = time.time(), []
     for seed in range(options.seed, options.seed + options.seeds):
         if options.minutes is not None and time.time() - began > 60 * options.minutes:
@@ -155,6 +167,40 @@ def run(root: Path, seed: int, lives: Lives) -> bool:
     return True
 
 
+def swap(root: Path, seed: int, deaths: int, anywhere: float, minutes: float | None) -> bool:
+    """Deployments and clones that are killed; whether nothing was lost or doubled."""
+    chance, began = random.Random(seed), time.time()
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    killed_in: Counter[str] = Counter()
+    for number in range(deaths + 1):
+        last = number == deaths or (minutes is not None and time.time() - began > 60 * minutes)
+        life: dict[str, object] = {"seed": seed * 1000 + number}
+        if not last:
+            life["who"] = chance.choice(("python", "jvm", "both"))
+            if chance.random() < anywhere:
+                life["after"] = chance.uniform(0.2, 12)
+            else:
+                life["nth"] = chance.randint(1, 120)
+        (root / "life.json").write_text(json.dumps(life))
+        started = time.time()
+        code = live(root, "swap_kills")
+        lines = (root / "steps.log").read_text().splitlines() if (root / "steps.log").exists() else []
+        at = lines[-1] if lines else "nothing"
+        print(f"death {number}: {time.time() - started:.0f} s, {life}, ended with {code} in {at}", flush=True)
+        killed_in[at.partition(" ")[2]] += not last
+        if code not in (0, 3, -9) or (root / "problems.txt").exists() or (last and code):
+            problems = root / "problems.txt"
+            print(problems.read_text() if problems.exists() else f"ended with {code}")
+            return False
+        if last:
+            break
+    print(
+        f"{sum(killed_in.values())} kills in {(time.time() - began) / 60:.0f} minutes, by step: {dict(killed_in)}"
+    )
+    return True
+
+
 def next_life(chance: random.Random, seed: int, lives: Lives) -> kills.Life:
     """A life that is cut short somewhere."""
     names = lives.names
@@ -188,10 +234,10 @@ def next_life(chance: random.Random, seed: int, lives: Lives) -> kills.Life:
     )
 
 
-def live(root: Path) -> int:
+def live(root: Path, module: str = "kills") -> int:
     """One life; what it ended with."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.functional.stream.kills", str(root)], cwd=REPOSITORY
+        [sys.executable, "-m", f"tests.functional.stream.{module}", str(root)], cwd=REPOSITORY
     )
     try:
         return process.wait(HANGS)

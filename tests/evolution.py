@@ -13,8 +13,9 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, window_arguments
 from dbt.adapters.spark_streaming.query.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.plan import Plan
-from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream.alike import ALIKE, names_of
 from dbt.adapters.spark_streaming.stream.differences import ROW_KEY
 from dbt.adapters.spark_streaming.stream.model import StreamModel
 from dbt.adapters.spark_streaming.stream.recovery import query_problem, what_becomes
@@ -224,10 +225,13 @@ def planned(text: str, config: Mapping[str, Any], ask: QueryRunner | None = None
     return plan, streaming.program(node, plan)
 
 
-def signed(program: Program) -> dict[str, Any]:
-    """The signature of a program, as it is read back."""
+def signed(program: Program, had: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The signature of a program, as it is read back; `had`: that of its state, which says what is called how."""
+    program = called(program, names_of(had or {}, program))
     upsert = program.upsert
     signature = {**program.signature, ROW_KEY: upsert.signature if upsert is not None else {}}
+    if program.alike is not None:
+        signature[ALIKE] = program.alike()
     found: dict[str, Any] = json.loads(json.dumps(signature))
     return found
 

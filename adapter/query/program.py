@@ -25,8 +25,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, TypeVar
 
 EXPIRES_AT, STEP = "expires_at", "step"
 """The columns of the state that say until when a row counts, and with which step it came."""
@@ -342,6 +342,53 @@ class Program:
     """What the state depends on, as plain JSON. Kept with the state and compared on the next run."""
     operators: Callable[[], Mapping[str, str]] | None = field(default=None, compare=False, repr=False)
     """Gives by part of the state the operator that keeps it, as `dbt-stream explain` calls it. None: nobody asked."""
+    alike: Callable[[], Mapping[str, object]] | None = field(default=None, compare=False, repr=False)
+    """Gives what the parts of a tree of operators are of, as plain JSON (`operators.alike`): kept with the signature. None:
+    it is no such."""
     remake: Callable[[Collection[str]], Program] | None = field(default=None, compare=False, repr=False)
     """The same as a step without rows that makes anew what can be from the rest of the state (rankings of groups; in a
     tree of operators what stands on the groups that are named), and puts out all there is. None: nothing can be."""
+
+
+def called(program: Program, names: Mapping[str, str]) -> Program:
+    """A program whose parts of the state, and groups, are called otherwise.
+
+    Args:
+        program: the program.
+        names: by the names that it has for them, which stand in its texts for nothing else, those that they are to have.
+
+    >>> state = StatePart("rows_1a2b", "select a from step", "select rows_1a2b_row from state where part = 'rows_1a2b'")
+    >>> level = Level((), (), (state,), ())
+    >>> program = Program((), (level,), "", None, signature={"parts": {"join_1": ["rows_1a2b"]}})
+    >>> made = called(program, {"rows_1a2b": "rows_3c4d"})
+    >>> made.levels[0].parts[0].fold, made.signature
+    ("select rows_3c4d_row from state where part = 'rows_3c4d'", {'parts': {'join_1': ['rows_3c4d']}})
+    """
+    if not names:
+        return program
+    listed = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    pattern = re.compile(rf"(?:{listed})(?![0-9a-f])")
+    own = {name: each for each, name in names.items()}
+
+    def new(value: Any) -> Any:
+        if isinstance(value, str):
+            return pattern.sub(lambda found: names[found.group()], value)
+        if isinstance(value, Mapping):
+            return {new(key): new(each) for key, each in value.items()}
+        if isinstance(value, tuple | list):
+            return type(value)(map(new, value))
+        if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **{each.name: new(getattr(value, each.name)) for each in fields(value)})
+        return value
+
+    operators, alike, remake = program.operators, program.alike, program.remake
+    made: Program = new(program)
+    return replace(
+        made,
+        operators=None if operators is None else lambda: new(operators()),
+        alike=None if alike is None else lambda: new(alike()),
+        # Of groups it is told by the names of the state.
+        remake=None
+        if remake is None
+        else lambda groups: called(remake([own.get(n, n) for n in groups]), names),
+    )

@@ -247,7 +247,7 @@ def _check_query(
     if STATE not in original.tables:
         return None
     known = read_signature(model, original.tables[STATE][1].properties, f"the state of {original.what}")
-    signature = signed(spark, model, program).signature
+    signature = signed(spark, model, program, known).signature
     becomes = what_becomes(known, signature, model.keep_state)
     if problem := query_problem(model, becomes, known, signature) or settings_problem(known, signature):
         raise StreamError(

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .alike import ALIKE
+
 RESULTS = "results"
 """The entry with the times, after their ends, at which windows are complete and forgotten."""
 _SAID = {
@@ -43,6 +45,8 @@ FROM_NOW = "from_now"
 """The entry of an aggregate that came to a state which had rows: it lacks those."""
 REPLAYED = "replayed"
 """The entry with the groups that what stands on them was made anew from the last time; it may still have to be."""
+KINDS = ("slices", "groups", "sessions")
+"""What parts with partial aggregates are called after, behind the name of their stage."""
 _ONE_RESULT = {"first": None, "update": None, "complete": 0, "last": 0}
 """What is noted of windows with one result each, when they end."""
 _OF_OPERATORS = ("operators", "inputs", "root", "remade", "groups", "parts", "output")
@@ -78,6 +82,8 @@ class Evolution:
     """What is made anew from the rest of the state, in words."""
     shortened: list[str] = field(default_factory=list)
     """What is kept less of from now on, in words."""
+    reshaped: list[str] = field(default_factory=list)
+    """What has other columns from now on, in words: what the last micro-batch puts out has to be in the table."""
     sweeps: bool = False
     """Whether all is forgotten but what other parts than `gone_parts` have."""
     begun_parts: set[str] = field(default_factory=set)
@@ -91,7 +97,7 @@ class Evolution:
     def is_migration(self) -> bool:
         """Whether the state itself has to change."""
         renamed = any(was != now for was, now in self.renamed.items())
-        return bool(self.new or self.removed or self.remade or self.shortened) or renamed
+        return bool(self.new or self.removed or self.remade or self.shortened or self.reshaped) or renamed
 
     @property
     def words(self) -> list[str]:
@@ -100,6 +106,7 @@ class Evolution:
         found += [f"the aggregate {text} is gone" for text in self.removed]
         found += [f"the aggregate {text} is new" for text in self.new]
         found += [f"{what} is another one" for what in [*self.remade, *self.shortened]]
+        found += [f"{what} has other columns" for what in self.reshaped]
         return list(dict.fromkeys(found))
 
     @property
@@ -115,6 +122,7 @@ class Evolution:
             *([f"removed: {', '.join(self.removed)}"] if self.removed else []),
             *(f"{what} is made anew" for what in self.remade),
             *self.shortened,
+            *(f"{what} has other columns" for what in self.reshaped),
         ]
         return "; ".join(told)
 
@@ -146,7 +154,7 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
         found.refused.append(_SAID["version"])
         return found
     _of_operators(found, old, new, same_rows)
-    passed = dict.fromkeys(("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT))
+    passed = dict.fromkeys(("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT, ALIKE))
     if RESULTS not in old and RESULTS in new:
         # An earlier version didn't note it; a tree of operators had no other results then than the one.
         is_tree = new.get("operators") is not None
@@ -159,6 +167,10 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
             found.refused.append(f"{name} is {'new' if name in after else 'gone'}")
         else:
             _of_stage(found, before[name], after[name], same_rows)
+            if found.sweeps:
+                sets = (after[name].get("sets") or {}).values()
+                parts = {*(f"{name}_{kind}" for kind in KINDS), *(each["part"] for each in sets)}
+                found.begun_in |= {part: found.begun.get(name, set()) for part in parts}
     if found.is_migration and TEXT in old and old[TEXT] == new.get(TEXT):
         # Nobody edited it: what this version writes otherwise is the same, and nothing must begin anew.
         found.refused.append("the query is what it was, and this version of the package reads it otherwise")
@@ -303,7 +315,11 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     if "inputs" not in old and "inputs" in new:
         found.refused.append(_SAID["inputs"])
         return
-    if not new.get("remade") or old.get("stages") != new.get("stages"):
+    was, now = _alike(old, new)
+    same_stages = old.get("stages") == new.get("stages") or _same_stages(was, now)
+    if now and same_stages and _goes_on(found, old, new, same_rows):
+        return
+    if not new.get("remade") or not same_stages:
         # Stages of windows are numbered in the order in which they are read.
         found.refused.append(_SAID["operators"])
         return
@@ -311,7 +327,10 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         found.refused.append(f"{_SAID['operators']}; with state_ttl they aren't made anew")
         return
     problems = {
-        name: _of_group(groups[0][name], groups[1][name], name, same_rows).refused
+        name: [
+            *_of_group(_told_apart(was, now, name, groups), groups[1][name], name, same_rows).refused,
+            *_values_of_other_columns(was, now, name, groups),
+        ]
         for name in _whole(old)
         if name in groups[1] and _is_same_below(old, new, groups[1][name]["operator"])
     }
@@ -329,20 +348,100 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         for part in new["parts"].get(below, ())
     }
     for name in found.replayed:
-        was, now = groups[0][name], groups[1][name]
-        _of_aggregates(found, {"name": name, **was}, {"name": name, **now}, same_rows)
-        kept -= {was.get("given")}
-        found.begun_in |= {part: found.begun[name] for part in new["parts"][now["operator"]]}
+        had, has = _told_apart(was, now, name, groups), groups[1][name]
+        _of_aggregates(found, {"name": name, **had}, {"name": name, **has}, same_rows)
+        kept -= {had.get("given")}
+        found.begun_in |= {part: found.begun[name] for part in new["parts"][has["operator"]]}
     found.removed += [
         metric["sql"]
         for name in groups[0]
         if name not in groups[1]
         for metric in groups[0][name]["metrics"].values()
     ]
-    had, has = ({part for listed in each["parts"].values() for part in listed} for each in (old, new))
-    found.gone_parts += sorted((had | {old["output"]}) - kept - {*found.gone_parts})
-    found.begun_parts |= has - had
+    parts = [{part for listed in each["parts"].values() for part in listed} for each in (old, new)]
+    found.gone_parts += sorted((parts[0] | {old["output"]}) - kept - {*found.gone_parts})
+    found.begun_parts |= parts[1] - parts[0]
     found.sweeps = True
+
+
+def _alike(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What both trees are of; nothing, where an earlier version noted it otherwise."""
+    was, now = (each.get(ALIKE) or {} for each in (old, new))
+    return (was, now) if was.get("version") == now.get("version") else ({}, {})
+
+
+def _same_stages(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether windows are called as they were, and none is called as another was that differs in its aggregates alone."""
+    stages = now.get("stages", {})
+    return bool(now) and was["stages"] == stages and len(set(stages.values())) == len(stages)
+
+
+def _goes_on(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> bool:
+    """Whether a tree of operators gives the same rows, and keeps the same of them: then no more than its aggregates, and
+    what it hands on of a row, is another."""
+    was, now = _alike(old, new)
+    groups = old["groups"], new["groups"]
+    parts = [{part for listed in each["parts"].values() for part in listed} for each in (old, new)]
+    if was["rows"] != now["rows"] or parts[0] != parts[1] or groups[0].keys() != groups[1].keys():
+        return False
+    key, columns = new.get(ROW_KEY) or {}, [dict(each["columns"]) for each in (was, now)]
+    reshaped = was["means"] != now["means"]
+    if reshaped and old.get(ROW_KEY) != new.get(ROW_KEY):
+        return False
+    if reshaped and key:
+        # Rows that are replaced are found by what they were.
+        names = key["columns"]
+        if names is None or any(columns[0].get(each) != columns[1].get(each, "") for each in names):
+            return False
+    before = {name: _told_apart(was, now, name, groups) for name in groups[0]}
+    for name, had in before.items():
+        has = groups[1][name]
+        # The row that a group gave last has its columns.
+        is_given = "given" in has and had["metrics"].keys() != has["metrics"].keys()
+        if is_given or _values_of_other_columns(was, now, name, groups):
+            return False
+        if _of_group(had, has, name, same_rows).refused:
+            return False
+    for name, had in before.items():
+        _of_aggregates(found, {"name": name, **had}, {"name": name, **groups[1][name]}, same_rows)
+    if reshaped:
+        found.reshaped.append("what it puts out")
+        found.gone_parts.append(new["output"])
+        found.dropped[new["output"]] = found.begun[new["output"]] = {f"{new['output']}_row"}
+    return True
+
+
+def _other_columns(
+    was: Mapping[str, Any], now: Mapping[str, Any], name: str, groups: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Aggregates of a group whose texts are what they were, and which are of other columns below."""
+    if not now:
+        return []
+    had, has = (each["metrics"].get(name, {}) for each in (was, now))
+    before, after = (each[name]["metrics"] for each in groups)
+    return [each for each in after if each in before and had.get(each) != has.get(each)]
+
+
+def _told_apart(
+    was: Mapping[str, Any], now: Mapping[str, Any], name: str, groups: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """What was kept of a group, where aggregates that are of other columns from now on are others."""
+    others = _other_columns(was, now, name, groups)
+    metrics = groups[0][name]["metrics"]
+    apart = {f"{key} as it was" if key in others else key: each for key, each in metrics.items()}
+    return {**groups[0][name], "metrics": apart} if others else groups[0][name]
+
+
+def _values_of_other_columns(
+    was: Mapping[str, Any], now: Mapping[str, Any], name: str, groups: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Distinct values that would be those of other columns, in words."""
+    metrics = groups[1][name]["metrics"]
+    return [
+        f"what {metrics[each]['sql']} is made of, below the aggregates"
+        for each in _other_columns(was, now, name, groups)
+        if "set" in metrics[each]
+    ]
 
 
 def _as_needed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -385,12 +484,27 @@ def _is_same_below(old: Mapping[str, Any], new: Mapping[str, Any], operator: str
         {group["operator"]: {**group, "left": None} for group in each["groups"].values()}
         for each in (old, new)
     )
+    if _alike(old, new)[1]:
+        # The group that stands on them is called by what they give.
+        had = {part for listed in old["parts"].values() for part in listed}
+        names = {group["operator"]: name for name, group in new["groups"].items()}
+        return all(
+            had.issuperset(new["parts"].get(each, ()))
+            and (each not in names or _same_group(old, new, names[each]))
+            for each in under
+        )
     return all(
         each in old["operators"]
         and old["parts"].get(each) == new["parts"].get(each)
         and was.get(each) == now.get(each)
         for each in under
     )
+
+
+def _same_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
+    """Whether a GROUP BY keeps what it kept."""
+    was, now = ({**each["groups"].get(name, {}), "operator": None, "left": None} for each in (old, new))
+    return was == now and not _other_columns(*_alike(old, new), name, (old["groups"], new["groups"]))
 
 
 def _of_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str, same_rows: bool) -> Evolution:

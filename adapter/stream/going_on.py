@@ -7,13 +7,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from ..query.program import Program
+from ..query.program import Program, called
 from . import settings
+from .alike import ALIKE, names_of
 from .apart import Called, TwoTypesError, as_in_table, is_of
+from .checkpoint import read_checkpoint
 from .columns import alterations, check_columns
 from .deployments import cut_short as swap_cut_short
 from .differences import COLUMNS, ROW_KEY, TEXT, Evolution, carried_on, changed_in
@@ -28,7 +30,7 @@ from .migration import Migration, migration
 from .model import BACKFILL, IGNORE, StreamModel
 from .new_metrics import NewMetrics, check_new_metrics
 from .position import Position
-from .recovery import query_problem, settings_problem, what_becomes
+from .recovery import Found, query_problem, settings_problem, unfinished, what_becomes
 from .savepoints import STATE, cut_short, listed
 from .schema import KnownColumns, Layout
 from .session import asked, spread, working_session
@@ -94,9 +96,21 @@ class Change:
         return self.found.told(f"computed from {self.history.size}")
 
 
-def signed(spark: SparkSession, model: StreamModel, program: Program) -> Program:
-    """A program whose signature says all that its state depends on, as it is read back."""
+def signed(
+    spark: SparkSession, model: StreamModel, program: Program, had: Mapping[str, Any] | None = None
+) -> Program:
+    """A program whose signature says all that its state depends on, as it is read back.
+
+    Args:
+        spark: a session.
+        model: whose.
+        program: what the query does.
+        had: the signature of its state: what is of the same rows there is called as in it. None: there is none.
+    """
+    program = called(program, names_of(had or {}, program))
     signature = settings.with_settings(program.signature, spark)
+    if program.alike is not None:
+        signature[ALIKE] = program.alike()
     signature[ROW_KEY] = program.upsert.signature if program.upsert is not None else {}
     if model.columns is not None:
         signature[COLUMNS] = sorted(name.lower() for name in model.columns)
@@ -110,9 +124,9 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
         StreamError: its state or its sources can't be read.
     """
     session = working_session(spark)
-    program = signed(session, model, program)
     state = StateTable(session, model)
     position, had = (state.position(), state.signature()) if program.levels else (None, None)
+    asked_for, program = program, signed(session, model, program, had)
     has = None
     if session.catalog.tableExists(model.target):
         fields = session.table(model.target).schema.fields
@@ -128,22 +142,27 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     change = None
     try:
         if refused is None:
-            change = prepare(
-                session,
-                Work(model, program, state, AppendSink(session, model), Lookups(model)),
-                had,
-                position,
-            )
+            sink = AppendSink(session, model)
+            work = Work(model, program, state, sink, Lookups(model))
+            # Nothing else depends on it.
+            open_step = bool(found.reshaped) and _is_open(model, sink, position)
+            change = prepare(session, work, had, position, open_step)
     except StreamError as error:
         refused = _sentence(model, error)
-    undo = _before(model, program, found) if refused is not None or found.new else None
+    undo = _before(session, model, asked_for, found) if refused is not None or found.new else None
     history = change.history.size if change is not None and change.history is not None else None
     return Verdict(
         True, position, found, change.migration if change else None, refused, add, drop, history, undo
     )
 
 
-def _before(model: StreamModel, program: Program, found: Evolution) -> str | None:
+def _is_open(model: StreamModel, sink: AppendSink, position: Position) -> bool:
+    """Whether what comes of the state's last step isn't in the table yet."""
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    return unfinished(Found(checkpoint, sink.exists, sink.written, sink.position(), state=position))
+
+
+def _before(spark: SparkSession, model: StreamModel, program: Program, found: Evolution) -> str | None:
     """The savepoint that `undo` goes back to, if the query asks for less that it hasn't than of the state as it is."""
     saved = next(
         (each for each in reversed(listed(model.storage, model.savepoints)) if each.is_automatic), None
@@ -152,8 +171,9 @@ def _before(model: StreamModel, program: Program, found: Evolution) -> str | Non
     if saved is None or state is None:
         return None
     known = read_signature(model, state.properties, f"the state of its savepoint '{saved.name}'")
-    before = what_becomes(known, program.signature, model.keep_state)
-    if query_problem(model, before, known, program.signature) or settings_problem(known, program.signature):
+    wants = signed(spark, model, program, known).signature
+    before = what_becomes(known, wants, model.keep_state)
+    if query_problem(model, before, known, wants) or settings_problem(known, wants):
         return None
     return saved.name if found.refused or len(before.new) < len(found.new) else None
 
@@ -172,7 +192,9 @@ def _sentence(model: StreamModel, error: StreamError) -> str:
     return error.msg.removeprefix(f"Model {model.name}: ")
 
 
-def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position: Position) -> Change | None:
+def prepare(
+    spark: SparkSession, work: Work, had: Mapping[str, object], position: Position, open_step: bool
+) -> Change | None:
     """What has to be changed for a state to be that of the program; None: nothing. Nothing is changed here.
 
     Args:
@@ -180,6 +202,7 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
         work: what is carried out.
         had: the signature of the state.
         position: the last step in the state.
+        open_step: whether what comes of that step isn't in the table yet.
 
     Raises:
         StreamError: it can't be.
@@ -204,7 +227,10 @@ def prepare(spark: SparkSession, work: Work, had: Mapping[str, object], position
             f"`dbt run --select {model.name}` has the state go on with it."
         )
     is_whole = work.program.again is not None or position.level + 1 == len(work.program.levels)
-    if found.remade and (position.cut is not None or not is_whole):
+    in_between = position.cut is not None or not is_whole
+    # What is made anew puts out all there is, what a step that was cut short has not put out, too.
+    lost = bool(found.reshaped) and open_step and not position.to_remake
+    if (found.remade and in_between) or (found.reshaped and (in_between or lost)):
         raise StreamError(
             f"Model {model.name}: {changed_in(found.words)}, and a run "
             "was ended in the middle of its last micro-batch. Put the query back and run it, then change it; or build it "

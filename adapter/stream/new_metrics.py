@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..query.program import EXPIRES_AT, STEP, Step
-from .differences import FROM_NOW, Evolution
+from .differences import FROM_NOW, KINDS, Evolution
 from .errors import StreamError
 from .history import History, history
 from .identifiers import type_text
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_KINDS = ("slices", "groups", "sessions")
-"""What parts with partial aggregates are called after, behind the name of their stage."""
 _LIFE, _MERGE_FROM, _SLICE = "since", "merge_from", "slice_end"
 _CLOCK = "FROM clock).now_before"
 """What a text has that compares the watermark with a time of the query's own."""
@@ -80,7 +78,8 @@ def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Pos
         return "not all rows of its last micro-batch are in, for the run that took them in was ended"
     is_tree = program.again is not None
     if len(program.levels) > 1:
-        return "its state is of windows on top of each other"
+        what = "windows with other operators on top of them" if is_tree else "windows on top of each other"
+        return f"its state is of {what}"
     level = program.levels[0]
     by_clock = is_tree and any(_CLOCK in step.sql for step in level.ingest)
     if by_clock or any(rows.by_clock for rows in level.rows):
@@ -170,7 +169,7 @@ def _stages(work: Work, found: Evolution, had: Mapping[str, Any]) -> list[_Stage
         come, stage = frozenset(keys), now[name]
         if not come:
             continue
-        main = [each for each in (f"{name}_{kind}" for kind in _KINDS) if each in parts]
+        main = [each for each in (f"{name}_{kind}" for kind in KINDS) if each in parts]
         goes_on = frozenset(
             key
             for key in stage["metrics"]

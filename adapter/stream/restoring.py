@@ -217,7 +217,7 @@ def _check_query(spark: SparkSession, model: StreamModel, program: Program, save
     if was is None:
         return None
     known = read_signature(model, was.properties, f"the state of its savepoint '{saved.name}'")
-    signature = signed(spark, model, program).signature
+    signature = signed(spark, model, program, known).signature
     found = what_becomes(known, signature, model.keep_state)
     if problem := query_problem(model, found, known, signature) or settings_problem(known, signature):
         raise _other_query(model, saved, problem)

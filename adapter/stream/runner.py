@@ -395,8 +395,8 @@ class _Second(Exception):
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
     """Look at checkpoint, state, changelog and table, and finish what a crash cut short."""
     check_whole(model)
-    program = signed(session, model, program)
     state = StateTable(session, model)
+    program = signed(session, model, program, state.signature() if program.levels else None)
     upsert = program.upsert
     sink = UpsertSink(session, model, upsert) if upsert else AppendSink(session, model)
     stateful = bool(program.levels)
@@ -426,7 +426,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     work = Work(model, program, state, sink, Lookups(model))
     change = None
     if found.state is not None and found.signature is not None:
-        change = prepare(session, work, found.signature, found.state)
+        change = prepare(session, work, found.signature, found.state, unfinished(found))
     add, drop = ({}, []) if model.columns is None else alterations(model, session.table(model.target).columns)
     with of_history(session, work, change, found.signature, found.state, unfinished(found)) as added:
         if change is not None and change.migration is not None:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.program import Program, called
+from dbt.adapters.spark_streaming.stream.alike import names_of
 from dbt.adapters.spark_streaming.stream.differences import carried_on
 from dbt.adapters.spark_streaming.stream.migration import migration
 from dbt.adapters.spark_streaming.stream.recovery import what_becomes
@@ -60,6 +61,10 @@ class Evolving:
         config: of the model.
     """
 
+    delay = DELAY
+    why = ""
+    """Of what was refused last."""
+
     def __init__(self, laboratory: Laboratory, text: str, config: Mapping[str, Any]) -> None:
         self._laboratory, self._config = laboratory, config
         self.program = self._planned(text)
@@ -73,7 +78,7 @@ class Evolving:
         database = self._laboratory.base.cursor()
         found = database.execute(translated(text))
         columns = tuple(Column(each[0], "") for each in found.description)
-        delay = DELAY // timedelta(microseconds=1)
+        delay = self.delay // timedelta(microseconds=1)
         return Streamed(Model(Written(text, columns)), program, database, fold=True, delay=delay)
 
     def take(self, first: int, end: int) -> None:
@@ -84,8 +89,9 @@ class Evolving:
     def edit(self, text: str) -> str:
         """Go on with another query; what its verdict is. One that is refused changes nothing."""
         program = self._planned(text)
-        new = signed(program)
-        said, _ = verdict(self.signature, new)
+        new = signed(program, self.signature)
+        program = called(program, names_of(self.signature, program))
+        said, self.why = verdict(self.signature, new)
         if said == REFUSED:
             return said
         found = what_becomes(self.signature, new)
@@ -100,6 +106,7 @@ class Evolving:
         )
         change, problems = migration(found, _together(has), _together(wants), kept if found.sweeps else ())
         if problems:
+            self.why = "; ".join(problems)
             return REFUSED
         for part, columns in wants.items():
             if part in has and part not in change.parts:

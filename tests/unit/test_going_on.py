@@ -26,7 +26,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch, had: dict[str, Any], signature: di
     program, state = SimpleNamespace(signature=signature, upsert=None), SimpleNamespace(types=lambda _: {})
     work: Any = SimpleNamespace(model=MODEL, program=program, state=state)
     none: Any = None
-    return going_on.prepare(none, work, had, Position("curves", "q1", batch=7, rows_out=100))
+    return going_on.prepare(none, work, had, Position("curves", "q1", batch=7, rows_out=100), False)
 
 
 def test_the_types_of_kept_rows_are_looked_at_after_any_edit(monkeypatch: pytest.MonkeyPatch) -> None:

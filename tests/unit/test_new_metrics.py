@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
-from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream.alike import ALIKE, names_of
 from dbt.adapters.spark_streaming.stream.differences import FROM_NOW, carried_on, evolution
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.history import history
@@ -54,6 +56,18 @@ def said(tmp_path: Any, old: Program, new: Program, cut: Cut | None = None, mark
     return text
 
 
+TUMBLED = f"select window_start, window_end, item, {{}} from {TUMBLE} group by window_start, window_end, item"
+
+
+def noted(made: Program, old: Program | None = None) -> Program:
+    """A program whose signature says what its state is of, under the names of an older one."""
+    had = {} if old is None else old.signature
+    named = called(made, names_of(had, made))
+    assert named.alike is not None
+    entry: Any = json.loads(json.dumps(named.alike()))
+    return replace(named, signature={**named.signature, ALIKE: entry})
+
+
 def grouped(items: str) -> str:
     return f"select item, {items} from {STREAM} group by item"
 
@@ -72,6 +86,12 @@ def test_windows_on_top_of_each_other(tmp_path: Any) -> None:
 
 
 def test_operators_on_top_of_each_other_need_a_count_of_all_rows(tmp_path: Any) -> None:
+    below, more = (
+        program(f"select item, max(n) as m from ({TUMBLED.format(items)}) group by item")
+        for items in ("count(*) as n", "count(*) as n, sum(price) as s")
+    )
+    wanted = "its state is of windows with other operators on top of them"
+    assert wanted in said(tmp_path, noted(below), noted(more, noted(below)))
     wanted = "its state is of several operators on top of each other, and no COUNT(*) goes on"
     old, new = (
         program(f"select n, count(*) as c from ({grouped(items)}) group by n")

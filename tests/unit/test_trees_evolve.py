@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.operators.lineage import lineages
+from dbt.adapters.spark_streaming.query.program import called
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream.differences import Evolution, carried_on, evolution
+from dbt.adapters.spark_streaming.stream.alike import ALIKE, names_of
+from dbt.adapters.spark_streaming.stream.differences import ROW_KEY, Evolution, carried_on, evolution
 
 STREAM = expansion.expand_stream("events")
 OPERATORS = "the operators that keep it up to date"
@@ -119,3 +122,207 @@ def test_groups_that_nothing_reads_any_more_are_told() -> None:
     without = f"select n, c from ({of_groups()}) as a"
     found = edited(f"{without} where exists ({like})", without)
     assert (found.refused, found.removed) == ([], ["MAX(v)"])
+
+
+# -- told by lineage -------------------------------------------------------------------------------
+
+
+def lineage(*texts: str) -> list[Any]:
+    """What rows each query gives, and what its columns are."""
+    found = []
+    for text in texts:
+        made = planner.plan_operators(text, {"events": Known("ts")}, 1_000_000)
+        assert made.dataflow is not None
+        found.append(lineages(made.dataflow)[made.dataflow.root.name])
+    return found
+
+
+def window(kind: str = "tumble", *sizes: str, alias: str = "") -> str:
+    made = window_arguments.make(kind, "ts", *(sizes or ("10 minutes",)))
+    return expansion.expand("events", made) + alias
+
+
+def per_window(metrics: str = "count(*) as n, sum(v) as s", rest: str = "", of: str = "") -> str:
+    keys = "window_start, window_end, k"
+    return f"(select {keys}, {metrics} from {of or window()} group by {keys} {rest})"
+
+
+EXCEPT = f"select k from {STREAM} except select x from {STREAM}"
+FULL = f"full join {STREAM} as c on a.k = c.k and b.k = c.k"
+JOINED = f"select a.k, a.v, b.x from {STREAM} as a join (select k, x, v from {STREAM} where v > 1) as b on a.k = b.k"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (JOINED, JOINED.replace("a.", "c.").replace("as a", "as c")),
+        (
+            JOINED,
+            f"select a.k, a.v, b.x from (select x, v, k from {STREAM} where v > 1) as b join {STREAM} as a on b.k = a.k",
+        ),
+        (
+            f"select k, max(n) as m from {per_window()} group by k",
+            f"select g.k, max(g.n) as m from {per_window('sum(x) as more, count(*) as n')} as g group by g.k",
+        ),
+        (
+            f"select k, max(n) as m from {per_window()} group by k",
+            f"with w as (select * from {window()}), g as {per_window(of='w')} select k, max(n) as m from g group by k",
+        ),
+        (
+            EXCEPT,
+            f"select a.k from {STREAM} as a except select x from {STREAM} as b",
+        ),
+    ],
+)
+def test_of_the_same_lineage(one: str, other: str) -> None:
+    was, now = lineage(one, other)
+    assert (was.rows, was.columns) == (now.rows, now.columns)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # Of a join of a stream with itself nothing but its place tells a side.
+        (
+            f"select a.k, b.v from {STREAM} as a join {STREAM} as b on a.v < b.v",
+            f"select a.k, b.v from {STREAM} as a join {STREAM} as b on b.v < a.v",
+        ),
+        (
+            f"select a.k, b.v from {STREAM} as a join {STREAM} as b on a.v < b.v",
+            f"select b.k, a.v from {STREAM} as a join {STREAM} as b on a.v < b.v",
+        ),
+        (JOINED + " and a.v < b.v", JOINED + " and b.v < a.v"),
+        (JOINED, JOINED.replace("b.x", "a.x")),
+        (JOINED, JOINED.replace("v > 1", "x > 1")),
+        (JOINED, JOINED.replace(" join ", " left join ")),
+        (
+            f"select a.k from {STREAM} as a left join {STREAM} as b on a.k = b.k and a.v > 1",
+            f"select a.k from {STREAM} as a left join {STREAM} as b on a.k = b.k where a.v > 1",
+        ),
+        (
+            f"select a.k from {STREAM} as a join {STREAM} as b on a.v > 1 {FULL}",
+            f"select a.k from {STREAM} as a join {STREAM} as b on true {FULL} and a.v > 1",
+        ),
+        # A name that stands before in the select list, or a column of the stream.
+        (
+            f"select p, count(*) as n from (select v + 1 as b, b * 2 as p from {STREAM}) group by p",
+            f"select p, count(*) as n from (select v + 2 as b, b * 2 as p from {STREAM}) group by p",
+        ),
+        (
+            f"select k, sum(n) as n from {per_window()} group by k",
+            f"select k, sum(n) as n from {per_window('count(v) as n, sum(v) as s')} group by k",
+        ),
+        (
+            f"select k, sum(n) as n from {per_window()} group by k",
+            f"select k, sum(n) as n from {per_window(rest='having count(*) > 1')} group by k",
+        ),
+        (
+            f"select k, sum(n) as n from {per_window()} group by k",
+            f"select k, sum(n) as n from {per_window(of=window('tumble', '5 minutes'))} group by k",
+        ),
+        (
+            EXCEPT,
+            f"select k from {STREAM} except select v as x from {STREAM}",
+        ),
+        (
+            EXCEPT,
+            f"select x from {STREAM} except select k from {STREAM}",
+        ),
+        (
+            f"select k, n from (select k, count(*) as n from {STREAM} group by k)",
+            f"select k, n from (select k, count(*) as n from {STREAM} group by k, v)",
+        ),
+        (
+            f"select distinct k, v from {STREAM}",
+            f"select distinct v as k, k as v from {STREAM}",
+        ),
+        (
+            f"select k, v from (select k, v from {STREAM} union all select k, x from {STREAM})",
+            f"select k, v from (select k, v from {STREAM} union all select x, k from {STREAM})",
+        ),
+    ],
+)
+def test_of_another_lineage(one: str, other: str) -> None:
+    was, now = lineage(one, other)
+    assert (was.rows, was.columns) != (now.rows, now.columns)
+
+
+def noted(text: str, had: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The signature of a query, with what its state is of, as a run notes it."""
+    plan = planner.plan_any(text, {"events": Known("ts")}, None, ["k", "v", "n", "x", "m"])
+    program = generate.program(plan)
+    program = called(program, names_of(had or {}, program))
+    row_key = program.upsert.signature if program.upsert is not None else {}
+    entry = program.alike() if program.alike is not None else {}
+    found: dict[str, Any] = json.loads(json.dumps({**program.signature, ROW_KEY: row_key, ALIKE: entry}))
+    return found
+
+
+def becomes(old: str, new: str) -> Evolution:
+    had = noted(old)
+    return evolution(had, noted(new, had))
+
+
+def over_windows(metrics: str, upper: str = "max(n) as m") -> str:
+    return f"select k, {upper} from {per_window(metrics)} group by k"
+
+
+def test_aggregates_of_windows_below_a_group() -> None:
+    old = over_windows("count(*) as n, sum(x) as s")
+    found = becomes(old, over_windows("max(v) as x, count(*) as n"))
+    assert (found.refused, found.new, found.removed) == ([], ["MAX(v)"], ["SUM(x)"])
+    assert sorted(found.kept) == ["COUNT(*)", "MAX(n)"]
+    # What stands on the group is what it was: nothing is made anew.
+    assert (found.replayed, found.gone_parts, found.reshaped) == (None, [], [])
+    # One of the group, of a column that comes.
+    found = becomes(old, over_windows("max(v) as x, count(*) as n", "max(n) as m, max(x) as most"))
+    assert (found.refused, sorted(found.new)) == ([], ["MAX(v)", "MAX(x)"])
+    assert found.reshaped == ["what it puts out"] and found.gone_parts == ["output"]
+    # Under the same name it is of something else.
+    found = becomes(old, over_windows("count(v) as n"))
+    assert sorted(found.new) == ["COUNT(v)", "MAX(n)"]
+    assert sorted(found.removed) == ["COUNT(*)", "MAX(n)", "SUM(x)"]
+    assert found.begun.keys() == found.dropped.keys()
+
+
+def test_distinct_values_of_other_columns_below_are_refused() -> None:
+    found = becomes(
+        over_windows("count(*) as n", "count(distinct n) as m"),
+        over_windows("count(v) as n", "count(distinct n) as m"),
+    )
+    assert "what COUNT(DISTINCT n) is made of, below the aggregates" in found.refused
+
+
+def test_windows_that_only_their_aggregates_tell_apart_keep_their_places() -> None:
+    one, other = (
+        f"(select k, max(n) as m from {per_window(each)} group by k)"
+        for each in ("count(*) as n", "sum(x) as n")
+    )
+    old = f"select a.k, a.m as one, b.m as other from {one} as a join {other} as b on a.k = b.k"
+    new = f"select a.k, a.m as one, b.m as other from {other} as b join {one} as a on a.k = b.k"
+    assert OPERATORS in becomes(old, new).refused
+    five = other.replace(window(), window("tumble", "5 minutes"))
+    found = becomes(old.replace(other, five), new.replace(other, five))
+    assert (found.refused, found.is_migration) == ([], False)
+
+
+def test_a_query_that_speaks_of_stages() -> None:
+    """What is called as a stage of windows isn't called otherwise."""
+    one = f"(select k, max(n) as m from {per_window('count(*) as n')} group by k)"
+    other = f"(select k, max(n) as stage_1 from {per_window('sum(x) as n', of=window('tumble', '5 minutes'))} group by k)"
+    old = f"select a.k, a.m, b.stage_1 from {one} as a join {other} as b on a.k = b.k"
+    new = f"select a.k, a.m, b.stage_1 from {other} as b join {one} as a on a.k = b.k"
+    assert OPERATORS in becomes(old, new).refused
+
+
+def test_a_state_of_before_lineage_was_noted() -> None:
+    """Its query goes on; whether another one is the same isn't known."""
+    had = {name: each for name, each in noted(having(1)).items() if name != ALIKE}
+    assert not evolution(had, noted(having(1), had)).is_migration
+    assert not evolution(had, noted(having(1), had)).refused
+    old = {name: each for name, each in noted(JOINED + " and a.v < b.v").items() if name != ALIKE}
+    if "operators" in old:
+        assert (
+            OPERATORS
+            in evolution(old, noted(JOINED.replace(" a.", " c.").replace("as a", "as c"), old)).refused
+        )

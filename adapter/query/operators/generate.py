@@ -82,6 +82,11 @@ def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
     return {name: sorted(parts) for name, parts in _Generator(flow, ttl).parts_of.items()}
 
 
+def keeps(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str, BufferedRows | Operator]:
+    """By part of the state whose rows it has, or the operator that it is of."""
+    return _Generator(flow, ttl, emission=emission).keeps
+
+
 def program(
     plan: Plan,
     window_levels: Sequence[Level],
@@ -193,6 +198,8 @@ class _Generator:
         """What `rows` are made of."""
         self.steps: list[Step] = []
         self.parts: dict[str, StatePart] = {}
+        self.keeps: dict[str, BufferedRows | Operator] = {}
+        """By part of the state whose rows it has, or what it is of."""
         self.uses = Counter(each.name for operator in flow.operators for each in operator.inputs)
         # What it lets go and what it holds back are two readings.
         self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
@@ -223,12 +230,13 @@ class _Generator:
                 self.known += self.steps[begun:]
                 del self.steps[begun:]
 
-    def _has(self, part: StatePart) -> None:
+    def _has(self, part: StatePart, of: BufferedRows | Operator) -> None:
         known = self.parts.setdefault(part.name, part)
         if known.closes is None and part.closes is not None:
             # Rows that others keep, too, who wait for nothing.
             self.parts[part.name] = replace(known, closes=part.closes)
         self.parts_of.setdefault(self.made, set()).add(part.name)
+        self.keeps.setdefault(part.name, of)
 
     def _make(self, operator: Operator) -> None:
         if isinstance(operator, Source):
@@ -248,7 +256,7 @@ class _Generator:
             given = GivenRows(operator, ttl_of(operator, self.ttl))
             self.steps += given.steps(self._asked(operator, [given.computed_of]))
             self._step(operator, given.change())
-            self._has(given.state())
+            self._has(given.state(), operator)
         elif isinstance(operator, GroupAggregate):
             self._group(operator)
         elif isinstance(operator, SetOperation):
@@ -260,13 +268,13 @@ class _Generator:
         elif isinstance(operator, OuterIntervalJoin):
             joined = MatchedOrAlone(operator)
             self._step(operator, *joined.change())
-            for part in joined.state():
-                self._has(part)
+            for part, kept in zip(joined.state(), joined.kept, strict=True):
+                self._has(part, kept)
         elif isinstance(operator, TemporalFilter):
             recent = RecentRows(operator, self.ttl)
             self.rows.append(recent.rows())
             self._step(operator, *recent.change())
-            self._has(recent.state())
+            self._has(recent.state(), operator)
         elif isinstance(operator, OverAggregate):
             self._over(operator)
         elif isinstance(operator, WindowClose):
@@ -276,7 +284,7 @@ class _Generator:
             text, initial = changed.change()
             # It is read to be kept, too.
             self.steps.append(Step(operator.name, text, persist=True, initial=initial))
-            self._has(changed.state())
+            self._has(changed.state(), operator)
         else:
             self._recompute(operator)
 
@@ -336,7 +344,7 @@ class _Generator:
     # -- kept --------------------------------------------------------------------------------------
 
     def _keep(self, kept: BufferedRows, beside: Sequence[BufferedRows] = ()) -> None:
-        self._has(kept.state(beside))
+        self._has(kept.state(beside), kept)
 
     def _group(self, operator: GroupAggregate) -> None:
         (below,) = operator.inputs
@@ -358,18 +366,18 @@ class _Generator:
         pieces = GroupChanges(stage, ttl, operator.name, replayed=name in self.replayed)
         self.steps += pieces.steps()
         for part in pieces.parts():
-            self._has(part)
+            self._has(part, operator)
 
     def _close(self, operator: WindowClose) -> None:
         held = OpenWindows(operator, self.ttl, self.emission)
         self._step(operator, *held.change())
-        self._has(held.state())
+        self._has(held.state(), operator)
 
     def _set_operation(self, operator: SetOperation) -> None:
         counts = RowCounts(operator, ttl_of(operator, self.ttl))
         self.steps += counts.steps()
         self._step(operator, counts.change())
-        self._has(counts.state())
+        self._has(counts.state(), operator)
 
     def _joined(self, each: Operator, ends: str | None, until: Until | None) -> BufferedRows:
         """The rows of a side of a join; with a TTL each row expires by itself, all that are equal together where it may
@@ -426,7 +434,7 @@ class _Generator:
         rows = ordered.rows()
         self.rows += [rows] if rows is not None else []
         self.steps += ordered.steps()
-        self._has(ordered.state())
+        self._has(ordered.state(), operator)
 
     def _recompute(self, operator: Recompute) -> None:
         size = max(map(len, operator.keys))

@@ -788,3 +788,88 @@ def test_rankings_that_cannot_be_made_anew(spark: Any, storage_root: Path) -> No
     forgetting.run(ranked("n desc", 2))
     with pytest.raises(StreamError, match="the ranking, which with state_ttl isn't made anew"):
         forgetting.run(ranked("n desc", 3))
+
+
+def below_groups(upper: dict[str, str], lower: dict[str, str]) -> str:
+    """A GROUP BY over the results of windows."""
+    return f"select k, {_listed(upper)} from ({windowed('tumble', lower)}) group by k"
+
+
+LIVES: dict[str, dict[str, Any]] = {
+    "few keys": {"constant_domains": ["k"]},
+    "state_ttl": {"state_ttl": "10 days"},
+}
+
+
+@pytest.mark.parametrize("name", mostly_thorough(LIVES, ["state_ttl"]))
+def test_aggregates_of_windows_below_groups(spark: Any, storage_root: Path, failing: None, name: str) -> None:
+    """They come and go together with those of the groups that stand on them."""
+    old = below_groups({"n": "sum(n)", "m": "max(m)"}, {"n": "count(*)", "m": "max(v)"})
+    upper = {"most": "max(sx)", "n": "sum(n)"}
+    new = below_groups(upper, {"sx": "sum(x)", "n": "count(*)"})
+    s = Edited(spark, storage_root, changelog=True, **LIVES[name])
+    s.add(BEFORE)
+    with cut_short_at("changelog.append:before"):
+        s.run(old)
+    # What the last micro-batch puts out has the columns of the old query, and isn't in the table.
+    with pytest.raises(StreamError, match="Put the query back and run it, then change it"):
+        s.run(new)
+    s.run(old)
+    sent = s.rows("k")
+    assert sent
+    with cut_short_at("state.migrate:written"):
+        s.run(new)
+    s.run(old)
+    with cut_short_at("state.migrate:after"):
+        s.run(new)
+    assert s.run(new).batches == 0
+    for key, row in s.rows("k").items():
+        assert row == {**sent[key], "most": None}
+    s.add(AFTER)
+    s.run(new)
+    s.add(THEN)
+    s.run(new, closing=True)
+    # Windows that had closed gave nothing, and those that were open count from then on.
+    expected = _by_key(
+        s.batch(below_groups(upper, {"sx": "sum(x) filter (where late)", "n": "count(*)"})), ("k",)
+    )
+    found = s.rows("k")
+    assert {key: {each: row[each] for each in upper} for key, row in found.items()} == expected
+    again = {tuple(map(repr, row)) for row in replayed(spark, s.model)}
+    assert again == {tuple(map(repr, row)) for row in s.table().collect()}
+
+
+@pytest.mark.thorough
+def test_a_tree_that_is_written_otherwise(spark: Any, storage_root: Path) -> None:
+    """Its state goes on under the names that it has."""
+    counts = f"select k, count(*) as n from {STREAM} group by k"
+    old = (
+        f"select a.k, a.n, b.m from ({counts}) as a join (select k, max(n) as m "
+        f"from ({windowed('tumble', {'n': 'count(*)'})}) group by k) as b on a.k = b.k"
+    )
+    new = (
+        f"with s as (select * from {STREAM}), w as ({windowed('tumble', {'n': 'count(*)'})}), "
+        "most as (select z.k, max(z.n) as m from w as z group by z.k) "
+        "select y.k, y.n, most.m from most join (select e.k, count(*) as n from s as e group by e.k) as y on most.k = y.k"
+    )
+    s = Edited(spark, storage_root, constant_domains=["k"], changelog=True)
+    s.add(BEFORE)
+    s.run(old)
+
+    def parts() -> set[str]:
+        found = spark.sql(f"select distinct part from {s.model.state}").collect()
+        return {row[0] for row in found}
+
+    had, snapshots = parts(), s.snapshots()
+    assert s.run(new).batches == 0
+    assert s.snapshots() == snapshots
+    s.add(AFTER)
+    s.run(new)
+    s.add(THEN)
+    s.run(old)
+    s.run(new, closing=True)
+    assert parts() == had
+    expected = s.batch(new)
+    assert in_order(s.table().select(expected.columns)) == in_order(expected)
+    again = {tuple(map(repr, row)) for row in replayed(spark, s.model)}
+    assert again == {tuple(map(repr, row)) for row in s.table().collect()}

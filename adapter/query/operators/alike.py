@@ -1,0 +1,113 @@
+"""What the parts of a state are of, told by lineage, so that a query that only is written otherwise finds them again.
+
+A state is called by what its query said when it was made. Where an edited query has a part that is of the same rows, under
+another name, it takes that name (`stream.alike`): everything that is there stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from ..dialect import parse
+from ..emission import FINAL, Emission
+from ..names import digest
+from .base import Dataflow, GroupAggregate, Operator, WindowResults
+from .buffered_rows import BufferedRows
+from .generate import keeps
+from .lineage import Lineage, lineages, placed, stage_rows
+
+_STAGE = re.compile(r"stage_[0-9]", re.IGNORECASE)
+VERSION = 1
+"""Of how lineage is told: another version may tell the same otherwise."""
+
+
+def alike(flow: Dataflow, ttl: int | None, emission: Emission = FINAL) -> dict[str, object]:
+    """What a dataflow, and each part of its state, is of, as plain JSON.
+
+    Args:
+        flow: the dataflow.
+        ttl: microseconds after which what is idle expires; None: never.
+        emission: when results of windows come.
+    """
+    known = lineages(flow)
+    root = known[flow.root.name]
+    names = {group.name: name for name, group in flow.groups.items()}
+    parts = {
+        part: _of_part(of, known, flow)
+        for part, of in keeps(flow, ttl, emission).items()
+        if not isinstance(of, GroupAggregate)
+    }
+    rows = Counter(known[each].rows for each in names)
+    groups = {}
+    for operator, name in names.items():
+        its = known[operator]
+        # Two groupings of the same rows are told apart by their aggregates.
+        groups[name] = its.rows if rows[its.rows] == 1 else digest(its.means)
+    metrics = {
+        names[each.name]: {
+            metric.identity: dict(known[each.name].columns).get(metric.name, "")
+            for metric in each.stage.metrics
+        }
+        for each in flow.groups.values()
+    }
+    return {
+        "version": VERSION,
+        "parts": parts,
+        "groups": groups,
+        "metrics": metrics,
+        "stages": {
+            stage.name: stage_rows(stage, each.plan, each.at_once)
+            for each in flow.operators
+            if isinstance(each, WindowResults)
+            for stage in each.plan.stages
+        },
+        "numbers": not _speaks_of_stages(flow),
+        "rows": root.rows,
+        "columns": [list(each) for each in root.columns],
+        "means": root.means,
+    }
+
+
+def _of_part(of: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Dataflow) -> str:
+    if not isinstance(of, BufferedRows):
+        below = [known[each.name].means for each in of.inputs]
+        return digest(type(of).__name__, known[of.name].means, of.relation.changes, *below)
+    changes, expires = of.operator.relation.changes, of.ttl is not None
+    said: list[object] = [
+        known[of.operator.name].means,
+        changes,
+        expires,
+        of.ends,
+        of.lasts,
+        of.alone,
+        of.busy,
+    ]
+    if of.partitions is not None and expires and not of.alone:
+        # What expires together.
+        owner = next((each for each in flow.operators if each.name == of.partitions.owner), None)
+        said += [known[owner.name].rows if owner is not None else "each row"]
+        said += [placed(key, (of.alias,)) for key in of.keys]
+    if of.top is not None:
+        where = of.top.where and placed(of.top.where, (of.alias,))
+        said += ["top", placed(of.top.place, (of.alias,)), of.top.rows, where]
+    return digest("rows", *said)
+
+
+def _speaks_of_stages(flow: Dataflow) -> bool:
+    """Whether something in the query may be called as stages of windows are, so that these can't be called otherwise."""
+    texts: list[str] = []
+    for operator in flow.operators:
+        if not isinstance(operator, WindowResults):
+            texts += [str(getattr(operator, "sql", "")), operator.label]
+            continue
+        for stage in operator.plan.windowed:
+            texts += [stage.source, stage.written]
+        for text in (operator.plan.output, *(getattr(stage, "output", "") for stage in operator.plan.stages)):
+            names = parse(text).find_all(exp.Identifier) if text else ()
+            # But for the relations that stages are.
+            texts += [each.name for each in names if not isinstance(each.parent, exp.Table | exp.TableAlias)]
+    return any(_STAGE.search(text) for text in texts)

@@ -1,0 +1,146 @@
+"""Trees of operators are edited, on DuckDB: what only is written otherwise goes on, and has the rows of the query from its
+beginning; what goes on as if it were the same is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from random import Random
+from typing import Any
+
+import duckdb
+import pytest
+import sqlglot
+
+from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.plan import Plan
+from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.stream.recovery import what_becomes
+from tests.differential import duck
+from tests.differential.evolving import Evolving, Unlike
+from tests.differential.outcome import Rows, compare
+from tests.differential.rewordings import changed, parse, reworded, sql
+from tests.differential.tables import Row
+from tests.differential.test_composed import ASKS, BIDS, ONLY_SPARK
+from tests.evolution import KEPT, MIGRATED, REFUSED, signed
+from tests.functional.query import test_operators
+from tests.functional.query.test_unwindowed import DAY, KNOWN
+from tests.thorough import mostly_thorough
+
+PIECES, EDIT = 6, 3
+TTL = 300 * DAY
+NAMES = [name for name in test_operators.QUERIES if f"operators: {name}" not in ONLY_SPARK]
+IN_CI = ["groups of windows", "topn of a join of groups", "windows with groups", "except", "a cte twice"]
+
+
+@pytest.fixture(scope="module")
+def laboratory() -> duck.Laboratory:
+    """Two streams in pieces, with NULLs, ties, and rows up to 20 minutes out of order."""
+    made = duck.Laboratory()
+    for name, columns in (("bids", BIDS), ("asks", ASKS)):
+        chance = Random(name)
+        begin = datetime(2024, 3, 4, 8)
+        rows: list[Row] = []
+        for number in range(90):
+            ts = begin + timedelta(seconds=40 * number + chance.choice((0, 30, 60, 90, 1200)))
+            bidder, item = chance.choice((None, 1, 2, 3, 4)), chance.choice((None, "a", "b", "c"))
+            price = chance.choice((None, *range(1, 90)))
+            rows.append((ts, bidder, item, price) if name == "bids" else (ts, item, price))
+        made.put(name, columns, [rows[15 * n : 15 * n + 15] for n in range(6)])
+    return made
+
+
+class Edited(Evolving):
+    """A tree of operators over the bids and asks."""
+
+    delay = timedelta(hours=1)
+
+    def _planned(self, text: str) -> Program:
+        return generate.program(_plan(text, self._config, self._laboratory.ask), ttl=self._config["ttl"])
+
+
+def _plan(text: str, config: Mapping[str, Any], ask: Any) -> Plan:
+    return planner.plan_operators(text, KNOWN, config["ttl"], test_operators.DOMAINS, ask)
+
+
+def _config(name: str) -> dict[str, Any]:
+    return {"ttl": TTL if name in test_operators.TTL else None}
+
+
+def _batch(laboratory: duck.Laboratory, plan: Plan) -> Rows:
+    return duck.rows_of(laboratory.base.execute(duck.translated(generate.batch(plan))).fetchall())
+
+
+REFUSED_STILL: Mapping[str, set[str]] = {
+    "other aliases": {"in"},
+    "aliases where there were none": {"scalar"},
+    "streams in WITH": {"in", "scalar"},
+    "sides of joins swapped": {"names of what exists"},
+}
+"""By edit the queries of which it still makes another one."""
+
+
+@pytest.mark.parametrize("name", mostly_thorough(NAMES, IN_CI))
+def test_what_is_written_otherwise_goes_on(laboratory: duck.Laboratory, name: str) -> None:
+    text, config = test_operators.QUERIES[name], _config(name)
+    refused = {}
+    for edit, tree in reworded(parse(text)).items():
+        other = sql(tree)
+        try:
+            plan = _plan(other, config, laboratory.ask)
+            wanted = _batch(laboratory, plan)
+        except (QueryError, duckdb.Error, duck.Untranslated):
+            continue  # it makes no query of it
+        edited = Edited(laboratory, text, config)
+        edited.take(0, EDIT)
+        said = edited.edit(other)
+        if said == REFUSED:
+            refused[edit] = edited.why
+            continue
+        assert said in (KEPT, MIGRATED), edit
+        edited.take(EDIT, PIECES)
+        edited.made.flush()
+        assert compare(wanted, edited.made.rows()) == "", (edit, other)
+    assert refused.keys() == {edit for edit, names in REFUSED_STILL.items() if name in names}, refused
+
+
+@pytest.mark.parametrize("name", mostly_thorough(NAMES, IN_CI[:3]))
+def test_what_goes_on_as_the_same_is_the_same(laboratory: duck.Laboratory, name: str) -> None:
+    text, config = test_operators.QUERIES[name], _config(name)
+
+    @cache
+    def batch(of: str) -> Rows:
+        return _batch(laboratory, _plan(of, config, laboratory.ask))
+
+    known = signed(generate.program(_plan(text, config, laboratory.ask), ttl=config["ttl"]))
+    for edit, tree in changed(parse(text)):
+        other = sql(tree)
+        try:
+            plan = _plan(other, config, laboratory.ask)
+            program = generate.program(plan, ttl=config["ttl"])
+        except (QueryError, sqlglot.ParseError, duckdb.Error, duck.Untranslated):
+            continue
+        found = what_becomes(known, signed(program, known))
+        if found.refused:
+            continue
+        try:
+            wanted = batch(other)
+        except (duckdb.Error, duck.Untranslated):
+            continue
+        if not found.is_migration:
+            assert compare(batch(text), wanted) == "", f"{edit}\n{other}"
+            continue
+        try:
+            edited = Edited(laboratory, text, config)
+            edited.take(0, EDIT)
+            said = edited.edit(other)
+        except (duckdb.Error, duck.Untranslated, Unlike):
+            continue
+        if said != REFUSED and found.remade and not found.new:
+            # All that there is, is made anew.
+            edited.take(EDIT, PIECES)
+            edited.made.flush()
+            assert compare(wanted, edited.made.rows()) == "", f"{edit}\n{other}"
