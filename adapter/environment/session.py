@@ -115,32 +115,10 @@ class SessionEnvironment(Environment):
             raise DbtRuntimeError(
                 f"Spark didn't start: {without_secrets(str(cause).splitlines()[0])}"
             ) from cause_of(problem)
-        try:
-            self._check_root(session)
-        except DbtRuntimeError:
-            session.stop()
-            self.close()
-            raise
         logger.debug(
             f"Spark {session.version} on Java {self._java}, storage root {without_secrets(self.storage.root)}"
         )
         return session
-
-    def _check_root(self, session: SparkSession) -> None:
-        """Passes a storage root whose file system Spark has."""
-        if self.storage.is_local:
-            return
-        hadoop: Any = session._jvm.org.apache.hadoop  # type: ignore[union-attr]
-        try:
-            hadoop.fs.Path(self.storage.root).getFileSystem(session._jsc.hadoopConfiguration())
-        except Exception as problem:
-            cause = str(getattr(problem, "java_exception", problem)).splitlines()[0]
-            version = hadoop.util.VersionInfo.getVersion()
-            raise DbtRuntimeError(
-                f"The storage root {without_secrets(self.storage.root)} can't be reached: {without_secrets(cause)}. "
-                "Where it is classes that are missing, name the Java packages of its file system under 'packages' in the "
-                f"profile, as org.apache.hadoop:hadoop-aws:{version} for s3a, of the Hadoop that Spark has ({version})."
-            ) from cause_of(problem)
 
     def _flags(self, conf: dict[str, str], cache: Path) -> list[str]:
         assert self._java is not None

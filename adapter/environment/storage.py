@@ -16,6 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dbt_common.exceptions import DbtRuntimeError
+
+from ..redaction import cause_of, without_secrets
+
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 _WHOLE = "fs.capability.outputstream.abortable"
 """Hadoop's word for a file system on which nothing is seen of a file until it is closed."""
@@ -28,6 +32,10 @@ def is_local(path: str) -> bool:
     (True, False)
     """
     return _SCHEME.match(path) is None
+
+
+class StorageError(DbtRuntimeError):
+    """A storage root that can't be reached."""
 
 
 class Storage:
@@ -182,13 +190,19 @@ class Storage:
         return found
 
     def problem(self) -> str | None:
-        """Why the root can't be written; None if it can."""
+        """Why the root can't be written; None if it can.
+
+        Raises:
+            StorageError: it can't be reached.
+        """
         probe = self.path(f".probe-{uuid.uuid4().hex}")
         try:
             self.write_text(probe, "")
             self.delete(probe)
         except OSError as problem:
             return f"{problem.strerror or problem}"
+        except StorageError:
+            raise
         except Exception as problem:
             cause = getattr(problem, "java_exception", problem)
             return str(cause).splitlines()[0]
@@ -196,8 +210,19 @@ class Storage:
 
     def _hadoop(self, path: str) -> tuple[Any, Any]:
         session = self._session()
-        hadoop_path = session._jvm.org.apache.hadoop.fs.Path(path)
-        return hadoop_path.getFileSystem(session._jsc.hadoopConfiguration()), hadoop_path
+        hadoop = session._jvm.org.apache.hadoop
+        hadoop_path = hadoop.fs.Path(path)
+        try:
+            return hadoop_path.getFileSystem(session._jsc.hadoopConfiguration()), hadoop_path
+        except Exception as problem:
+            # Only here: what is built in batch needs no root, and its tables may have a way of their own to the bucket.
+            cause = str(getattr(problem, "java_exception", problem)).splitlines()[0]
+            version = hadoop.util.VersionInfo.getVersion()
+            raise StorageError(
+                f"The storage root {without_secrets(self.root)} can't be reached: {without_secrets(cause)}. "
+                "Where it is classes that are missing, name the Java packages of its file system under 'packages' in the "
+                f"profile, as org.apache.hadoop:hadoop-aws:{version} for s3a, of the Hadoop that Spark has ({version})."
+            ) from cause_of(problem)
 
 
 def _write(files: Any, path: Any, text: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import asdict, replace
 
 from sqlglot import exp
 
-from .dialect import parse, sql
+from .dialect import DIALECT, parse, sql
 from .emission import FINAL, Emission
 from .metric_columns import MetricColumns
 from .operators.base import Dataflow, ttl_of
@@ -97,6 +98,8 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
             }
         stages.append(entry)
     found: dict[str, object] = {"version": VERSION, "stages": stages}
+    if tables := _lookups(plan, json.dumps(stages)):
+        found["lookups"] = tables
     if plan.text:
         found["text"] = plan.text
     if plan.windowed:
@@ -112,6 +115,20 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
         if ttl is not None:
             found["lives"] = True
     return found
+
+
+def _lookups(plan: Plan, said: str) -> dict[str, list[str]]:
+    """By view the names of the lookup tables whose answers go into the state, of whose stages all is given that is said.
+
+    Views are called after tables alone, and numbered where two are called the same, so a text over them doesn't say which
+    table it reads.
+    """
+    text = "\n".join([said, *(getattr(stage, "rows", "") for stage in plan.stages)])
+    return {
+        table.view: [part.name.lower() for part in exp.to_table(table.relation, dialect=DIALECT).parts]
+        for table in plan.lookups
+        if plan.dataflow is not None or re.search(rf"\b{table.view}\b", text)
+    }
 
 
 def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str, object]:

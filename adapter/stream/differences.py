@@ -41,6 +41,8 @@ ROW_KEY, COLUMNS = "row_key", "columns"
 """Entries about the model's table: what tells its rows apart, and the columns that the query gives."""
 TEXT = "text"
 """The entry with a digest of the model's text."""
+LOOKUPS = "lookups"
+"""The entry with the lookup tables that a state was made with, each by the view that the texts name in its place."""
 FROM_NOW = "from_now"
 """The entry of an aggregate that came to a state which had rows: it lacks those."""
 REPLAYED = "replayed"
@@ -154,7 +156,9 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
         found.refused.append(_SAID["version"])
         return found
     _of_operators(found, old, new, same_rows)
-    passed = dict.fromkeys(("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT, ALIKE))
+    passed = dict.fromkeys(("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT, ALIKE, LOOKUPS))
+    if not same_rows or "operators" in new:
+        found.refused += _other_tables(old.get(LOOKUPS) or {}, new.get(LOOKUPS) or {})
     if RESULTS not in old and RESULTS in new:
         # An earlier version didn't note it; a tree of operators had no other results then than the one.
         is_tree = new.get("operators") is not None
@@ -176,6 +180,17 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
         found.refused.append("the query is what it was, and this version of the package reads it otherwise")
     found.refused = list(dict.fromkeys(found.refused))
     return found
+
+
+def _other_tables(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Lookup tables that stand where others did, in words. An earlier version noted none.
+
+    >>> list(_other_tables({"lookup_d_by_id": ["crm", "d"]}, {"lookup_d_by_id": ["erp", "d"]}))
+    ['the lookup table erp.d, in the place of crm.d']
+    """
+    for view in new:
+        if view in old and old[view] != new[view]:
+            yield f"the lookup table {'.'.join(new[view])}, in the place of {'.'.join(old[view])}"
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

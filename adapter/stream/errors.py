@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from ..environment.storage import StorageError
 from ..messages import is_lost, out_of_memory, said, unreachable
 from ..redaction import without_secrets
 from .model import make_anew
@@ -36,7 +37,7 @@ def explain(model: StreamModel, problem: BaseException) -> StreamError:
     task); the innermost cause is what the author can do something about.
     """
     for link in _chain(problem):
-        if isinstance(link, StreamError):
+        if isinstance(link, StreamError | StorageError):
             # Another one: an exception must not be its own cause's cause.
             return StreamError(link.msg)
     text = "\n".join(_message(link) for link in _chain(problem))

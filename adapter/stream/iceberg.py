@@ -421,9 +421,16 @@ class IcebergTable:
         return sorted(found)
 
     def listed(self, folder: str) -> Iterator[str]:
-        """The files below a folder, as the catalog's FileIO has them; none where it can't list."""
-        files = each_of(self._table.io().listPrefix(f"{folder}/").iterator()) if self._lists else iter(())
-        return (str(file.location()) for file in files)
+        """The files below a folder, as the catalog's FileIO has them; none where it can't list, or there is no folder."""
+        if not self._lists:
+            return
+        try:
+            for file in each_of(self._table.io().listPrefix(f"{folder}/").iterator()):
+                yield str(file.location())
+        except Exception as problem:
+            # Some say at once that there is none, others when they are asked for the first file.
+            if "FileNotFoundException" not in str(problem):
+                raise
 
     def oldest_made(self) -> int | None:
         """When the oldest snapshot was made, in milliseconds since 1970; None if there is none."""

@@ -110,15 +110,14 @@ def gone_files(spark: SparkSession, storage: Storage, table: IcebergTable, snaps
         Py4JJavaError: what lists them is gone as well.
     """
     rows = spark.sql(f"select distinct file_path from {table.name}.files version as of {snapshot}").collect()
-    # A folder is listed at once, which a file after the other isn't.
+    paths = [str(path) for (path,) in map(tuple, rows)]
+    # A folder is listed at once, which a file after the other isn't. Others may lie anywhere.
     data = f"{_plain(str(table.java.location()))}/data"
-    listed = set(map(_plain, storage.files(data) if is_local(data) else table.listed(data)))
+    listed: set[str] = set()
+    if any(_plain(path).startswith(f"{data}/") for path in paths):
+        listed = set(map(_plain, storage.files(data) if is_local(data) else table.listed(data)))
     io = table.java.io()
-    return [
-        path
-        for (path,) in map(tuple, rows)
-        if _plain(path) not in listed and not io.newInputFile(path).exists()
-    ]
+    return [path for path in paths if _plain(path) not in listed and not io.newInputFile(path).exists()]
 
 
 def _own_properties(metadata: Any) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment.session import (
     ICEBERG_EXTENSIONS,
-    SessionEnvironment,
     packages,
     settings,
 )
@@ -62,35 +60,6 @@ def test_sqlite_is_fetched_for_the_embedded_catalog_only() -> None:
 def test_the_embedded_catalog_needs_a_local_root() -> None:
     with pytest.raises(DbtRuntimeError, match="The storage root s3a://b/x isn't on this machine"):
         settings_of("s3a://b/x")
-
-
-def test_a_root_whose_file_system_is_missing() -> None:
-    def missing(conf: None) -> None:
-        raise RuntimeError(
-            "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
-        )
-
-    hadoop = SimpleNamespace(
-        fs=SimpleNamespace(Path=lambda path: SimpleNamespace(getFileSystem=missing)),
-        util=SimpleNamespace(VersionInfo=SimpleNamespace(getVersion=lambda: "3.4.2")),
-    )
-    session: Any = SimpleNamespace(
-        _jvm=SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(hadoop=hadoop))),
-        _jsc=SimpleNamespace(hadoopConfiguration=lambda: None),
-    )
-    environment = SessionEnvironment(
-        SparkStreamingCredentials(
-            schema="s", storage_root="s3a://AKIA:swordfish@b/x", catalog_options={"type": "rest"}
-        )
-    )
-    with pytest.raises(DbtRuntimeError) as raised:
-        environment._check_root(session)
-    assert raised.value.msg == (
-        "The storage root s3a://***@b/x can't be reached: java.lang.ClassNotFoundException: Class "
-        "org.apache.hadoop.fs.s3a.S3AFileSystem not found. Where it is classes that are missing, name the Java packages of "
-        "its file system under 'packages' in the profile, as org.apache.hadoop:hadoop-aws:3.4.2 for s3a, of the Hadoop that "
-        "Spark has (3.4.2)."
-    )
 
 
 def test_the_profile_has_the_last_word() -> None:

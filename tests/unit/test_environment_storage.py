@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.environment.storage import Storage, StorageError
+from dbt.adapters.spark_streaming.stream.errors import StreamError, sentences
+from dbt.adapters.spark_streaming.stream.model import StreamModel
 
 
 def no_session() -> None:
@@ -132,3 +134,49 @@ def test_elsewhere_a_file_is_written_beside_its_place() -> None:
         ("close", "partial"),
         ("rename", "partial", "note"),
     ]
+
+
+def missing(path: str) -> Any:
+    """A session that has no file system for any path."""
+
+    def get(conf: None) -> None:
+        raise RuntimeError(
+            "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
+        )
+
+    hadoop = SimpleNamespace(
+        fs=SimpleNamespace(Path=lambda path: SimpleNamespace(getFileSystem=get)),
+        util=SimpleNamespace(VersionInfo=SimpleNamespace(getVersion=lambda: "3.4.2")),
+    )
+    return Storage(
+        path,
+        lambda: SimpleNamespace(
+            _jvm=SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(hadoop=hadoop))),
+            _jsc=SimpleNamespace(hadoopConfiguration=lambda: None),
+        ),
+    )
+
+
+UNREACHABLE = (
+    "The storage root s3a://***@b/x can't be reached: java.lang.ClassNotFoundException: Class "
+    "org.apache.hadoop.fs.s3a.S3AFileSystem not found. Where it is classes that are missing, name the Java packages of "
+    "its file system under 'packages' in the profile, as org.apache.hadoop:hadoop-aws:3.4.2 for s3a, of the Hadoop that "
+    "Spark has (3.4.2)."
+)
+
+
+def test_a_root_whose_file_system_is_missing_is_told_when_it_is_needed() -> None:
+    """Not when Spark starts: what is built in batch needs none."""
+    root = missing("s3a://AKIA:swordfish@b/x")
+    for first in (root.problem, lambda: root.exists(root.checkpoints), lambda: root.list(root.savepoints)):
+        with pytest.raises(StorageError) as raised:
+            first()
+        assert raised.value.msg == UNREACHABLE
+
+
+def test_a_stream_says_the_same_of_such_a_root() -> None:
+    root = missing("s3a://AKIA:swordfish@b/x")
+    model = StreamModel("m", "c.s.m", "c.s.m__state", root, ())
+    with pytest.raises(StreamError) as raised, sentences(model):
+        root.exists(model.checkpoint)
+    assert raised.value.msg == UNREACHABLE
