@@ -22,13 +22,14 @@ _FIXED = re.compile(r"(UTC|GMT|Z|Etc/.*|UT)?([+-]\d{1,2}(:?\d{2}){0,2})?")
 
 
 def mark(tree: exp.Expr, ask: QueryRunner) -> None:
-    """Notes at each interval that relations are joined by how much longer it may last. Changes the tree.
+    """Notes at each interval that relations are joined by, or a time is moved by, how much longer it may last. Changes the
+    tree.
 
     Args:
         tree: a query.
         ask: asks the session.
     """
-    found = [each for each in tree.find_all(exp.Interval) if _joins(each)]
+    found = [each for each in tree.find_all(exp.Interval) if _joins(each) or _moves(each)]
     if found and changes(str(ask("select current_timezone()")[0])):
         for each in found:
             each.meta[_SLACK] = _LONGEST_CHANGE
@@ -40,6 +41,16 @@ def _joins(interval: exp.Interval) -> bool:
     if isinstance(clause, exp.Where) and isinstance(clause.parent, exp.Select):
         return bool(clause.parent.args.get("joins"))
     return isinstance(clause, exp.Join)
+
+
+def _moves(interval: exp.Interval) -> bool:
+    """Whether a column's time is moved by it in a select list."""
+    of = interval.parent
+    return (
+        isinstance(of, exp.Add | exp.Sub)
+        and of.this.find(exp.Column) is not None
+        and isinstance(interval.find_ancestor(exp.Join, exp.Where, exp.Having, exp.Select), exp.Select)
+    )
 
 
 def slack(node: exp.Expr) -> int:

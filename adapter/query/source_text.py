@@ -79,6 +79,19 @@ class SourceText:
         return canonical(holder.this)
 
 
+def without_names(query: exp.Query) -> str:
+    """A query as it is written, whatever the author calls its relations.
+
+    >>> from .dialect import parse
+    >>> one, other = (parse(f"select {name}.k from t as {name} where {name}.v > 0") for name in "ab")
+    >>> without_names(one) == without_names(other)
+    True
+    """
+    read = query.copy()
+    _query(read, _ALL, {}, 0)
+    return canonical(read)
+
+
 def columns_of(*nodes: exp.Expr) -> set[str] | None:
     """The names that may be columns in expressions, in lower case; None: any column is in one of them.
 

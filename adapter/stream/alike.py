@@ -12,12 +12,37 @@ from ..query.program import Program
 ALIKE = "alike"
 """The entry of a signature with what the parts of a tree of operators are of (`query.operators.alike`)."""
 
+CALLED = "called"
+"""The entry with what parts and groups are called in the state, by what the query calls them."""
+
 
 def names_of(had: Mapping[str, Any], program: Program) -> dict[str, str]:
     """What parts and groups of a program are called in a state, of which the signature is given, where that is otherwise."""
     if program.alike is None or ALIKE not in had:
         return {}
-    return renamed(had[ALIKE], json.loads(json.dumps(program.alike())))
+    was, now = had[ALIKE], json.loads(json.dumps(program.alike()))
+    found = renamed(was, now)
+    stated, own = ({*each["parts"], *each["groups"]} for each in (was, now))
+    for name, called in had.get(CALLED, {}).items():
+        # By its own name, which says all of it, whatever a later version tells of what it is of.
+        if name in own - found.keys() and called in stated - own - {*found.values()}:
+            found[name] = called
+    return found
+
+
+def same_parts(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether what is called the same in two trees is of the same.
+
+    >>> same_parts({"parts": {"a": "x"}, "groups": {}}, {"parts": {"a": "x", "b": "y"}, "groups": {}})
+    True
+    >>> same_parts({"parts": {"a": "x"}, "groups": {}}, {"parts": {"a": "y"}, "groups": {}})
+    False
+    """
+    return all(
+        was[kind][name] == now[kind][name]
+        for kind in ("parts", "groups")
+        for name in was[kind].keys() & now[kind].keys()
+    )
 
 
 def renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
@@ -32,9 +57,6 @@ def renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
     {'rows_c': 'rows_a'}
     >>> renamed(was, {"version": 1, "parts": {"rows_c": "x", "rows_d": "x"}, "groups": {}})
     {}
-    >>> was = {"version": 1, "parts": {}, "groups": {}, "stages": {"stage_1": "x", "stage_2": "y"}}
-    >>> renamed(was, {**was, "numbers": True, "stages": {"stage_1": "y", "stage_2": "x"}})
-    {'stage_1': 'stage_2', 'stage_2': 'stage_1'}
     """
     if not old or not new or old.get("version") != new.get("version"):
         return {}
@@ -51,10 +73,4 @@ def renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
             is_one = len(names) == 1 and times[means] == 1
             if name not in had and is_one and not any(each.startswith(names[0]) for each in has):
                 found[name] = names[0]
-    stages = [each.get("stages", {}) for each in (old, new)]
-    if new.get("numbers") and sorted(stages[0].values()) == sorted({*stages[1].values()}) != []:
-        # They are numbered as they are read, and each is of other rows.
-        own = {means: name for name, means in stages[0].items()}
-        if len(stages[1]) == len(own):
-            found |= {name: own[means] for name, means in stages[1].items() if own[means] != name}
     return found

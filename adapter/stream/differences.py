@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .alike import ALIKE
+from .alike import ALIKE, CALLED, same_parts
 
 RESULTS = "results"
 """The entry with the times, after their ends, at which windows are complete and forgotten."""
@@ -156,7 +156,9 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
         found.refused.append(_SAID["version"])
         return found
     _of_operators(found, old, new, same_rows)
-    passed = dict.fromkeys(("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT, ALIKE, LOOKUPS))
+    passed = dict.fromkeys(
+        ("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT, ALIKE, CALLED, LOOKUPS)
+    )
     if not same_rows or "operators" in new:
         found.refused += _other_tables(old.get(LOOKUPS) or {}, new.get(LOOKUPS) or {})
     if RESULTS not in old and RESULTS in new:
@@ -332,7 +334,7 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         return
     was, now = _alike(old, new)
     same_stages = old.get("stages") == new.get("stages") or _same_stages(was, now)
-    if now and same_stages and _goes_on(found, old, new, same_rows):
+    if now and same_stages and same_parts(was, now) and _goes_on(found, old, new, same_rows):
         return
     if not new.get("remade") or not same_stages:
         # Stages of windows are numbered in the order in which they are read.
@@ -499,11 +501,12 @@ def _is_same_below(old: Mapping[str, Any], new: Mapping[str, Any], operator: str
         {group["operator"]: {**group, "left": None} for group in each["groups"].values()}
         for each in (old, new)
     )
-    if _alike(old, new)[1]:
+    told = _alike(old, new)
+    if told[1]:
         # The group that stands on them is called by what they give.
         had = {part for listed in old["parts"].values() for part in listed}
         names = {group["operator"]: name for name, group in new["groups"].items()}
-        return all(
+        return same_parts(*told) and all(
             had.issuperset(new["parts"].get(each, ()))
             and (each not in names or _same_group(old, new, names[each]))
             for each in under

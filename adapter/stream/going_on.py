@@ -13,7 +13,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ..query.program import Program, called
 from . import settings
-from .alike import ALIKE, names_of
+from .alike import ALIKE, CALLED, names_of
 from .apart import Called, TwoTypesError, as_in_table, is_of
 from .checkpoint import read_checkpoint
 from .columns import alterations, check_columns
@@ -107,10 +107,13 @@ def signed(
         program: what the query does.
         had: the signature of its state: what is of the same rows there is called as in it. None: there is none.
     """
-    program = called(program, names_of(had or {}, program))
+    names = names_of(had or {}, program)
+    program = called(program, names)
     signature = settings.with_settings(program.signature, spark)
     if program.alike is not None:
         signature[ALIKE] = program.alike()
+    if names:
+        signature[CALLED] = names
     signature[ROW_KEY] = program.upsert.signature if program.upsert is not None else {}
     if model.columns is not None:
         signature[COLUMNS] = sorted(name.lower() for name in model.columns)

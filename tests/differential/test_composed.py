@@ -174,3 +174,23 @@ def test_a_row_that_has_met_none_comes_once(laboratory: duck.Laboratory, kind: s
     if kind == "full":
         others = [other for (one, other), times in last.items() for _ in range(times) if one is None]
         assert len(others) == len(set(others)) and not {o for one, o in last if one is not None} & set(others)
+
+
+@pytest.mark.parametrize("on_time", [True, False])
+def test_a_late_row_of_a_full_join_meets_what_has_not_come_alone(
+    laboratory: duck.Laboratory, on_time: bool
+) -> None:
+    """What it would have met came with another, on time, or else alone: then there is no place for it."""
+
+    def at(time: str) -> datetime:
+        return datetime.fromisoformat(f"2024-03-04 {time}")
+
+    first = [(at("09:30"), 1, "x", 0)] if on_time else []
+    laboratory.put("bids", BIDS, [first, [(at("10:21"), 9, "z", 0)], [(at("09:40"), 2, "x", 0)]])
+    laboratory.put("asks", ASKS, [[(at("10:00"), "x", 7)], [(at("10:21"), "y", 8)], []])
+    text = f"""select b.bidder as one, a.price as other from {B} as b full join {A} as a
+        on a.item = b.item and a.ts between b.ts and b.ts + interval 1 hour"""
+    *_, last = laboratory.steps(*_made(planner.plan_operators(text, KNOWN)), 3, timedelta(minutes=1))
+    _put(laboratory, _rows)
+    found = {row for row, times in last.items() if times}
+    assert found == {(9, None), (None, 8), *([(1, 7), (2, 7)] if on_time else [(None, 7)])}

@@ -742,6 +742,40 @@ def test_windows_without_a_bound_in_time_still_need_one(rows: str) -> None:
         flow(COUNTED.format(rows), None, ())
 
 
+TWO_TIMES = f"""(select l.k, l.ts as at, r.ts as before from {STREAM} as l join {OTHER} as r
+    on r.k = l.k and r.ts between l.ts - interval 5 hours and l.ts)"""
+ONE_ALONE = f"""(select a.k, a.before from {TWO_TIMES} as a left join {STREAM} as b on b.k = a.k
+    and b.ts between a.at and a.at + interval 1 hour and b.ts between a.before and a.before + interval 1 hour)"""
+
+
+def windows_by(time: str, rows: str, length: str = "10 minutes") -> str:
+    return expansion.expand(rows, window_arguments.make("tumble", time, length))
+
+
+@pytest.mark.parametrize(
+    ("time", "rows"),
+    [
+        # How far it lies from the time of the window that the row was in, nothing says.
+        ("before", f"(select k, before from {windows_by('at', TWO_TIMES, '1 hour')})"),
+        # That of a row without a match is as far away as it likes.
+        ("before", ONE_ALONE),
+    ],
+)
+def test_windows_by_a_time_whose_distance_is_not_known_need_a_bound(time: str, rows: str) -> None:
+    text = f"select window_start, window_end, k, count(*) as n from {windows_by(time, rows)} group by all"
+    with pytest.raises(Unbounded, match="grows for ever"):
+        flow(text.replace("group by all", "group by window_start, window_end, k"), None, ())
+
+
+def test_a_predicate_on_time_over_a_join_that_time_bounds_is_told() -> None:
+    lately = "where ts > current_timestamp() - interval 1 day"
+    for rows in (ALONE, ALONE.replace("not exists", "exists")):
+        with pytest.raises(
+            QueryError, match="over a join that time bounds is not supported; put it on the streams below"
+        ):
+            flow(f"select ts, k from {rows} {lately}", None, ())
+
+
 @pytest.mark.parametrize(
     ("join", "alone"),
     [

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
+from dbt.adapters.spark_streaming.query import session_zone
 from dbt.adapters.spark_streaming.query.dialect import parse
 from dbt.adapters.spark_streaming.query.intervals import HOUR, MINUTE
-from dbt.adapters.spark_streaming.query.operators.time_bounds import TimeBounds
+from dbt.adapters.spark_streaming.query.operators.time_bounds import TimeBounds, delay_of
 
 WINDOW = {"window_end": 0, "window_start": HOUR}
 TS = {"ts": 0}
@@ -93,3 +94,20 @@ def test_when_rows_of_the_join_come() -> None:
     assert until is not None
     # A row of `a` waits for those of `b`; what `b` joins later came at the same time.
     assert bounds.delays(until) == {("a", "ts"): 7 * MINUTE, ("b", "ts"): 0}
+
+
+@pytest.mark.parametrize(("zone", "hours"), [("Europe/Berlin", 27), ("UTC", 24)])
+def test_a_day_by_which_a_select_moves_a_time_may_be_longer(zone: str, hours: int) -> None:
+    tree = parse("select a.ts - interval 1 day as d from a")
+    session_zone.mark(tree, lambda query: (zone,))
+    assert delay_of(tree.expressions[0].this, lambda column: 0) == hours * HOUR
+
+
+def test_rows_of_a_full_join_are_kept_until_nothing_is_asked_of_them() -> None:
+    """A late row's partner may have come alone: by what it met that is told."""
+    bounds = TimeBounds(
+        parse("select * from a full join b on b.ts between a.ts and a.ts + interval 1 hour"),
+        {"a": TS, "b": TS},
+    )
+    assert bounds.until_alone(("a",)) == {"a": (("ts", HOUR),), "b": (("ts", HOUR),)}
+    assert bounds.until_alone(("a", "b")) == {"a": (("ts", 2 * HOUR),), "b": (("ts", HOUR),)}

@@ -6,13 +6,9 @@ another name, it takes that name (`stream.alike`): everything that is there stay
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 
-from sqlglot import exp
-
-from ..dialect import parse
 from ..emission import FINAL, Emission
 from ..names import digest
 from .base import Dataflow, GroupAggregate, Operator, WindowResults
@@ -20,7 +16,6 @@ from .buffered_rows import BufferedRows
 from .generate import keeps
 from .lineage import Lineage, lineages, placed, stage_rows
 
-_STAGE = re.compile(r"stage_[0-9]", re.IGNORECASE)
 VERSION = 1
 """Of how lineage is told: another version may tell the same otherwise."""
 
@@ -65,7 +60,6 @@ def alike(flow: Dataflow, ttl: int | None, emission: Emission = FINAL) -> dict[s
             if isinstance(each, WindowResults)
             for stage in each.plan.stages
         },
-        "numbers": not _speaks_of_stages(flow),
         "rows": root.rows,
         "columns": [list(each) for each in root.columns],
         "means": root.means,
@@ -95,19 +89,3 @@ def _of_part(of: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Da
         where = of.top.where and placed(of.top.where, (of.alias,))
         said += ["top", placed(of.top.place, (of.alias,)), of.top.rows, where]
     return digest("rows", *said)
-
-
-def _speaks_of_stages(flow: Dataflow) -> bool:
-    """Whether something in the query may be called as stages of windows are, so that these can't be called otherwise."""
-    texts: list[str] = []
-    for operator in flow.operators:
-        if not isinstance(operator, WindowResults):
-            texts += [str(getattr(operator, "sql", "")), operator.label]
-            continue
-        for stage in operator.plan.windowed:
-            texts += [stage.source, stage.written]
-        for text in (operator.plan.output, *(getattr(stage, "output", "") for stage in operator.plan.stages)):
-            names = parse(text).find_all(exp.Identifier) if text else ()
-            # But for the relations that stages are.
-            texts += [each.name for each in names if not isinstance(each.parent, exp.Table | exp.TableAlias)]
-    return any(_STAGE.search(text) for text in texts)

@@ -259,6 +259,8 @@ class OuterIntervalJoin:
     """The same as an inner join; None: it gives no pairs."""
     alone: tuple[str | None, ...]
     """By input its rows that meet none of the other's, as SQL over both; None: they aren't asked for."""
+    meet: tuple[str | None, ...]
+    """The same of those that meet some."""
     until: tuple[Until, ...]
     """By input, until when a row is kept."""
     due: tuple[Until, ...]

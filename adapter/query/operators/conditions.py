@@ -440,6 +440,15 @@ def rows_alone(template: exp.Select, place: int) -> exp.Select:
         template: the join, over ``__input_n``.
         place: which of them.
     """
+    return _rows_of(template, place, "ANTI")
+
+
+def rows_that_meet(template: exp.Select, place: int) -> exp.Select:
+    """The same of those that meet some."""
+    return _rows_of(template, place, "SEMI")
+
+
+def _rows_of(template: exp.Select, place: int, kind: str) -> exp.Select:
     nodes = relations(template)
     own, other = nodes[place].copy(), nodes[1 - place].copy()
     (join,) = template.args["joins"]
@@ -448,7 +457,7 @@ def rows_alone(template: exp.Select, place: int) -> exp.Select:
     meets = exp.Join(
         this=other,
         side="LEFT",
-        kind="ANTI",
+        kind=kind,
         on=None if on is None else on.copy(),
         using=[each.copy() for each in using] if using else None,
     )

@@ -34,7 +34,7 @@ from ..errors import QueryError
 from ..functions import makes_rows
 from ..names import digest
 from ..plan import AggregateStage, Plan, RowsStage
-from ..source_text import SourceText
+from ..source_text import without_names
 from .base import (
     GIVEN_BY,
     ROW_TIME,
@@ -59,10 +59,13 @@ from .base import (
     WindowRows,
     input_name,
 )
+from .conditions import is_repeatable
 from .relation import WEIGHT
 
 _WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 _HIDDEN = (WEIGHT, GIVEN_BY)
+STAR = "*"
+"""What stands among columns in the place of those that aren't known by name: set operations go by places."""
 _CLAUSES = {"expressions", "from_", "from", "where", "joins"}
 """What a SELECT may say to be understood."""
 
@@ -78,7 +81,7 @@ class Lineage:
     rows: str
     """Which rows, and how often each."""
     columns: tuple[tuple[str, str], ...] = ()
-    """Those that are known by name (as written), each with what it is."""
+    """Those that are known by name (as written), each with what it is, and `STAR` in the place of all others."""
     star: str = ""
     """What all other columns are of; empty: there are no others."""
     hidden: frozenset[str] = field(default=frozenset())
@@ -142,7 +145,7 @@ def of(operator: Operator, known: Mapping[str, Lineage]) -> Lineage:
 def _opaque(*texts: object) -> Lineage:
     """Rows that only these texts tell, as all of their columns."""
     rows = digest(*texts)
-    return Lineage(rows, star=rows)
+    return Lineage(rows, ((STAR, rows),), star=rows)
 
 
 def _of(operator: Operator, below: Sequence[Lineage]) -> Lineage:
@@ -188,14 +191,8 @@ def _of_text(
         also = [placed(key, operator.aliases) for keys in operator.keys for key in keys]
         if operator.top is not None:
             also += ["top", operator.top.rows]
-    text = _without_names(parse(operator.sql))
+    text = without_names(parse(operator.sql))
     return _opaque(type(operator).__name__, text, *also, *(each.means for each in below))
-
-
-def _without_names(query: exp.Query) -> str:
-    """The text of a query without the names of its relations."""
-    around = exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("around")))
-    return SourceText(exp.select("*").from_(around)).reads(None)
 
 
 def _by_place(*texts: object, like: Lineage) -> Lineage:
@@ -234,7 +231,7 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
     plan = operator.plan
     output = parse(plan.output)
     if not plan.stages:
-        return _opaque("rows", _without_names(output), *(each.means for each in below))
+        return _opaque("rows", without_names(output), *(each.means for each in below))
     if len(plan.stages) == 1 and isinstance(stage := plan.stages[0], AggregateStage) and not stage.level:
         windows = _of_stage(stage, plan, operator.at_once)
         try:
@@ -251,7 +248,7 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
     said = [json.dumps(_said_of(each, plan), sort_keys=True) for each in plan.stages]
     if any(each.level for each in plan.stages):
         raise Unclear(operator.name)
-    return _opaque("windows", operator.at_once, _without_names(output), *said)
+    return _opaque("windows", operator.at_once, without_names(output), *said)
 
 
 def stage_rows(stage: object, plan: Plan, at_once: bool) -> str:
@@ -299,7 +296,7 @@ def _said_of(stage: object, plan: Plan) -> dict[str, object]:
         "sessions": list(stage.session_keys),
         "enumerated": stage.enumerated and asdict(stage.enumerated),
         "metrics": sorted((each.name, each.identity, each.rows) for each in stage.metrics),
-        "output": _without_names(parse(stage.output.replace(f"{stage.name}_windows", "__windows"))),
+        "output": without_names(parse(stage.output.replace(f"{stage.name}_windows", "__windows"))),
     }
 
 
@@ -352,17 +349,18 @@ def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
         raise Unclear(query)
     read = _read(query, known)
     columns: list[tuple[str, str]] = []
-    star, hidden = "", frozenset[str]()
+    star, hidden, starred = "", frozenset[str](), False
     defined: set[str] = set()
     for item in query.expressions:
         if item.alias_or_name in _HIDDEN or item.alias_or_name.startswith(WEIGHT):
             continue
         if item.is_star:
-            if star or not (isinstance(item, exp.Star) or isinstance(item, exp.Column)):
+            if starred or not (isinstance(item, exp.Star) or isinstance(item, exp.Column)):
                 raise Unclear(item)
             taken = read.star(item)
             columns += taken.columns
             star, hidden = taken.star, taken.hidden
+            starred = True
             continue
         name = item.alias_or_name
         if not name or isinstance(item, exp.Aliases):
@@ -466,10 +464,12 @@ class _Read:
             defined: names that stand before it in the select list, by which Spark may read it.
 
         Raises:
-            Unclear: it isn't of one row, or a name isn't known.
+            Unclear: it isn't of one row, or another each time, or a name isn't known.
         """
         if isinstance(node, exp.Column):
             return self._column(node, defined)
+        if not is_repeatable(node):
+            raise Unclear(node)
         holder = exp.Paren(this=node.copy())
         for each in list(holder.walk()):
             if isinstance(each, exp.Query | exp.Window | exp.Lambda | exp.Star) or makes_rows(each):

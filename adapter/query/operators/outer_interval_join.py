@@ -61,11 +61,14 @@ class MatchedOrAlone:
 
     def _not_out(self, number: int) -> str:
         """The rows of an input before, without those that are kept but have come alone: late rows meet them no more."""
-        rows = self.kept[number].all_before()
-        if self.operator.alone[number] is not None:
-            until = expires(self.operator.due[number], ROW)
-            rows = f"select * from (\n{rows}\n) where {lasts(until, 'watermark_before')}"
-        return _rows(rows)
+        rows, meet = self.kept[number].all_before(), self.operator.meet[number]
+        if meet is None:
+            return _rows(rows)
+        waits = lasts(expires(self.operator.due[number], ROW), "watermark_before")
+        wait, came = (f"select * from (\n{rows}\n) where {which}" for which in (waits, f"not {waits}"))
+        inputs = [_rows(each.all_before()) for each in self.kept]
+        inputs[number] = _rows(came)
+        return _union([_rows(wait), over(meet, inputs)])
 
     def _due(self, number: int) -> tuple[str, str]:
         """The rows of an input that can meet none any more from this micro-batch on: of those before, and of those that

@@ -761,6 +761,12 @@ class _Planner:
             raise QueryError(
                 f"'{sql(test)}' over rows that change is not supported; put it into the model that makes them."
             )
+        if any(isinstance(each, LateRows) for each in in_order(below)):
+            # What is late is told once the watermark is known, and that rows are to come, before.
+            raise QueryError(
+                f"'{sql(test)}' over a join that time bounds is not supported; put it on the streams below the join, "
+                "or into a model of its own that reads the join's."
+            )
         if self.ttl is not None and self.ttl < stays:
             raise QueryError(
                 f"'{sql(test)}' keeps rows for longer than config 'state_ttl' does ({intervals.format(self.ttl)}), and what "
@@ -1370,7 +1376,17 @@ class _Planner:
         alone = [
             conditions.rows_alone(template, n) if a in preserved else None for n, a in enumerate(aliases)
         ]
-        delays = _delays_of(select, streams, bounds.delays(due), outputs)
+        # A row that is alone comes some time after that by which it is due. How far its other times lie from that, the
+        # join's conditions say of rows alone that meet.
+        late = {
+            (alias, column): delay
+            for (alias, column), delay in bounds.delays(due).items()
+            if alias not in preserved or [column] == [name for name, _ in due[alias]]
+        }
+        delays = _delays_of(select, streams, late, outputs)
+        meet = [
+            None if each is None else conditions.rows_that_meet(template, n) for n, each in enumerate(alone)
+        ]
         return self._add(
             OuterIntervalJoin(
                 f"join_{digest(canonical(template), *(each.name for each in inputs))}",
@@ -1380,6 +1396,7 @@ class _Planner:
                 _short(select),
                 None if is_anti else sql(conditions.as_inner(template)),
                 tuple(None if is_anti or each is None else sql(each) for each in alone),
+                tuple(None if is_anti or each is None else sql(each) for each in meet),
                 tuple(until[alias] for alias in aliases),
                 tuple(due[alias] for alias in aliases),
             )
@@ -1572,8 +1589,13 @@ def _delays_in(window: Window, below: Operator, open_for: int) -> dict[str, int]
     if window.time_zone:
         return own  # whose clock is changed in some
     whole = window.size + open_for
-    others = {name: max(delay, whole) for name, delay in below.relation.times.items()}
-    return {**others, "window_start": whole, **own}
+    # How far another time of a row lies from the one that it is in the window by, nothing says.
+    times = {
+        name: max(delay, whole)
+        for name, delay in below.relation.times.items()
+        if name == window.time_col.lower()
+    }
+    return {**times, "window_start": whole, **own}
 
 
 def _begin_anew(select: exp.Select, alias: str) -> None:

@@ -58,7 +58,17 @@ class TimeBounds:
         until = self.until()
         if until is None or len(until) != 2:
             return None
-        found = dict(until)
+        found = self._until_told(until, until, preserved)
+        if found is None or len(preserved) == 1:
+            return found
+        # Of a late row it is asked whether its partner has come alone: each is told of for as long as the other is kept.
+        return self._until_told(found, found, preserved)
+
+    def _until_told(
+        self, found: Mapping[str, Until], until: Mapping[str, Until], preserved: Collection[str]
+    ) -> dict[str, Until] | None:
+        """By alias until when rows are kept that say whether those of the other, which are kept so long, are alone."""
+        made = dict(found)
         for alias, other in (tuple(until), tuple(until)[::-1]):
             for column, micros in until[other] if other in preserved else ():
                 later = [
@@ -69,9 +79,9 @@ class TimeBounds:
                 if not later:
                     return None
                 more, own = min(later)
-                lasts = dict(found[alias])
-                found[alias] = tuple({**lasts, own: max(more, lasts.get(own, more))}.items())
-        return found
+                lasts = dict(made[alias])
+                made[alias] = tuple({**lasts, own: max(more, lasts.get(own, more))}.items())
+        return made
 
     def _last(self, alias: str, other: str) -> tuple[str, int] | None:
         """Until when a row of one relation may find one of another."""
