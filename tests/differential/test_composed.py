@@ -193,4 +193,5 @@ def test_a_late_row_of_a_full_join_meets_what_has_not_come_alone(
     *_, last = laboratory.steps(*_made(planner.plan_operators(text, KNOWN)), 3, timedelta(minutes=1))
     _put(laboratory, _rows)
     found = {row for row, times in last.items() if times}
-    assert found == {(9, None), (None, 8), *([(1, 7), (2, 7)] if on_time else [(None, 7)])}
+    expected: list[tuple[int | None, int]] = [(1, 7), (2, 7)] if on_time else [(None, 7)]
+    assert found == {(9, None), (None, 8), *expected}

@@ -100,6 +100,7 @@ def server() -> Iterator[Server]:
     shutil.rmtree(root)
 
 
+@pytest.mark.thorough
 def test_uuids_dates_and_what_is_missing(server: Server, tmp_path: Path) -> None:
     server.sql(
         "create table customers (id uuid, day date, name text, since timestamptz, primary key (id, day)); "

@@ -86,6 +86,7 @@ def between(start: str, end: str) -> list[str]:
     return ["--event-time-start", f"2024-03-{start}", "--event-time-end", f"2024-03-{end}"]
 
 
+@pytest.mark.thorough
 class TestTheSameRows:
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:

@@ -150,10 +150,13 @@ AT = ["state.migrate:written", "state.migrate:after", "batch.finish:before", "st
 PLACES = [(kind, point) for kind in ("tumble", "groups") for point in AT]
 
 
-@pytest.mark.parametrize(("kind", "point"), mostly_thorough(PLACES, [("tumble", AT[0]), ("groups", AT[1])]))
+@pytest.mark.parametrize(
+    "place", mostly_thorough(PLACES, [("tumble", AT[0]), ("groups", AT[1])]), ids="-".join
+)
 @pytest.mark.usefixtures("failing")
-def test_cut_short(spark: Any, storage_root: Path, kind: str, point: str) -> None:
+def test_cut_short(spark: Any, storage_root: Path, place: tuple[str, str]) -> None:
     """Until the one commit the old query goes on as if nothing had been; after it all of the history is there."""
+    kind, point = place
     if kind == "tumble" and point == "batch.finish:before":
         pytest.skip("nothing is put out of open windows")
     keys = ("k",) if kind == "groups" else KEYS

@@ -111,7 +111,7 @@ def told(stream: Stream) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("kind", mostly_thorough(KINDS, ["groups"]))
+@pytest.mark.parametrize("kind", mostly_thorough(KINDS, []))
 def test_a_clone_goes_on_as_the_original(spark: Any, root: Path, kind: str) -> None:
     stream = KINDS[kind](spark, root)
     for number in range(3):

@@ -274,6 +274,7 @@ def cascading(lower: str, upper: str) -> str:
     return f"with low as ({low}) select {keys}, {upper} from {tens} group by {keys}"
 
 
+@pytest.mark.thorough
 def test_windows_over_windows(spark: Any, storage_root: Path) -> None:
     """A metric more below and above; what is kept above goes on, though more is below."""
     s = Edited(spark, storage_root)
@@ -336,6 +337,7 @@ def test_groups(spark: Any, storage_root: Path, name: str) -> None:
     assert found[("idle",)]["c"] is None and found[("a",)]["gone"] is None
 
 
+@pytest.mark.thorough
 def test_two_stages_with_a_column_of_one_name(spark: Any, storage_root: Path) -> None:
     source = expansion.expand("events", window_arguments.make("tumble", "ts", "10 minutes"))
 
@@ -418,7 +420,7 @@ def test_there_and_back(spark: Any, storage_root: Path) -> None:
 POINTS = ["table.columns:after", "state.migrate:written", "state.migrate:after"]
 
 
-@pytest.mark.parametrize("point", mostly_thorough(POINTS, POINTS[1:]))
+@pytest.mark.parametrize("point", mostly_thorough(POINTS, POINTS[1:2]))
 def test_cut_short(spark: Any, storage_root: Path, failing: None, point: str) -> None:
     """Old and new query both go on, whenever a change is cut short."""
     old, new = {"n": "count(*)", "m": "max(v)"}, {"s": "sum(x)", "n": "count(*)"}

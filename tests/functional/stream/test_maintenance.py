@@ -90,6 +90,7 @@ def figures(spark: Any, name: str) -> tuple[int, int, int]:
     return table.snapshot_count, table.count("total-data-files"), len(files)
 
 
+@pytest.mark.thorough
 def test_bounded(shapes: list[Stream]) -> None:
     spark = shapes[0].spark
     for stream in shapes:

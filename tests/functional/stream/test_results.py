@@ -172,6 +172,7 @@ def test_early_results_of_sessions_that_are_joined_and_go_on(spark: Any, storage
     ]
 
 
+@pytest.mark.thorough
 def test_early_and_late_results_of_windows_of_windows(spark: Any, storage_root: Path) -> None:
     small = expansion.expand("events", window_arguments.make("tumble", "ts", "5 minutes"))
     sums = f"""(select window_time as ts, k, count(*) as n from {small}
