@@ -164,6 +164,7 @@ def test_windows_and_what_expires(
     assert outcome.kind == EQUAL, outcome.detail
 
 
+@pytest.mark.thorough
 def test_random_queries_on_spark(on_spark: spark.Laboratory) -> None:
     found = _run(on_spark, ON_SPARK)
     assert found[EQUAL] > len(ON_SPARK) // 2

@@ -31,6 +31,7 @@ MODELS = {
 }
 
 
+@pytest.mark.thorough
 class TestKeptRows:
     @pytest.fixture(scope="class")
     def models(self, events: Path) -> dict[str, str]:

@@ -168,6 +168,7 @@ group by window_start, window_end, device
 """
 
 
+@pytest.mark.thorough
 class TestOtherWindows:
     """TopN, sessions, and results that change, through dbt."""
 

@@ -311,6 +311,7 @@ def streamed(spark: Any, root: Path, folder: str, plan: Plan, expected: Any, del
     return spark.table(target)
 
 
+@pytest.mark.thorough
 def test_values_of_windows(spark: Any, storage_root: Path, folder: str, ask: Any) -> None:
     """In batch and streamed."""
     asked = calls_with_values()

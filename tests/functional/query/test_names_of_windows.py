@@ -98,6 +98,7 @@ def test_views_have_each_window_column_once(spark: Any) -> None:
         assert spark.sql(f"select * from {again}").columns == columns
 
 
+@pytest.mark.thorough
 def test_view_and_batch_have_the_same_rows(spark: Any) -> None:
     for name, text in QUERIES.items():
         expected = rows(spark.sql(text))

@@ -301,7 +301,7 @@ CHANGING = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(CHANGING, ["names"]))
+@pytest.mark.parametrize("name", mostly_thorough(CHANGING, []))
 def test_what_was_given_is_taken_back_as_it_was(
     spark: Any, storage_root: Path, folder: Path, name: str
 ) -> None:

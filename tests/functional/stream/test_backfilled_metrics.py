@@ -352,7 +352,7 @@ def test_a_folder_and_a_table(spark: Any, storage_root: Path, tmp_path: Path) ->
         run(f"{more}, max(x) as m")
 
 
-@pytest.mark.parametrize("name", mostly_thorough(["groups of groups", "ranking", "exists"], ["exists"]))
+@pytest.mark.parametrize("name", mostly_thorough(["groups of groups", "ranking", "exists"], []))
 def test_trees_of_operators(spark: Any, storage_root: Path, name: str) -> None:
     """The groups at the bottom have it, and what stands on them is made anew from these."""
     config = {"constant_domains": ["k", "v", "n", "x"], "changelog": True}
@@ -453,6 +453,7 @@ def test_shapes(spark: Any, storage_root: Path, name: str) -> None:
     assert len(found) > 0
 
 
+@pytest.mark.thorough
 def test_taken_back(spark: Any, storage_root: Path) -> None:
     """`undo` has state and table as they were, and the old query goes on; and the new one, once more."""
     old, new = grouped({"n": "count(*)"}), grouped({"n": "count(*)", "u": "count(distinct v)"})

@@ -737,6 +737,7 @@ def test_rankings(spark: Any, storage_root: Path, name: str) -> None:
         is_right(old)
 
 
+@pytest.mark.thorough
 def test_a_metric_more_in_a_ranking(spark: Any, storage_root: Path) -> None:
     s = Edited(spark, storage_root, constant_domains=["v", "x"])
     s.add(BEFORE)

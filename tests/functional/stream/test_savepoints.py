@@ -389,6 +389,7 @@ def test_a_restore_brings_back_what_is_broken(spark: Any, root: Path) -> None:
         kind.is_right()
 
 
+@pytest.mark.thorough
 def test_maintenance_leaves_what_savepoints_name(
     spark: Any, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,7 +94,7 @@ OVER_WHAT_CHANGES = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(OVER_WHAT_CHANGES, ["tumble"]))
+@pytest.mark.parametrize("name", mostly_thorough(OVER_WHAT_CHANGES, []))
 def test_windows_over_rows_that_change_leave_it_out_uncounted(
     spark: Any, storage_root: Path, name: str
 ) -> None:
