@@ -84,16 +84,27 @@ class Bench:
         self.spark.sql(
             f"create or replace table {relation} ({schema}) using iceberg"
         )  # for what types its columns have
-        plan = planner.plan_any(text, domains=domains, ask=lambda query: tuple(self.spark.sql(query).head()))
-        program = generate.program(plan)
         source = StreamSource(relation, str(folder), "parquet", schema, {"maxFilesPerTrigger": "1"})
+        self.spark.read.schema(schema).parquet(str(folder)).createOrReplaceTempView("streamed")
+        return self.over(name, source, text, domains, "streamed")
+
+    def over(
+        self,
+        name: str,
+        source: StreamSource,
+        text: str,
+        domains: Collection[str] = (),
+        rows: str | None = None,
+    ) -> tuple[StreamModel, Program]:
+        """A query over a source, whose table is there; `rows`: what has the source's columns in batch, if not itself."""
+        plan = planner.plan_any(text, domains=domains, ask=lambda query: tuple(self.spark.sql(query).head()))
         target = f"lakehouse.bench.{name}"
         model = StreamModel(name, target, f"{target}__state", self.environment.storage, (source,))
-        self.spark.read.schema(schema).parquet(str(folder)).createOrReplaceTempView("streamed")
-        fields = self.spark.sql(generate.batch(plan).replace(relation, "streamed")).schema.fields
+        batch = generate.batch(plan).replace(source.relation, rows or source.relation)
+        fields = self.spark.sql(batch).schema.fields
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
         self.spark.sql(f"create or replace table {target} ({columns}) using iceberg")
-        return model, program
+        return model, generate.program(plan)
 
     def streamed(
         self, name: str, relation: str, folder: Path, schema: str, text: str, domains: Collection[str] = ()

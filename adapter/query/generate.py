@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 from . import event_clock, instants, lookup_keys
 from .dialect import parse, sql
 from .emission import FINAL, Emission
 from .operators import generate as operators
-from .operators.alike import alike
 from .operators.base import WindowResults
 from .plan import (
     AggregateStage,
@@ -116,8 +115,7 @@ def _dataflow(plan: Plan, ttl: int | None, emission: Emission) -> Program:
     levels, _ = _levels(replace(plan, stages=stages, dataflow=None), made, emission.changes)
     zones = tuple(sorted({stage.window.time_zone for stage in stages if stage.window.time_zone}))
     signed = signature(plan, ttl, emission)
-    program = operators.program(plan, levels, zones, ttl, _behind(stages), signed, emission=emission)
-    return replace(program, alike=cache(partial(alike, plan.dataflow, ttl, emission)))
+    return operators.program(plan, levels, zones, ttl, _behind(stages), signed, emission=emission)
 
 
 def _behind(stages: Sequence[AggregateStage | RowsStage]) -> int:

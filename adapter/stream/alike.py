@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +19,8 @@ def names_of(had: Mapping[str, Any], program: Program) -> dict[str, str]:
     """What parts and groups of a program are called in a state, of which the signature is given, where that is otherwise."""
     if program.alike is None or ALIKE not in had:
         return {}
-    was, now = had[ALIKE], json.loads(json.dumps(program.alike()))
+    was: Mapping[str, Any] = had[ALIKE]
+    now: Mapping[str, Any] = program.alike()
     found = renamed(was, now)
     stated, own = ({*each["parts"], *each["groups"]} for each in (was, now))
     for name, called in had.get(CALLED, {}).items():

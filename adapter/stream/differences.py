@@ -334,7 +334,7 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         return
     was, now = _alike(old, new)
     same_stages = old.get("stages") == new.get("stages") or _same_stages(was, now)
-    if now and same_stages and same_parts(was, now) and _goes_on(found, old, new, same_rows):
+    if now and same_stages and same_parts(was, now) and _goes_on(found, old, new, (was, now), same_rows):
         return
     if not new.get("remade") or not same_stages:
         # Stages of windows are numbered in the order in which they are read.
@@ -375,7 +375,7 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         if name not in groups[1]
         for metric in groups[0][name]["metrics"].values()
     ]
-    parts = [{part for listed in each["parts"].values() for part in listed} for each in (old, new)]
+    parts = [_all_parts(each) for each in (old, new)]
     found.gone_parts += sorted((parts[0] | {old["output"]}) - kept - {*found.gone_parts})
     found.begun_parts |= parts[1] - parts[0]
     found.sweeps = True
@@ -393,12 +393,23 @@ def _same_stages(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return bool(now) and was["stages"] == stages and len(set(stages.values())) == len(stages)
 
 
-def _goes_on(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> bool:
+def _all_parts(signature: Mapping[str, Any]) -> set[str]:
+    """The parts of the state of a tree of operators."""
+    return {part for listed in signature["parts"].values() for part in listed}
+
+
+def _goes_on(
+    found: Evolution,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    told: tuple[Mapping[str, Any], Mapping[str, Any]],
+    same_rows: bool,
+) -> bool:
     """Whether a tree of operators gives the same rows, and keeps the same of them: then no more than its aggregates, and
-    what it hands on of a row, is another."""
-    was, now = _alike(old, new)
+    what it hands on of a row, is another. `told`: what both are of, as of `_alike`."""
+    was, now = told
     groups = old["groups"], new["groups"]
-    parts = [{part for listed in each["parts"].values() for part in listed} for each in (old, new)]
+    parts = [_all_parts(each) for each in (old, new)]
     if was["rows"] != now["rows"] or parts[0] != parts[1] or groups[0].keys() != groups[1].keys():
         return False
     key, columns = new.get(ROW_KEY) or {}, [dict(each["columns"]) for each in (was, now)]
@@ -504,7 +515,7 @@ def _is_same_below(old: Mapping[str, Any], new: Mapping[str, Any], operator: str
     told = _alike(old, new)
     if told[1]:
         # The group that stands on them is called by what they give.
-        had = {part for listed in old["parts"].values() for part in listed}
+        had = _all_parts(old)
         names = {group["operator"]: name for name, group in new["groups"].items()}
         return same_parts(*told) and all(
             had.issuperset(new["parts"].get(each, ()))

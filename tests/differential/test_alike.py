@@ -5,9 +5,8 @@ beginning; what goes on as if it were the same is the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
-from functools import cache
-from random import Random
+from datetime import timedelta
+from functools import cache, partial
 from typing import Any
 
 import duckdb
@@ -23,8 +22,8 @@ from tests.differential import duck
 from tests.differential.evolving import Evolving, Unlike
 from tests.differential.outcome import Rows, compare
 from tests.differential.rewordings import changed, parse, reworded, sql
-from tests.differential.tables import Row
-from tests.differential.test_composed import ASKS, BIDS, ONLY_SPARK
+from tests.differential.test_composed import ONLY_SPARK
+from tests.differential.two_streams import put, rows_of
 from tests.evolution import KEPT, MIGRATED, REFUSED, signed
 from tests.functional.query import test_operators
 from tests.functional.query.test_unwindowed import DAY, KNOWN
@@ -40,16 +39,7 @@ IN_CI = ["groups of windows", "topn of a join of groups", "windows with groups",
 def laboratory() -> duck.Laboratory:
     """Two streams in pieces, with NULLs, ties, and rows up to 20 minutes out of order."""
     made = duck.Laboratory()
-    for name, columns in (("bids", BIDS), ("asks", ASKS)):
-        chance = Random(name)
-        begin = datetime(2024, 3, 4, 8)
-        rows: list[Row] = []
-        for number in range(90):
-            ts = begin + timedelta(seconds=40 * number + chance.choice((0, 30, 60, 90, 1200)))
-            bidder, item = chance.choice((None, 1, 2, 3, 4)), chance.choice((None, "a", "b", "c"))
-            price = chance.choice((None, *range(1, 90)))
-            rows.append((ts, bidder, item, price) if name == "bids" else (ts, item, price))
-        made.put(name, columns, [rows[15 * n : 15 * n + 15] for n in range(6)])
+    put(made, partial(rows_of, number=90))
     return made
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
-from random import Random
 
 import pytest
 
@@ -16,14 +14,13 @@ from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
-from tests.differential.tree import TIME, Column
+from tests.differential.tree import Column
+from tests.differential.two_streams import ASKS, BIDS, put, rows_of
 from tests.functional.query import test_operators, test_queries, test_unwindowed
 from tests.functional.query.test_operators import FIVE, ITEMS, LAST_ROWS, window
 from tests.functional.query.test_unwindowed import DAY, KNOWN, A, B
 from tests.thorough import mostly_thorough
 
-BIDS = (Column("ts", TIME), Column("bidder", "bigint"), Column("item", "string"), Column("price", "bigint"))
-ASKS = (Column("ts", TIME), Column("item", "string"), Column("price", "bigint"))
 ONLY_SPARK = {"streams: percentiles", "streams: percentiles of first rows", "operators: decimals of groups"}
 """DuckDB can't be told what they say."""
 
@@ -32,34 +29,16 @@ ONLY_SPARK = {"streams: percentiles", "streams: percentiles of first rows", "ope
 def laboratory() -> duck.Laboratory:
     """Two streams in six pieces, with NULLs, ties, and rows up to 40 minutes out of order."""
     made = duck.Laboratory()
-    _put(made, _rows)
+    put(made)
     made.table("names", NAMES, ROWS_OF_NAMES)
     made.table("kinds", NAMES, KINDS_OF_NAMES)
     return made
 
 
-def _rows(name: str) -> list[Row]:
-    chance = Random(name)
-    begin = datetime(2024, 3, 4, 8)
-    rows: list[Row] = []
-    for number in range(150):
-        ts = begin + timedelta(seconds=40 * number + chance.choice((0, 30, 60, 90, 1200)))
-        bidder, item = chance.choice((None, 1, 2, 3, 4)), chance.choice((None, "a", "b", "c"))
-        price = chance.choice((None, *range(1, 90)))
-        rows.append((ts, bidder, item, price) if name == "bids" else (ts, item, price))
-    return rows
-
-
-def _put(made: duck.Laboratory, rows_of: Callable[[str], list[Row]]) -> None:
-    for name, columns in (("bids", BIDS), ("asks", ASKS)):
-        rows = rows_of(name)
-        made.put(name, columns, [rows[25 * n : 25 * n + 25] for n in range(6)])
-
-
 def _numbered(name: str) -> list[Row]:
     """The same rows, each with a number of its own: a bid as its bidder, an ask as its price."""
     at = 1 if name == "bids" else 2
-    return [(*row[:at], number, *row[at + 1 :]) for number, row in enumerate(_rows(name))]
+    return [(*row[:at], number, *row[at + 1 :]) for number, row in enumerate(rows_of(name))]
 
 
 def _made(plan: Plan, ttl: int | None = None) -> tuple[str, Program]:
@@ -160,10 +139,10 @@ def test_a_row_that_has_met_none_comes_once(laboratory: duck.Laboratory, kind: s
         else "b.bidder as one, a.price as other"
     )
     text = f"select {items} from {B} as b {kind} join {A} as a on {test_operators.AROUND}"
-    _put(laboratory, _numbered)
+    put(laboratory, _numbered)
     plan = planner.plan_operators(text, KNOWN)
     *steps, last = laboratory.steps(*_made(plan), cuts, timedelta(minutes=1))
-    _put(laboratory, _rows)
+    put(laboratory)
     assert all(not before - after for before, after in zip([*steps], [*steps[1:], last], strict=True))
     alone = [one for (one, other), times in last.items() for _ in range(times) if other is None]
     met = {one for one, other in last if other is not None}
@@ -191,7 +170,7 @@ def test_a_late_row_of_a_full_join_meets_what_has_not_come_alone(
     text = f"""select b.bidder as one, a.price as other from {B} as b full join {A} as a
         on a.item = b.item and a.ts between b.ts and b.ts + interval 1 hour"""
     *_, last = laboratory.steps(*_made(planner.plan_operators(text, KNOWN)), 3, timedelta(minutes=1))
-    _put(laboratory, _rows)
+    put(laboratory)
     found = {row for row, times in last.items() if times}
     expected: list[tuple[int | None, int]] = [(1, 7), (2, 7)] if on_time else [(None, 7)]
     assert found == {(9, None), (None, 8), *expected}

@@ -21,7 +21,6 @@ from tests.thorough import mostly_thorough
 
 ON_DUCKDB = range(28)
 ON_SPARK = range(2)
-_ON_SPARK: list[str] = []
 _SLOW = [
     "groups of a join of groups",
     "medians of groups",
@@ -176,7 +175,7 @@ def test_what_once_differed_on_duckdb(on_duckdb: duck.Laboratory, name: str) -> 
     assert outcome.kind in (EQUAL, REFUSED), outcome.detail
 
 
-@pytest.mark.parametrize("name", mostly_thorough(EXAMPLES, _ON_SPARK))
+@pytest.mark.parametrize("name", mostly_thorough(EXAMPLES, []))
 def test_what_once_differed_on_spark(on_spark: spark.Laboratory, name: str) -> None:
     outcome = on_spark.run(EXAMPLES[name], tables.make(1))
     assert not outcome.is_wrong, outcome.detail

@@ -3,8 +3,7 @@ with the watermark in the place of the clock."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from random import Random
+from datetime import timedelta
 
 import pytest
 
@@ -14,10 +13,8 @@ from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
-from tests.differential.tree import TIME, Column
+from tests.differential.two_streams import put, rows_of
 
-BIDS = (Column("ts", TIME), Column("bidder", "bigint"), Column("item", "string"), Column("price", "bigint"))
-ASKS = (Column("ts", TIME), Column("item", "string"), Column("price", "bigint"))
 KNOWN = {"bids": Known("ts"), "asks": Known("ts")}
 B, A = ("(select /*+ STREAM */ * from bids) as b", "(select /*+ STREAM */ * from asks) as a")
 DELAY = timedelta(minutes=5)
@@ -54,20 +51,15 @@ WAITS = "beside what waits"
 TTL = {"exists", "beside what stays"}
 
 
+def _some_without_time(name: str) -> list[Row]:
+    return [(None, *row[1:]) if number % 40 == 39 else row for number, row in enumerate(rows_of(name))]
+
+
 @pytest.fixture(scope="module")
 def laboratory() -> duck.Laboratory:
     """Two streams in six pieces, with NULLs and rows up to 20 minutes ahead of others."""
     made = duck.Laboratory()
-    for name, columns in (("bids", BIDS), ("asks", ASKS)):
-        chance = Random(name)
-        begin = datetime(2024, 3, 4, 8)
-        rows: list[Row] = []
-        for number in range(150):
-            ts = begin + timedelta(seconds=40 * number + chance.choice((0, 30, 60, 90, 1200)))
-            bidder, item = chance.choice((None, 1, 2, 3, 4)), chance.choice((None, "a", "b", "c"))
-            price, time = chance.choice((None, *range(1, 90))), None if number % 40 == 39 else ts
-            rows.append((time, bidder, item, price) if name == "bids" else (time, item, price))
-        made.put(name, columns, [rows[25 * n : 25 * n + 25] for n in range(6)])
+    put(made, _some_without_time)
     return made
 
 

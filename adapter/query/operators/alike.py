@@ -9,32 +9,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from ..emission import FINAL, Emission
 from ..names import digest
 from .base import Dataflow, GroupAggregate, Operator, WindowResults
 from .buffered_rows import BufferedRows
-from .generate import keeps
 from .lineage import Lineage, lineages, placed, stage_rows
 
 VERSION = 1
 """Of how lineage is told: another version may tell the same otherwise."""
 
 
-def alike(flow: Dataflow, ttl: int | None, emission: Emission = FINAL) -> dict[str, object]:
+def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> dict[str, object]:
     """What a dataflow, and each part of its state, is of, as plain JSON.
 
     Args:
         flow: the dataflow.
-        ttl: microseconds after which what is idle expires; None: never.
-        emission: when results of windows come.
+        keeps: by part of the state whose rows it has, or the operator that it is of.
     """
     known = lineages(flow)
     root = known[flow.root.name]
     names = {group.name: name for name, group in flow.groups.items()}
     parts = {
-        part: _of_part(of, known, flow)
-        for part, of in keeps(flow, ttl, emission).items()
-        if not isinstance(of, GroupAggregate)
+        part: _of_part(of, known, flow) for part, of in keeps.items() if not isinstance(of, GroupAggregate)
     }
     rows = Counter(known[each].rows for each in names)
     groups = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from .. import lookup_keys
 from ..emission import FINAL, Emission
@@ -26,6 +26,7 @@ from ..program import (
 )
 from ..windows import quote
 from . import generations
+from .alike import alike
 from .base import (
     Dataflow,
     GroupAggregate,
@@ -80,11 +81,6 @@ def can_be_remade(flow: Dataflow) -> bool:
 def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
     """By operator the parts of the state that it has, or shares with others."""
     return {name: sorted(parts) for name, parts in _Generator(flow, ttl).parts_of.items()}
-
-
-def keeps(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str, BufferedRows | Operator]:
-    """By part of the state whose rows it has, or the operator that it is of."""
-    return _Generator(flow, ttl, emission=emission).keeps
 
 
 def program(
@@ -148,6 +144,7 @@ def program(
         mini_batch=plan.mini_batch,
         time_zones=time_zones,
         signature=signature,
+        alike=cache(partial(alike, flow, made.keeps)),
         again=Step(
             RESULT,
             f"select {listed} from state where part = '{OUTPUT}' and {STEP} = {now(STEP)}",

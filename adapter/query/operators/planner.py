@@ -1373,9 +1373,8 @@ class _Planner:
         if conditions.has_outer(select):
             keys = ()
         aliases = [each.alias.lower() for each in streams]
-        alone = [
-            conditions.rows_alone(template, n) if a in preserved else None for n, a in enumerate(aliases)
-        ]
+        # Of an anti join the rows that are alone are all there is: its own text says which.
+        asked = [not is_anti and alias in preserved for alias in aliases]
         # A row that is alone comes some time after that by which it is due. How far its other times lie from that, the
         # join's conditions say of rows alone that meet.
         late = {
@@ -1384,9 +1383,6 @@ class _Planner:
             if alias not in preserved or [column] == [name for name, _ in due[alias]]
         }
         delays = _delays_of(select, streams, late, outputs)
-        meet = [
-            None if each is None else conditions.rows_that_meet(template, n) for n, each in enumerate(alone)
-        ]
         return self._add(
             OuterIntervalJoin(
                 f"join_{digest(canonical(template), *(each.name for each in inputs))}",
@@ -1395,8 +1391,14 @@ class _Planner:
                 Relation(delays=delays, keys=keys),
                 _short(select),
                 None if is_anti else sql(conditions.as_inner(template)),
-                tuple(None if is_anti or each is None else sql(each) for each in alone),
-                tuple(None if is_anti or each is None else sql(each) for each in meet),
+                tuple(
+                    sql(conditions.rows_alone(template, n)) if is_asked else None
+                    for n, is_asked in enumerate(asked)
+                ),
+                tuple(
+                    sql(conditions.rows_that_meet(template, n)) if is_asked else None
+                    for n, is_asked in enumerate(asked)
+                ),
                 tuple(until[alias] for alias in aliases),
                 tuple(due[alias] for alias in aliases),
             )
