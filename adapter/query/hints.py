@@ -19,6 +19,7 @@ from .expansion import INPUT, WINDOW_COLUMNS
 from .windows import Window
 
 _STREAM = "stream"
+_RELATION = "relation"
 _STAGE = "stage"
 _WROTE = "wrote"
 _LINE_COMMENT = re.compile(r"--[^\n]*")
@@ -53,6 +54,49 @@ def user_tree(query: exp.Query) -> exp.Query:
         read.set(clause, None)
     assert isinstance(read, exp.Query)
     return read
+
+
+def quoted(node: exp.Expr, length: int = 80) -> str:
+    """The beginning of a text for a message: with what its author wrote in the place of what macros print.
+
+    >>> from .dialect import parse
+    >>> quoted(parse("select k from (select /*+ STREAM */ * from clicks) as c where v > 1"), 41)
+    'SELECT k FROM stream(clicks) AS c WHERE …'
+    """
+    holder = exp.Paren(this=node.copy())
+    printed = {id(each): str(window_of(each)) for each in windows_under(holder)}
+    for select in list(holder.find_all(exp.Select)):
+        table = select.find(exp.Table)
+        if table is not None and (marked_as_stream(select) or _is_all_of(select, table)):
+            printed[id(select)] = f"stream({_relation_of(table)})"
+    for select in [each for each in holder.find_all(exp.Select) if id(each) in printed]:
+        call: exp.Expr = exp.Var(this=printed[id(select)])
+        around = select.parent
+        if isinstance(around, exp.Subquery):
+            select, call = around, exp.Table(this=call, alias=around.args.get("alias"))
+        select.replace(call)
+    text = sql(as_written(holder).this).strip()
+    if len(text) <= length:
+        return text
+    return f"{text[: length - 1].rpartition(' ')[0]} …"
+
+
+def _is_all_of(select: exp.Select, table: exp.Table) -> bool:
+    """Whether a SELECT is ``select * from`` a stream and nothing else, as `stream()` prints it."""
+    source = from_clause(select)
+    said = {name for name, value in select.args.items() if value and name not in ("hint", "kind")}
+    return (
+        is_stream(table)
+        and source is not None
+        and source.this is table
+        and said <= {"expressions", "from", "from_"}
+        and [type(each) for each in select.expressions] == [exp.Star]
+    )
+
+
+def _relation_of(table: exp.Table) -> str:
+    """The name of a table as the compiled text has it, whatever it is called by now."""
+    return str(table.meta_get(_RELATION) or relation_name(table))
 
 
 def marked_as_stream(node: exp.Expr) -> bool:
@@ -169,6 +213,8 @@ def _listed(tables: list[exp.Table]) -> str:
 def mark(table: exp.Expr) -> None:
     """Marks a table as a stream."""
     table.meta[_STREAM] = True
+    if isinstance(table, exp.Table):
+        table.meta[_RELATION] = relation_name(table)
 
 
 def is_stream(table: exp.Expr) -> bool:

@@ -27,6 +27,7 @@ from . import (
     lookups,
     mini_batch,
     on_change,
+    rank_filters,
     ranks,
     session_zone,
     stars,
@@ -255,6 +256,8 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
     tree = ranks.without_qualify(ranks.without_names(ctes.inline(tree)))
+    ranks.note(tree)
+    tree = rank_filters.brought_down(tree)
     unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
     hints.mark_streams(tree)
     check_relations(tree)
@@ -314,7 +317,7 @@ def _in_operators(
     flow, streams, ended = dataflow(
         tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission
     )
-    rewrites.check()
+    rewrites.check(in_operators=True)
     inputs = streams.read(True)
     unmeasured = [stream.relation for stream in inputs if stream.event_time is None]
     if unmeasured and any(isinstance(each, WindowClose) for each in flow.operators):
@@ -524,7 +527,7 @@ class _Planner:
         if isinstance(node, exp.Select):
             return self._visit_select(node)
         if next(hints.windows_under(node), None):
-            raise QueryError(f"A window function can't stand in '{sql(node)[:80]}'; put it into FROM.")
+            raise QueryError(f"A window function can't stand in '{hints.quoted(node)}'; put it into FROM.")
         return WindowedInfo(STATIC)
 
     def _visit_select(self, select: exp.Select) -> WindowedInfo:
@@ -608,8 +611,8 @@ class _Planner:
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
         if kinds == {ROWS} or (kinds == {ROWS, STATIC} and plain):
             if not plain or STATIC in kinds:
-                raise QueryError(
-                    f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{sql(node)[:80]}'."
+                raise NotInStages(
+                    f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{hints.quoted(node)}'."
                 )
             return WindowedInfo(ROWS)
         if kinds == {WINDOWED} and plain:

@@ -8,18 +8,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp, transforms
 
-from .clauses import filters, only_asks
+from . import hints
+from .clauses import conjuncts, filters, only_asks
 from .dialect import DIALECT, from_clause, function_name, sql
 from .errors import QueryError
 from .locality import Source, window_column
 from .tie_breaking import values
 
 RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+_INVERSE: Mapping[type[exp.Expr], type[exp.Expr]] = {
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.NEQ: exp.EQ,
+}
+_WRITTEN = "written"
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,25 @@ def ranks(select: exp.Expr) -> dict[str, exp.Window]:
     }
 
 
+def note(tree: exp.Query) -> None:
+    """Notes how rankings are written, for messages: their columns may be called otherwise when they are refused."""
+    for window in tree.find_all(exp.Window):
+        if isinstance(window.this, RANKS):
+            window.meta[_WRITTEN] = sql(window)
+
+
+def written(rank: exp.Window) -> str:
+    """A ranking as its author wrote it."""
+    return str(rank.meta_get(_WRITTEN) or sql(rank))
+
+
+def refusal(rank: exp.Window, name: str, ranked: str) -> str:
+    """The sentence about a ranking of which no filter says how many places are asked for."""
+    return (
+        f"'{written(rank)}' ranks {ranked}; say how many are asked for: WHERE {name} <= 10 in the query around it."
+    )
+
+
 def check(select: exp.Select) -> None:
     """Passes a SELECT whose rankings have an order, and whose filter on one has an end.
 
@@ -109,18 +137,18 @@ def check(select: exp.Select) -> None:
     for rank in ranks(select).values():
         if not rank.args.get("order"):
             raise QueryError(
-                f"'{sql(rank)}' has no ORDER BY, so any row could come first; write "
+                f"'{written(rank)}' has no ORDER BY, so any row could come first; write "
                 f"{function_name(rank.this).upper()}() OVER (PARTITION BY … ORDER BY …)."
             )
     relation = _first_relation(select)
     of_rows = _ranks_in(relation)
     last = bounds(select)
-    where: exp.Expr | None = select.args.get("where")
-    for column in where.find_all(exp.Column) if where else ():
-        if column.name.lower() in of_rows.keys() - last.keys() and _is_of(column, relation):
-            raise QueryError(
-                f"'{sql(column.parent or column)}' sets no upper bound to the rank {column.name}; add {column.name} <= N."
-            )
+    for test in filters(select):
+        for column in test.find_all(exp.Column):
+            if column.name.lower() in of_rows.keys() - last.keys() and _is_of(column, relation):
+                raise QueryError(
+                    f"'{hints.quoted(test)}' sets no upper bound to the rank {column.name}; add {column.name} <= N."
+                )
 
 
 def bounds(select: exp.Expr) -> dict[str, int]:
@@ -139,9 +167,11 @@ def fixed(ranking: exp.Select) -> frozenset[str]:
     relation = _relation_of(ranking)
     if relation is None:
         return frozenset()
-    found = [(test, _bound(test)) for test in _tests(relation.find_ancestor(exp.Select), relation)]
     return frozenset(
-        bound[0] for test, bound in found if bound and (bound[1] == 1 or isinstance(test, exp.EQ))
+        name
+        for test in _tests(relation.find_ancestor(exp.Select), relation)
+        for name, last in bounded(test).items()
+        if last == 1 or isinstance(test, exp.EQ)
     )
 
 
@@ -149,9 +179,9 @@ def _bounds(select: exp.Expr | None, relation: exp.Expr | None) -> dict[str, int
     found: dict[str, int] = {}
     names = _ranks_in(relation)
     for test in _tests(select, relation):
-        bound = _bound(test)
-        if bound and bound[0] in names:
-            found[bound[0]] = min(bound[1], found.get(bound[0], bound[1]))
+        for name, last in bounded(test).items():
+            if name in names:
+                found[name] = min(last, found.get(name, last))
     return found
 
 
@@ -194,12 +224,29 @@ def _ranks_in(relation: exp.Expr | None) -> dict[str, exp.Window]:
     return ranks(relation) if isinstance(relation, exp.Select) else {}
 
 
-def _bound(test: exp.Expr) -> tuple[str, int] | None:
+def bounded(test: exp.Expr) -> dict[str, int]:
+    """The columns that a condition bounds from above, by their greatest values."""
+    test = test.unnest()
     if isinstance(test, exp.Or):
-        sides = [_bound(side.unnest()) for side in test.flatten()]
-        found = [side for side in sides if side is not None]
-        same = len(found) == len(sides) and len({name for name, _ in found}) == 1
-        return max(found) if same else None
+        sides = [_bounded_by_all(side) for side in test.flatten()]
+        return {name: max(side[name] for side in sides) for name in set.intersection(*map(set, sides))}
+    if isinstance(test, exp.Not):
+        inverse = _INVERSE.get(type(test.this.unnest()))
+        return bounded(inverse(**test.this.unnest().args)) if inverse else {}
+    bound = _bound(test)
+    return {} if bound is None else dict([bound])
+
+
+def _bounded_by_all(condition: exp.Expr) -> dict[str, int]:
+    """The same of conditions that must all hold."""
+    found: dict[str, int] = {}
+    for test in conjuncts(condition):
+        for name, last in bounded(test).items():
+            found[name] = min(last, found.get(name, last))
+    return found
+
+
+def _bound(test: exp.Expr) -> tuple[str, int] | None:
     if isinstance(test, exp.Between) and isinstance(test.this, exp.Column):
         high = _number(test.args["high"])
         return None if high is None else (test.this.name.lower(), high)
@@ -209,11 +256,18 @@ def _bound(test: exp.Expr) -> tuple[str, int] | None:
         return (test.this.name.lower(), max(known)) if len(known) == len(numbers) else None
     if not isinstance(test, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.EQ):
         return None
-    column, value = test.this, test.expression
+    column, value = _without_cast(test.this), _without_cast(test.expression)
     less = isinstance(test, exp.LT | exp.LTE)
-    if isinstance(value, exp.Column):
+    if _number(column) is not None:
         column, value, less = value, column, not less
     number = _number(value)
+    if number is not None and isinstance(column, exp.Add | exp.Sub):
+        # rn - 1 < 3
+        moved = _number(column.expression)
+        if moved is None:
+            return None
+        number += moved if isinstance(column, exp.Sub) else -moved
+        column = _without_cast(column.this)
     if not isinstance(column, exp.Column) or number is None:
         return None
     if isinstance(test, exp.EQ):
@@ -230,11 +284,25 @@ def last_place(test: exp.Expr, name: str) -> int | None:
     >>> last_place(parse("select 1 where 4 > R").args["where"].this, "r")
     3
     """
-    bound = _bound(test)
-    return bound[1] if bound is not None and bound[0] == name.lower() else None
+    return bounded(test).get(name.lower())
+
+
+def _without_cast(node: exp.Expr) -> exp.Expr:
+    """A rank stays what it is as another whole number."""
+    node = node.unnest()
+    while isinstance(node, exp.Cast) and node.to.this in exp.DataType.SIGNED_INTEGER_TYPES:
+        node = node.this.unnest()
+    return node
 
 
 def _number(node: exp.Expr) -> int | None:
+    """The whole number that a literal is, or a sum of some."""
+    node = node.unnest()
+    if isinstance(node, exp.Add | exp.Sub):
+        left, right = _number(node.this), _number(node.expression)
+        if left is None or right is None:
+            return None
+        return left + right if isinstance(node, exp.Add) else left - right
     return int(node.name) if isinstance(node, exp.Literal) and node.name.isdigit() else None
 
 

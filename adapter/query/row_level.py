@@ -24,7 +24,7 @@ def refuse_streams_in_expressions(select: exp.Select) -> None:
         for query in node.find_all(exp.Query):
             if any(hints.is_stream(table) for table in query.find_all(exp.Table)):
                 raise NotInStages(
-                    f"'{sql(query)[:80]}' reads a stream inside an expression; write it as a join "
+                    f"'{hints.quoted(query)}' reads a stream inside an expression; write it as a join "
                     "(LEFT SEMI, LEFT ANTI) in FROM."
                 )
 

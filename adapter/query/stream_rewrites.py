@@ -30,7 +30,7 @@ from sqlglot import exp
 from . import hints, ranks
 from .aggregate_stage import StageBuilder
 from .dialect import parse, sql
-from .errors import QueryError
+from .errors import NotMeant, QueryError
 from .plan import Enumerated
 from .rewrites import enum_distinct, enumerable, split_distinct, split_topn
 from .rewrites.buckets import check_buckets
@@ -95,12 +95,16 @@ class Rewrites:
         self.done: list[tuple[str, str]] = []
         """Rewrite, and what it did."""
         self._problems: dict[str, QueryError] = {}
+        self._fitting: set[str] = set()
+        """Those that stand at a SELECT which has what they rewrite."""
         found = []
         for select, hint in hints.take_hints(tree, _is_rewrite):
             assert isinstance(hint, exp.Expr)
             name = hint.name.lower()
             self.asked[name] = select.meta[name] = _buckets(name, hint)
             found.append(name)
+            if _FITS[name][0](select):
+                self._fitting.add(name)
         for name in _FITS:
             hint = sql(_hint(name, _BUCKETS.get(name)))
             hints.check_places(name.upper(), hint, found.count(name), text)
@@ -173,8 +177,11 @@ class Rewrites:
         # It begins with WITH, and other text goes before it.
         return f"select * from (\n{sql(made)}\n)"
 
-    def check(self) -> None:
+    def check(self, in_operators: bool = False) -> None:
         """Passes a query all of whose rewrites found something to do.
+
+        Args:
+            in_operators: the query is planned as operators.
 
         Raises:
             QueryError: one did not; why.
@@ -183,6 +190,11 @@ class Rewrites:
         for name in self.asked:
             if name not in done:
                 problem = self._problems.get(name)
+                if problem is None and in_operators and name in self._fitting:
+                    raise NotMeant(
+                        f"{name}: What this query puts together is computed by operators that make no use of it; leave the "
+                        "rewrite out."
+                    )
                 raise QueryError(f"{name}: {problem or _FITS[name][1]}")
 
     def _add(self, name: str, what: str) -> None:

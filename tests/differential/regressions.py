@@ -704,6 +704,102 @@ EXAMPLES["a time behind a column that has no name in the one of two streams"] = 
     "k w v",
 )
 
+_PLACED = f"""(select k, u, n, row_number() over (partition by k order by n desc, u) as rn
+  from (select k, u, count(*) as n from {stream("clicks")} group by k, u))"""
+_FIRST_BY_TIME = f"""(select * from (
+    select *, row_number() over (partition by k, u order by ts) as rn from {stream("clicks")}) where rn = 1)"""
+BECAME_EQUAL = {
+    # The rows of the second stream were read after a commit: a flush took those of the last micro-batch once more.
+    "first rows, joined with a stream": _case(
+        f"""select f.k, f.u, o.v from {_FIRST_BY_TIME} as f join {stream("orders")} as o
+        on o.k = f.k and o.ts between f.ts and f.ts + interval 30 minutes""",
+        "k u v",
+        state_ttl=LONG,
+    ),
+    "first rows and those of a stream": _case(
+        f"""select k, count(*) as n from (
+          select k, u from {_FIRST_BY_TIME} union all select k, u from {stream("orders")}) group by k""",
+        "k n",
+        state_ttl=LONG,
+    ),
+    "groups of a join and of a stream": _case(
+        f"""select k, count(*) as n from (
+          select c.k from {stream("clicks")} as c join {stream("orders")} as o
+            on o.k = c.k and o.ts between c.ts and c.ts + interval 5 minutes
+          union all select k from {stream("orders")}) group by k""",
+        "k n",
+        state_ttl=LONG,
+    ),
+    # Bounds of a rank, in other words and other places.
+    **{
+        f"places of a rank: {test}": _case(f"select k, u, rn from {_PLACED} as r where {test}", "k u rn", state_ttl=LONG)
+        for test in (
+            "not rn > 2",
+            "rn < 1 + 2",
+            "rn - 1 < 2",
+            "cast(rn as int) = 2",
+            "rn <= 1 or (rn <= 3 and k = 'a')",
+        )
+    },
+    "places of a rank that another name has": _case(
+        f"with s as (select k, u, rn as place from {_PLACED} as r) select k, u from s where place <= 2",
+        "k u",
+        state_ttl=LONG,
+    ),
+    "places of a rank behind a star": _case(
+        f"with r as {_PLACED}, s as (select * from r), t as (select * from s) select k, u from t where rn = 1",
+        "k u",
+        state_ttl=LONG,
+    ),
+    "places of a rank in the condition of a join": _case(
+        f"select o.k, o.v, r.u from {stream('orders')} as o join {_PLACED} as r on r.k = o.k and r.rn = 1",
+        "k v u",
+        state_ttl=LONG,
+    ),
+    "places of a rank in the condition of a LEFT JOIN": _case(
+        f"select o.k, o.v, r.u from {stream('orders')} as o left join {_PLACED} as r on r.k = o.k and r.rn <= 2",
+        "k v u",
+        state_ttl=LONG,
+    ),
+    # Queries inside, that are asked for each row.
+    "a query in an aggregate": _case(
+        f"select k, sum(v - (select max(v) from {stream('orders')})) as s from {stream('clicks')} as t group by k",
+        "k s",
+        state_ttl=LONG,
+    ),
+    "a query of its row in an aggregate": _case(
+        f"""select k, sum((select count(*) from {stream("orders")} as o where o.k = c.k)) as s,
+          count(case when exists (select 1 from {stream("orders")} as o where o.k = c.k and o.v = c.v) then 1 end) as n
+        from {stream("clicks")} as c group by k""",
+        "k s n",
+        state_ttl=LONG,
+    ),
+    "a query in a group key": _case(
+        f"""select k, case when v > (select avg(v) from {stream("orders")}) then 'more' else 'less' end as which,
+          count(*) as n from {stream("clicks")} as c group by 1, 2""",
+        "k which n",
+        state_ttl=LONG,
+    ),
+    "IN as a group key": _case(
+        f"select u in (select v from {stream('orders')}) as known, count(*) as n from {stream('clicks')} as c group by known",
+        "known n",
+        state_ttl=LONG,
+    ),
+    "a query in ORDER BY with LIMIT": _case(
+        f"""select k, v, ts from {stream("clicks")} as c
+        order by abs(v - (select max(v) from {stream("orders")})), k, ts, v limit 3""",
+        "k v ts",
+        state_ttl=LONG,
+    ),
+    "a query in an aggregate of windows": _case(
+        f"""select window_start, window_end, count(case when k in (select k from {stream("orders")} where v = 7) then 1 end) as n
+        from {TUMBLE.expand("clicks")} as c group by window_start, window_end""",
+        "window_start window_end n",
+        state_ttl=LONG,
+    ),
+}
+"""Queries that were refused, or wrong, and have batch's rows today."""
+
 GROUPS_OF_TWO_STREAMS = _case(
     f"""select k, count(*) as c, sum(n) as m from (select k, u, count(*) as n from (
     select k, u, ts from {stream("clicks")} union all select k, u, ts from {stream("orders")}) group by k, u) group by k""",

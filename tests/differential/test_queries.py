@@ -15,7 +15,14 @@ import pytest
 from tests.differential import duck, planning, spark, tables
 from tests.differential.generate import Generator
 from tests.differential.outcome import EQUAL, NO_BATCH, REFUSED
-from tests.differential.regressions import EXAMPLES, GROUPS_OF_TWO_STREAMS, LONG, SHORT_LIVED, stream
+from tests.differential.regressions import (
+    BECAME_EQUAL,
+    EXAMPLES,
+    GROUPS_OF_TWO_STREAMS,
+    LONG,
+    SHORT_LIVED,
+    stream,
+)
 from tests.differential.tree import Call, Model, Written
 from tests.thorough import mostly_thorough
 
@@ -173,6 +180,12 @@ def test_random_queries_on_spark(on_spark: spark.Laboratory) -> None:
 def test_what_once_differed_on_duckdb(on_duckdb: duck.Laboratory, name: str) -> None:
     outcome = on_duckdb.run(EXAMPLES[name], tables.make(1))
     assert outcome.kind in (EQUAL, REFUSED), outcome.detail
+
+
+@pytest.mark.parametrize("name", BECAME_EQUAL)
+def test_what_became_equal_on_duckdb(on_duckdb: duck.Laboratory, name: str) -> None:
+    outcome = on_duckdb.run(BECAME_EQUAL[name], tables.make(1))
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 
 @pytest.mark.parametrize("name", mostly_thorough(EXAMPLES, []))

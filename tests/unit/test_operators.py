@@ -181,7 +181,16 @@ def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
         (f"select * from ({GROUPS}) natural join ({GROUPS.replace('db.s', 'db.t')})", "with USING"),
         (
             f"select * from ({GROUPS}) as g, lateral (select max(v) from {OTHER} as b where b.k = g.k)",
-            "into FROM",
+            "'LATERAL (SELECT MAX(v) FROM stream(db.t) AS b WHERE b.k = g.k)' reads a stream for each row; write it as a join",
+        ),
+        # What a message quotes is the author's text.
+        (
+            f"select k from db.dim where k in (select k from {STREAM} where v > 1)",
+            "'SELECT k FROM stream(db.s) WHERE v > 1' reads a stream inside an expression",
+        ),
+        (
+            f"select k, row_number() over (partition by a.k order by b.v) as rn from {STREAM} as a join {OTHER} as b using (k)",
+            "'ROW_NUMBER() OVER (PARTITION BY a.k ORDER BY b.v)' ranks",
         ),
     ],
 )
@@ -189,6 +198,21 @@ def test_what_could_not_be_taken_back_is_refused(text: str, sentence: str) -> No
     with pytest.raises(QueryError) as problem:
         flow(text)
     assert sentence in str(problem.value)
+
+
+def test_a_union_with_what_is_no_stream_says_so() -> None:
+    with pytest.raises(QueryError) as problem:
+        planner.plan_any(f"select k from {STREAM} except select k from db.dim", KNOWN, DAY)
+    assert str(problem.value).startswith("EXCEPT puts a stream together with 'SELECT k FROM db.dim', which is none;")
+
+
+def test_a_stream_beside_what_is_computed_first_is_read_by_operators() -> None:
+    """In stages its rows would be read after a commit, and so once more in a flush, and not at all after a crash."""
+    first = f"select * from (select *, row_number() over (partition by k order by ts) as rn from {STREAM}) where rn = 1"
+    joined = f"select a.k, b.v from ({first}) as a join {OTHER} as b on a.k = b.k"
+    found = planner.plan_any(joined, KNOWN, DAY)
+    assert found.dataflow is not None
+    assert planner.plan_any(first, KNOWN, DAY).dataflow is None
 
 
 def test_a_query_in_stages_stays_one_and_others_are_operators() -> None:

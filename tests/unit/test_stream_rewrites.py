@@ -119,6 +119,14 @@ def test_a_distinct_set_of_another_shape_is_another_state() -> None:
     assert signature(split) != signature(plain)
 
 
+def test_operators_that_make_no_use_of_it_are_told() -> None:
+    text = f"""select n, count(distinct city) as c from (
+        select city, count(*) as n from {VIEWS} group by city) group by n"""
+    with pytest.raises(QueryError) as refusal:
+        planner.plan_any(stream_rewrites.hinted("split_distinct", text), KNOWN, DAY)
+    assert "is computed by operators that make no use of it; leave the rewrite out" in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from .. import hints
 from ..clauses import is_over, relations
 from ..dialect import canonical, sql, unqualified
 from ..errors import QueryError
@@ -57,7 +58,7 @@ class _Lifting:
             name = item.output_name
             if not name:
                 raise QueryError(
-                    f"'{sql(item)[:80]}' stands beside OVER or a subquery over a stream, and has no name; write … AS name."
+                    f"'{hints.quoted(item)}' stands beside OVER or a subquery over a stream, and has no name; write … AS name."
                 )
             if not (isinstance(above, exp.Column) and above.name == name):
                 quoted = not isinstance(item, exp.Alias) or bool(item.args["alias"].quoted)
@@ -100,7 +101,7 @@ class _Lifting:
         if isinstance(_unwrapped(node), exp.AggFunc) and not is_over(node):
             if node.find(exp.Query):
                 raise QueryError(
-                    f"A subquery over a stream stands inside '{sql(node)[:80]}'; join it in a query below."
+                    f"A subquery over a stream stands inside '{hints.quoted(node)}'; join it in a query below."
                 )
             return exp.column(self._add(node, f"__aggregate_{len(self.items)}"), quoted=True)
         if aliases and isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:

@@ -36,7 +36,7 @@ from ..unwindowed import unbounded_state as key_names
 from ..unwindowed.key_generations import later
 from ..unwindowed.select_kind import is_grouped
 from ..windows import Window, quote
-from . import above_groups, conditions, generations, semi_joins, single_rows
+from . import above_groups, conditions, generations, semi_joins, single_rows, subqueries_below
 from .base import (
     GIVEN_BY,
     OVER_LIFE,
@@ -187,7 +187,7 @@ class _Planner:
         if isinstance(node, exp.Subquery):
             if any(_reads_stream(join) for join in node.args.get("joins") or ()):
                 raise QueryError(
-                    f"'{sql(node)[:80]}' joins streams in brackets; write the joins one after another."
+                    f"'{hints.quoted(node)}' joins streams in brackets; write the joins one after another."
                 )
             return self._visit(node.this)
         if isinstance(node, exp.Table):
@@ -217,7 +217,7 @@ class _Planner:
             return self._set_operation(node)
         if isinstance(node, exp.Select):
             return self._select(node)
-        raise QueryError(f"'{sql(node)[:80]}' can't be kept up to date from a stream.")
+        raise QueryError(f"'{hints.quoted(node)}' can't be kept up to date from a stream.")
 
     def _add(self, operator: Operator) -> Operator:
         return self.operators.setdefault(operator.name, operator)
@@ -482,14 +482,14 @@ class _Planner:
         node.set("order", None)
         if node.args.get("by_name"):
             raise QueryError(
-                f"'{sql(node)[:80]}': BY NAME over a stream is not supported; name the columns in order."
+                f"'{hints.quoted(node)}': BY NAME over a stream is not supported; name the columns in order."
             )
         every = isinstance(node, exp.Union) and not node.args.get("distinct")
         sides = [self._visit(side) for side in (node.this, node.expression)]
         for side, operator in zip((node.this, node.expression), sides, strict=True):
             if operator is None:
                 raise QueryError(
-                    f"{kind.upper()} puts a stream together with '{sql(side)[:60]}', which is none; read it as a "
+                    f"{kind.upper()} puts a stream together with '{hints.quoted(side, 60)}', which is none; read it as a "
                     "stream too: {{ stream(ref('…')) }}."
                 )
         left, right = (self._closed(side) for side in sides if side is not None)
@@ -590,11 +590,13 @@ class _Planner:
         check_joins([From(e.alias, e.node, "rows" if e.operator else "static", {}, e.join) for e in read])
         if grouped or over:
             if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
-                if conditions.inner_queries(select, ("expressions", "having", "group")):
-                    if over or conditions.inner_queries(select, ("group",)):
+                if asked := conditions.inner_queries(select, ("expressions", "having", "group")):
+                    if subqueries_below.put(select, asked):
+                        return self._select(select)
+                    if over:
                         raise QueryError(
-                            "A subquery over a stream stands in a GROUP BY, or beside OVER or LIMIT; join it in a query "
-                            "below."
+                            "A subquery over a stream stands beside OVER or LIMIT in a SELECT with GROUP BY; put the GROUP BY "
+                            "into a query below."
                         )
                     return self._over_groups(select)
                 joins.split(select)
@@ -677,9 +679,15 @@ class _Planner:
                         inputs.append(operator)
         for table in made.find_all(exp.Table):
             if hints.is_stream(table):
+                lateral = table.find_ancestor(exp.Lateral)
+                if lateral is not None:
+                    raise QueryError(
+                        f"'{hints.quoted(lateral)}' reads a stream for each row; write it as a join with its conditions in ON, "
+                        "and where only the first of these rows are asked for, filter on a ROW_NUMBER() over that."
+                    )
                 raise QueryError(
-                    f"'{sql(select)[:80]}' reads a stream in a place where its rows can't be told apart from those before; "
-                    "put it into FROM or JOIN."
+                    f"'{hints.quoted(select)}' reads a stream in a place where its rows can't be told apart from those "
+                    "before; put it into FROM or JOIN."
                 )
         return made, tuple(inputs)
 
@@ -868,7 +876,7 @@ class _Planner:
         template, inputs = self._template(select, [source])
         if not _is_repeatable(template, inputs):
             raise QueryError(
-                f"'{sql(select)[:80]}' groups and holds a function that gives another value each time; compute it in a "
+                f"'{hints.quoted(select)}' groups and holds a function that gives another value each time; compute it in a "
                 "query below."
             )
         found = grouping(select)
@@ -1071,7 +1079,7 @@ class _Planner:
         template, inputs = self._template(select, [source])
         if not _is_repeatable(template, inputs):
             raise QueryError(
-                f"'{sql(select)[:80]}' ranks and holds a function that gives another value each time; compute it in a "
+                f"'{hints.quoted(select)}' ranks and holds a function that gives another value each time; compute it in a "
                 "query below."
             )
         over = conditions.windows_of(select)
@@ -1090,10 +1098,7 @@ class _Planner:
         ranked = ranks.ranks(select)
         for name, rank in ranked.items():
             if name not in bounds:
-                raise QueryError(
-                    f"'{sql(rank)}' ranks without an end; say how many are asked for: WHERE {name} <= 10 in the query "
-                    "around it."
-                )
+                raise QueryError(ranks.refusal(rank, name, "without an end"))
             self.ranks.setdefault(sql(rank))
         keys = (tuple(sql(key) for key in common),)
         covered = self._fixed_keys(common, select)
@@ -1212,7 +1217,7 @@ class _Planner:
     def _join(self, select: exp.Select, read: Sequence[_From], inner: Sequence[exp.Query]) -> Operator:
         if not any(each.operator for each in read):
             raise QueryError(
-                f"'{sql(inner[0])[:80]}' reads a stream inside an expression of a query over a table that is no stream; "
+                f"'{hints.quoted(inner[0])}' reads a stream inside an expression of a query over a table that is no stream; "
                 "read that as a stream too."
             )
         if inner and (joins_only := semi_joins.as_joins(select)) is not None:
@@ -1228,7 +1233,7 @@ class _Planner:
         is_beside = not all(streaming) and not asks
         if is_beside and inner and (column := unclear(select)) is not None:
             raise QueryError(
-                f"'{sql(select)[:80]}' joins a table, and asks in a query inside for '{column.name}', without saying whose "
+                f"'{hints.quoted(select)}' joins a table, and asks in a query inside for '{column.name}', without saying whose "
                 f"column it is; write the relation's name before it, as in t.{column.name}."
             )
         if is_beside and nest(select, streaming, whole=sum(streaming) == 1):
@@ -1244,13 +1249,13 @@ class _Planner:
             return self._select(select)
         if not _is_repeatable(template, inputs):
             raise QueryError(
-                f"'{sql(select)[:80]}' joins streams and holds a function that gives another value each time; compute it "
+                f"'{hints.quoted(select)}' joins streams and holds a function that gives another value each time; compute it "
                 "in a query below."
             )
         streams = [each for each in read if each.operator is not None]
         if len(streams) < len(read) or conditions.reads_tables(template):
             raise QueryError(
-                f"'{sql(select)[:80]}' joins streams and a table that is no stream in one SELECT; join that in a query "
+                f"'{hints.quoted(select)}' joins streams and a table that is no stream in one SELECT; join that in a query "
                 "below or above, so that it is clear which rows it belongs to."
             )
         relations = [each.relation for each in inputs]
@@ -1512,7 +1517,7 @@ class _Planner:
         """
         is_result = select.parent is None and key is not None
         if chance := why(not is_result):
-            raise QueryError(f"'{sql(select)[:80]}': {before}{chance}{after}.")
+            raise QueryError(f"'{hints.quoted(select)}': {before}{chance}{after}.")
 
     def _recompute(
         self,
@@ -1528,7 +1533,7 @@ class _Planner:
         until: tuple[Until, ...] = (),
     ) -> Operator:
         if any(not each.relation.repeatable and each.relation.changes for each in inputs):
-            raise QueryError(f"'{sql(select)[:80]}' stands over values that are other ones each time.")
+            raise QueryError(f"'{hints.quoted(select)}' stands over values that are other ones each time.")
         ends = self._ends_among(keys, aliases, [each.relation for each in inputs])
         if ends or until:
             growth = None

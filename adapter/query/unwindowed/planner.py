@@ -22,7 +22,7 @@ from .. import event_clock, hints, identity, lookups, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
 from ..clauses import aggregate, joined, only_asks
 from ..dialect import DIALECT, canonical, function_name, sql
-from ..errors import QueryError
+from ..errors import NotInStages, QueryError
 from ..finite import is_finite
 from ..locality import Columns, Source, output_columns
 from ..names import digest
@@ -132,7 +132,7 @@ class _Planner:
             info = self._visit(node.this)
             if any(_reads_stream(join) for join in node.args.get("joins") or ()):
                 raise QueryError(
-                    f"'{sql(node)[:80]}' joins streams in brackets; write the joins one after another."
+                    f"'{hints.quoted(node)}' joins streams in brackets; write the joins one after another."
                 )
             return info
         if isinstance(node, exp.Table):
@@ -150,13 +150,13 @@ class _Planner:
         if kinds == {ROWS}:
             if not isinstance(node, exp.Union) or node.args.get("distinct"):
                 raise QueryError(
-                    f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{sql(node)[:80]}'. "
+                    f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{hints.quoted(node)}'. "
                     "For different rows, GROUP BY all columns of the UNION ALL."
                 )
             self._refuse_replaced(node, "UNION ALL")
             return UnwindowedInfo(ROWS)
         if kinds != {TABLE}:
-            raise QueryError(
+            raise NotInStages(
                 f"{node.key.upper()} puts rows that change together with others; both sides must be groups or rankings."
             )
         return UnwindowedInfo(TABLE)
@@ -377,10 +377,7 @@ class _Planner:
             return UnwindowedInfo(TABLE, outputs, infos[0].uniques, infos[0].stage, once)
         for name, rank in ranks.ranks(select).items():
             if name not in ranks.ended(select):
-                raise QueryError(
-                    f"'{sql(rank)}' ranks without an end; say how many are asked for: WHERE {name} <= 10 in the query "
-                    "around it."
-                )
+                raise QueryError(ranks.refusal(rank, name, "without an end"))
             self.ranks.setdefault(sql(rank))
         break_ties(select)
         return UnwindowedInfo(TABLE, outputs, _uniques(select, sources, infos, outputs))
@@ -460,7 +457,7 @@ class _Planner:
         )
         stage = self._same_stage(f"{canonical(query)} kept {lasts}", stage)
         result = hints.StageResult(stage.name, stage.level, (), None, changes=True)
-        alias = exp.TableAlias(this=exp.to_identifier(source.alias))
+        alias = _alias(source.alias) if source.alias else None
         node.replace(exp.Subquery(this=hints.stage_result(result), alias=alias))
 
     def _same_stage(self, key: str, stage: _Stage) -> _Stage:
@@ -636,8 +633,17 @@ class _Planner:
         return self._same_stage(f"{view} keyed {stored} {signed}", stage)
 
     def _level(self, node: exp.Expr) -> int:
-        """After the stages whose rows it reads."""
+        """After the stages whose rows it reads.
+
+        Raises:
+            NotInStages: it reads rows of a stream, too. What comes out of a stage is there after the commit of its state,
+                and after a crash or in a flush rows of the stream aren't there then, or not for the first time.
+        """
         results = [result for each in node.find_all(exp.Select) if (result := hints.result_of(each))]
+        if results and any(map(hints.is_stream, node.find_all(exp.Table))):
+            raise NotInStages(
+                "Rows of a stream stand beside what is computed from a stream first; put that into a model of its own."
+            )
         return max((result.level + 1 for result in results), default=0)
 
     def _new_name(self) -> str:

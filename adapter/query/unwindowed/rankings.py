@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from .. import ranks
+from .. import hints, ranks
 from ..aggregate_stage import RESERVED
 from ..dialect import DIALECT, canonical, sql
 from ..errors import QueryError
@@ -33,20 +33,17 @@ def the_only(select: exp.Select, windows: Sequence[exp.Window]) -> tuple[str, ex
     others = [window for window in windows if window not in found.values()]
     if others:
         raise QueryError(
-            f"'{sql(others[0])}' looks at other rows of a whole stream; put a window function such as tumble() "
+            f"'{hints.quoted(others[0])}' looks at other rows of a whole stream; put a window function such as tumble() "
             "around the stream, and PARTITION BY window_start, window_end."
         )
     if len(found) > 1:
         raise QueryError(
-            f"{' and '.join(sql(rank) for rank in found.values())} rank one stream in two ways; put each into a "
+            f"{' and '.join(map(ranks.written, found.values()))} rank one stream in two ways; put each into a "
             "query of its own."
         )
     ((name, rank),) = found.items()
     if name not in ended:
-        raise QueryError(
-            f"'{sql(rank)}' ranks all rows that ever come; say how many are asked for: WHERE {name} <= 10 in the "
-            "query around it."
-        )
+        raise QueryError(ranks.refusal(rank, name, "all rows that ever come"))
     item = next(item for item in select.expressions if item.alias_or_name.lower() == name)
     return item.alias_or_name, rank, ended[name]
 

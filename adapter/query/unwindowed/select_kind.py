@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from .. import hints
 from ..clauses import aggregate
 from ..dialect import sql
 from ..errors import NotInStages, QueryError
@@ -29,7 +30,7 @@ def write_distinct_as_group(select: exp.Select) -> None:
     """
     if select.is_star:
         raise QueryError(
-            f"'{sql(select)[:80]}': name the columns of a SELECT DISTINCT over a stream; each of them is kept."
+            f"'{hints.quoted(select)}': name the columns of a SELECT DISTINCT over a stream; each of them is kept."
         )
     if select.args.get("group") or aggregate(select):
         raise QueryError(
