@@ -6,8 +6,8 @@ of its rows.
 >>> put(tree, list(tree.find_all(exp.Query))[1:])
 True
 >>> print(sql(tree))
-SELECT k AS k, SUM(v - `__asked_0`) AS s, MAX(v) > (SELECT 1) AS m FROM (SELECT k AS k, v AS v, \
-(SELECT AVG(w) FROM t) AS `__asked_0` FROM r) AS joined GROUP BY k
+SELECT `k` AS `k`, SUM(`v` - `__asked_0`) AS s, MAX(`v`) > (SELECT 1) AS m FROM (SELECT k AS `k`, v AS `v`, \
+(SELECT AVG(w) FROM t) AS `__asked_0` FROM r) AS joined GROUP BY `k`
 """
 
 from __future__ import annotations
