@@ -101,7 +101,7 @@ class _Lifting:
         if isinstance(_unwrapped(node), exp.AggFunc) and not is_over(node):
             if node.find(exp.Query):
                 raise QueryError(
-                    f"A subquery over a stream stands inside '{hints.quoted(node)}'; join it in a query below."
+                    f"A subquery stands inside '{hints.quoted(node)}'; join it in a query below."
                 )
             return exp.column(self._add(node, f"__aggregate_{len(self.items)}"), quoted=True)
         if aliases and isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:
