@@ -70,11 +70,11 @@ def quoted(node: exp.Expr, length: int = 80) -> str:
         if table is not None and (marked_as_stream(select) or _is_all_of(select, table)):
             printed[id(select)] = f"stream({_relation_of(table)})"
     for select in [each for each in holder.find_all(exp.Select) if id(each) in printed]:
-        call: exp.Expr = exp.Var(this=printed[id(select)])
-        around = select.parent
+        call, around = exp.Var(this=printed[id(select)]), select.parent
         if isinstance(around, exp.Subquery):
-            select, call = around, exp.Table(this=call, alias=around.args.get("alias"))
-        select.replace(call)
+            around.replace(exp.Table(this=call, alias=around.args.get("alias")))
+        else:
+            select.replace(call)
     text = sql(as_written(holder).this).strip()
     if len(text) <= length:
         return text

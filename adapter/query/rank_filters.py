@@ -84,7 +84,9 @@ def _bring(relation: exp.Expr, asked: _Asked, here: bool) -> None:
             return
         if item.alias_or_name.lower() == asked.column and isinstance(made, exp.Column):
             for node in relations(query):
-                if made.table.lower() == node.alias_or_name.lower() or (not made.table and len(relations(query)) == 1):
+                if made.table.lower() == node.alias_or_name.lower() or (
+                    not made.table and len(relations(query)) == 1
+                ):
                     _bring(node, _Asked(made.name.lower(), asked.last, asked.alone), here=True)
             return
 

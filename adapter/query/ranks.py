@@ -123,9 +123,7 @@ def written(rank: exp.Window) -> str:
 
 def refusal(rank: exp.Window, name: str, ranked: str) -> str:
     """The sentence about a ranking of which no filter says how many places are asked for."""
-    return (
-        f"'{written(rank)}' ranks {ranked}; say how many are asked for: WHERE {name} <= 10 in the query around it."
-    )
+    return f"'{written(rank)}' ranks {ranked}; say how many are asked for: WHERE {name} <= 10 in the query around it."
 
 
 def check(select: exp.Select) -> None:

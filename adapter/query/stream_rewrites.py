@@ -103,7 +103,7 @@ class Rewrites:
             name = hint.name.lower()
             self.asked[name] = select.meta[name] = _buckets(name, hint)
             found.append(name)
-            if _FITS[name][0](select):
+            if isinstance(select, exp.Select) and _FITS[name][0](select):
                 self._fitting.add(name)
         for name in _FITS:
             hint = sql(_hint(name, _BUCKETS.get(name)))

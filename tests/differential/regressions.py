@@ -732,7 +732,9 @@ BECAME_EQUAL = {
     ),
     # Bounds of a rank, in other words and other places.
     **{
-        f"places of a rank: {test}": _case(f"select k, u, rn from {_PLACED} as r where {test}", "k u rn", state_ttl=LONG)
+        f"places of a rank: {test}": _case(
+            f"select k, u, rn from {_PLACED} as r where {test}", "k u rn", state_ttl=LONG
+        )
         for test in (
             "not rn > 2",
             "rn < 1 + 2",
@@ -781,7 +783,8 @@ BECAME_EQUAL = {
         state_ttl=LONG,
     ),
     "IN as a group key": _case(
-        f"select u in (select v from {stream('orders')}) as known, count(*) as n from {stream('clicks')} as c group by known",
+        f"""select u in (select v from {stream("orders")}) as known, count(*) as n
+        from {stream("clicks")} as c group by known""",
         "known n",
         state_ttl=LONG,
     ),
@@ -792,7 +795,8 @@ BECAME_EQUAL = {
         state_ttl=LONG,
     ),
     "a query in an aggregate of windows": _case(
-        f"""select window_start, window_end, count(case when k in (select k from {stream("orders")} where v = 7) then 1 end) as n
+        f"""select window_start, window_end,
+          count(case when k in (select k from {stream("orders")} where v = 7) then 1 end) as n
         from {TUMBLE.expand("clicks")} as c group by window_start, window_end""",
         "window_start window_end n",
         state_ttl=LONG,

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from .. import hints
 from ..clauses import is_over, relations
-from ..dialect import canonical, sql, unqualified
+from ..dialect import canonical, unqualified
 from ..errors import QueryError
 from ..grouping import grouping
 
@@ -58,7 +58,8 @@ class _Lifting:
             name = item.output_name
             if not name:
                 raise QueryError(
-                    f"'{hints.quoted(item)}' stands beside OVER or a subquery over a stream, and has no name; write … AS name."
+                    f"'{hints.quoted(item)}' stands beside OVER or a subquery over a stream, and has no name; write … AS "
+                    "name."
                 )
             if not (isinstance(above, exp.Column) and above.name == name):
                 quoted = not isinstance(item, exp.Alias) or bool(item.args["alias"].quoted)

@@ -595,8 +595,8 @@ class _Planner:
                         return self._select(select)
                     if over:
                         raise QueryError(
-                            "A subquery over a stream stands beside OVER or LIMIT in a SELECT with GROUP BY; put the GROUP BY "
-                            "into a query below."
+                            "A subquery over a stream stands beside OVER or LIMIT in a SELECT with GROUP BY; put the "
+                            "GROUP BY into a query below."
                         )
                     return self._over_groups(select)
                 joins.split(select)
@@ -682,8 +682,8 @@ class _Planner:
                 lateral = table.find_ancestor(exp.Lateral)
                 if lateral is not None:
                     raise QueryError(
-                        f"'{hints.quoted(lateral)}' reads a stream for each row; write it as a join with its conditions in ON, "
-                        "and where only the first of these rows are asked for, filter on a ROW_NUMBER() over that."
+                        f"'{hints.quoted(lateral)}' reads a stream for each row; write it as a join with its conditions "
+                        "in ON, and where only the first of these rows are asked for, filter on a ROW_NUMBER() over that."
                     )
                 raise QueryError(
                     f"'{hints.quoted(select)}' reads a stream in a place where its rows can't be told apart from those "
@@ -1233,8 +1233,8 @@ class _Planner:
         is_beside = not all(streaming) and not asks
         if is_beside and inner and (column := unclear(select)) is not None:
             raise QueryError(
-                f"'{hints.quoted(select)}' joins a table, and asks in a query inside for '{column.name}', without saying whose "
-                f"column it is; write the relation's name before it, as in t.{column.name}."
+                f"'{hints.quoted(select)}' joins a table, and asks in a query inside for '{column.name}', without saying "
+                f"whose column it is; write the relation's name before it, as in t.{column.name}."
             )
         if is_beside and nest(select, streaming, whole=sum(streaming) == 1):
             return self._select(select)
@@ -1249,8 +1249,8 @@ class _Planner:
             return self._select(select)
         if not _is_repeatable(template, inputs):
             raise QueryError(
-                f"'{hints.quoted(select)}' joins streams and holds a function that gives another value each time; compute it "
-                "in a query below."
+                f"'{hints.quoted(select)}' joins streams and holds a function that gives another value each time; compute "
+                "it in a query below."
             )
         streams = [each for each in read if each.operator is not None]
         if len(streams) < len(read) or conditions.reads_tables(template):
