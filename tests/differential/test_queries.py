@@ -192,3 +192,9 @@ def test_what_became_equal_on_duckdb(on_duckdb: duck.Laboratory, name: str) -> N
 def test_what_once_differed_on_spark(on_spark: spark.Laboratory, name: str) -> None:
     outcome = on_spark.run(EXAMPLES[name], tables.make(1))
     assert not outcome.is_wrong, outcome.detail
+
+
+@pytest.mark.parametrize("name", mostly_thorough(BECAME_EQUAL, []))
+def test_what_became_equal_on_spark(on_spark: spark.Laboratory, name: str) -> None:
+    outcome = on_spark.run(BECAME_EQUAL[name], tables.make(1))
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"

@@ -561,6 +561,18 @@ def test_subqueries_that_are_asked_for_each_row_are_computed_below_groups(text: 
     assert {"GroupAggregate", "Recompute"} & {*kinds(found)} == {"GroupAggregate", "Recompute"}
 
 
+def test_a_query_in_a_select_list_is_kept_apart_from_the_unions_of_rows_below() -> None:
+    """Spark's optimizer takes select lists into a UNION ALL, and loses the columns that queries in them are correlated by."""
+    asked = f"(select count(*) from {OTHER} as t where t.k = s.k)"
+
+    def steps(text: str) -> str:
+        program = generate.program(planner.plan_operators(text, KNOWN, DAY), ttl=DAY)
+        return " ".join(step.sql for level in program.levels for step in level.ingest)
+
+    assert "explode(array(1))" in steps(f"select k, v, {asked} as n from {STREAM} as s")
+    assert "explode(array(1))" not in steps(f"select k, v from {STREAM} as s where v > {asked}")
+
+
 @pytest.mark.parametrize("plan_it", [planner.plan_any, planner.plan_operators])
 def test_keys_with_few_values_need_no_bound(plan_it: Callable[..., Plan]) -> None:
     kinds_of = f"(select *, case when v > 9 then 'much' when v is null then 'none' end as much from {STREAM})"

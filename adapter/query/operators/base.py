@@ -333,6 +333,9 @@ class Recompute:
     until: tuple[Until, ...] = ()
     """As of `Join`."""
 
+    asks_for_rows: bool = False
+    """Whether a query stands in its select list."""
+
     @property
     def is_whole(self) -> bool:
         """Whether no partition limits what is computed anew."""

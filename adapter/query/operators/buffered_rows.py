@@ -310,8 +310,10 @@ def netted(rows: str) -> str:
     return f"select {ROW}.*, {WEIGHT} from (\n{summed}\n)"
 
 
-def spread(rows: str, changes: bool) -> str:
-    """Rows as a query reads them: each as often as it is there."""
+def spread(rows: str, changes: bool, apart: bool = False) -> str:
+    """Rows as a query reads them: each as often as it is there; `apart`: Spark doesn't compute that query's select list
+    within a UNION ALL that these are. (Where there is a correlated query in it, its optimizer ends with "key not found".)"""
     if not changes:
-        return f"select {ROW}.* from (\n{rows}\n)"
+        once = " lateral view explode(array(1)) each as __each" if apart else ""
+        return f"select {ROW}.* from (\n{rows}\n){once}"
     return f"select {ROW}.* from (\n{rows}\n) lateral view explode(sequence(1L, {TIMES})) each as __each"

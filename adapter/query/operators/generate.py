@@ -460,7 +460,7 @@ class _Generator:
         for each in kept:
             changes = each.operator.relation.changes
             for rows, found in ((each.before(), before), (each.after(), after), (each.change(), first)):
-                found.append(spread(added_up(rows, changes), changes))
+                found.append(spread(added_up(rows, changes), changes, apart=operator.asks_for_rows))
             self._keep(each, kept)
         both = (
             f"select struct(*) as {ROW}, 1L as {TIMES} from (\n{over(operator.sql, after)}\n)\nunion all\n"

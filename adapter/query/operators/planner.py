@@ -1554,6 +1554,7 @@ class _Planner:
                 growth,
                 ends=() if until else ends,
                 until=until,
+                asks_for_rows=bool(conditions.inner_queries(template, ("expressions",))),
             )
         )
 
