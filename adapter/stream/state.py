@@ -18,6 +18,7 @@ from ..query.program import STEP
 from . import commit
 from .apart import Called, seen_by
 from .clock import instant
+from .columns import fits
 from .errors import StreamError
 from .failpoints import around
 from .iceberg import IcebergTable, added_rows, load
@@ -317,7 +318,7 @@ class StateTable:
         assert self._table is not None
         self.show(spark)
         columns = self._columns_of(spark)
-        made = [columns.select(spark, query, part=name) for name, query in parts.items()]
+        made = [columns.select(spark, query, name, self._check_type) for name, query in parts.items()]
         self._relation = "\nunion all\n".join([f"select * from {self.relation}", *made])
         show(sql(spark, self._relation), "state")
         self._shown = None
@@ -339,7 +340,7 @@ class StateTable:
             few: they fit into one file.
         """
         assert self._table is not None
-        rows = self._rows(spark, parts, few) if parts else None
+        rows = self._rows(spark, parts, few, self._check_type) if parts else None
         properties = replace(position, growth=self._growth).properties()
         commit.append("state.append", self._model, self._table, rows, properties)
         self._committed(parts, position)
@@ -491,9 +492,27 @@ class StateTable:
                 since=position.after if had.since is None else had.since,
             )
 
-    def _rows(self, spark: SparkSession, parts: Mapping[str, str], few: bool) -> DataFrame:
+    def _check_type(self, name: str, given: str, kind: str) -> None:
+        """Passes values of a query that a column can hold. A source whose columns are of other types than they were would
+        have them rounded, without a word."""
+        if not fits(given.lower(), kind.lower()):
+            raise StreamError(
+                f"Model {self._model.name}: its query gives values of {given.upper()} for {name} of its state, which is "
+                f"{kind.upper()}, so they would be cut off or lost: most likely a column of a source is of another type "
+                "than it was. Nothing of this micro-batch was taken in. Convert it where it is read, as in "
+                f"cast({name} as {kind.upper()}) as {name}, and have the state go on with that: {self._model.keep}. "
+                f"{self._model.build_anew}"
+            )
+
+    def _rows(
+        self,
+        spark: SparkSession,
+        parts: Mapping[str, str],
+        few: bool,
+        check: Callable[[str, str, str], None] | None = None,
+    ) -> DataFrame:
         columns = self._columns_of(spark)
-        made = [columns.select(spark, query, part=name) for name, query in parts.items()]
+        made = [columns.select(spark, query, name, check) for name, query in parts.items()]
         united = "\nunion all\n".join(made)
         return sql(spark, one_file(united) if few else united)
 
