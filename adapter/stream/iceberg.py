@@ -420,6 +420,11 @@ class IcebergTable:
             found.append(str(files.next()))
         return sorted(found)
 
+    @property
+    def folder(self) -> str:
+        """Where its files are."""
+        return str(self._table.location()).rstrip("/")
+
     def listed(self, folder: str) -> Iterator[str]:
         """The files below a folder, as the catalog's FileIO has them; none where it can't list, or there is no folder."""
         if not self._lists:

@@ -843,6 +843,22 @@ def test_aggregates_of_windows_below_groups(spark: Any, storage_root: Path, fail
 
 
 @pytest.mark.thorough
+def test_a_step_that_the_changelog_alone_has(spark: Any, storage_root: Path, failing: None) -> None:
+    """It comes into the table before anything is changed, so it is no reason to put the query back."""
+    s = Edited(spark, storage_root, changelog=True, constant_domains=["k"])
+    s.add(BEFORE)
+    with cut_short_at("changelog.append:after"):
+        s.run(below_groups({"n": "sum(n)"}, {"n": "count(*)"}))
+    new = below_groups({"n": "sum(n)", "most": "max(sx)"}, {"n": "count(*)", "sx": "sum(x)"})
+    s.run(new)
+    s.add(AFTER)
+    s.run(new, closing=True)
+    assert {key: row["n"] for key, row in s.rows("k").items()} == {
+        key: row["n"] for key, row in _by_key(s.batch(new), ("k",)).items()
+    }
+
+
+@pytest.mark.thorough
 def test_a_tree_that_is_written_otherwise(spark: Any, storage_root: Path) -> None:
     """Its state goes on under the names that it has."""
     counts = f"select k, count(*) as n from {STREAM} group by k"
