@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from .. import stream_node, streaming
+from ..query.errors import QueryError
 from ..stream import runner
+from .planned import check_types
 from .project import Project, project_errors
 
 
@@ -19,5 +23,10 @@ def flush_model(project: Project, name: str) -> str:
         ask = streaming.asks(environment, str(project.folder))
         program = streaming.program(node, streaming.plan(node, node["compiled_code"], known, ask))
         described = stream_node.model(node, environment, program)
-        result = runner.flush(environment.session(), described, program)
+        session, sql = environment.session(), str(node["compiled_code"])
+        # A source may be gone by now; nothing is read of it.
+        with suppress(QueryError):
+            environment.declared.make_mentioned(sql, str(project.folder))
+            check_types(session, described, sql, ask)
+        result = runner.flush(session, described, program)
     return f"{name}: {result.rows_out} rows out; its windows are closed."
