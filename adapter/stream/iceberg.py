@@ -587,3 +587,13 @@ def added_rows(summary: Mapping[str, str], part: str) -> int:
 def load(spark: SparkSession, name: str) -> IcebergTable | None:
     """The table of that name; None if there is none."""
     return IcebergTable(spark, name) if spark.catalog.tableExists(name) else None
+
+
+def is_there(spark: SparkSession, name: str) -> bool:
+    """Whether one of Iceberg's tables has that name."""
+    from pyspark.errors import AnalysisException, IllegalArgumentException
+
+    try:
+        return load(spark, name) is not None
+    except (AnalysisException, IllegalArgumentException):
+        return False  # a view, or a table of another format

@@ -34,7 +34,9 @@ def test_distinct_values_of_a_wider_type(spark: Any, storage_root: Path) -> None
         f"{s.model.name} --vars '{{keep_state: true}}'`. To build it anew: "
     ) in str(refused.value.msg)
     assert [tuple(row) for row in s.table().collect()] == [("a", 1)]
-    converted = f"select k, count(distinct p) as n from (select k, cast(p as float) as p from {STREAM}) group by k"
+    converted = (
+        f"select k, count(distinct p) as n from (select k, cast(p as float) as p from {STREAM}) group by k"
+    )
     s.model = replace(s.model, keep_state=True)
     s.run(converted)
     s.model = replace(s.model, keep_state=False)
