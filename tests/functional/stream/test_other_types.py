@@ -28,10 +28,10 @@ def test_distinct_values_of_a_wider_type(spark: Any, storage_root: Path) -> None
         with pytest.raises(StreamError) as refused:
             s.run(text)
     assert (
-        f"Model {s.model.name}: its query gives values of DOUBLE for p of its state, which is FLOAT, so they would be cut off "
-        "or lost: most likely a column of a source is of another type than it was. Nothing of this micro-batch was taken in. "
-        "Convert it where it is read, as in cast(p as FLOAT) as p, and have the state go on with that: `dbt run --select "
-        f"{s.model.name} --vars '{{keep_state: true}}'`. To build it anew: "
+        f"Model {s.model.name}: its query gives values of DOUBLE for p of its state, which is FLOAT, so they would be cut "
+        "off or lost: most likely a column of a source is of another type than it was. Nothing of this micro-batch was "
+        "taken in. Convert it where it is read, as in cast(p as FLOAT) as p, and have the state go on with that: "
+        f"`dbt run --select {s.model.name} --vars '{{keep_state: true}}'`. To build it anew: "
     ) in str(refused.value.msg)
     assert [tuple(row) for row in s.table().collect()] == [("a", 1)]
     converted = (
