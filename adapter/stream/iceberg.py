@@ -349,6 +349,21 @@ class IcebergTable:
         update.commit()
         self.refresh()
 
+    def change_types(self, spark: SparkSession, types: Mapping[str, str]) -> None:
+        """Make columns of wider types, in one commit of metadata: rows that are there have the same values in them.
+
+        Args:
+            spark: a session.
+            types: by column.
+        """
+        self.refresh()
+        update = self._table.updateSchema()
+        for name, kind in types.items():
+            made = java_class(spark, _STRUCT).fromDDL(f"{quoted(name)} {kind}")
+            update.updateColumn(name, java_class(spark, _TYPES).convert(made).columns().get(0).type())
+        update.commit()
+        self.refresh()
+
     def appended(self, first: int | None, last: int) -> int:
         """How many rows came to the table from a snapshot (None: from the beginning) to another, both counted in."""
         newest = self._table.snapshot(last)

@@ -12,13 +12,14 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..query.program import STEP
 from . import commit
 from .apart import Called, seen_by
 from .clock import instant
-from .columns import fits
+from .columns import PROMOTED, is_rounded
 from .errors import StreamError
 from .failpoints import around
 from .iceberg import IcebergTable, added_rows, load
@@ -317,8 +318,7 @@ class StateTable:
         """
         assert self._table is not None
         self.show(spark)
-        columns = self._columns_of(spark)
-        made = [columns.select(spark, query, name, self._check_type) for name, query in parts.items()]
+        made = self._selected(spark, parts)
         self._relation = "\nunion all\n".join([f"select * from {self.relation}", *made])
         show(sql(spark, self._relation), "state")
         self._shown = None
@@ -340,7 +340,7 @@ class StateTable:
             few: they fit into one file.
         """
         assert self._table is not None
-        rows = self._rows(spark, parts, few, self._check_type) if parts else None
+        rows = self._rows(spark, self._selected(spark, parts), few) if parts else None
         properties = replace(position, growth=self._growth).properties()
         commit.append("state.append", self._model, self._table, rows, properties)
         self._committed(parts, position)
@@ -350,7 +350,9 @@ class StateTable:
         `position` on."""
         assert self._table is not None
         growth = {part: growth for part, growth in self._growth.items() if part not in parts}
-        rows = self._rows(spark, parts, few=False)
+        columns = self._columns_of(spark)
+        made = [columns.select(spark, query, part=name) for name, query in parts.items()]
+        rows = self._rows(spark, made, few=False)
         properties = replace(position, growth=growth).properties()
         commit.overwrite("state.fold", self._model, self._table, rows, properties, list(parts))
         self._committed(parts, position)
@@ -492,10 +494,28 @@ class StateTable:
                 since=position.after if had.since is None else had.since,
             )
 
-    def _check_type(self, name: str, given: str, kind: str) -> None:
-        """Passes values of a query that a column can hold. A source whose columns are of other types than they were would
-        have them rounded, without a word."""
-        if not fits(given.lower(), kind.lower()):
+    def _rows(self, spark: SparkSession, made: Sequence[str], few: bool) -> DataFrame:
+        united = "\nunion all\n".join(made)
+        return sql(spark, one_file(united) if few else united)
+
+    def _selected(self, spark: SparkSession, parts: Mapping[str, str]) -> list[str]:
+        """What comes to parts, as it goes into the table."""
+        while True:
+            wider: dict[str, str] = {}
+            columns, check = self._columns_of(spark), partial(self._check_type, wider)
+            made = [columns.select(spark, query, name, check) for name, query in parts.items()]
+            if not wider:
+                return made
+            assert self._table is not None
+            self._table.change_types(spark, wider)
+            self._columns = None
+
+    def _check_type(self, wider: dict[str, str], name: str, given: str, kind: str) -> None:
+        """Passes values that a column can hold, or can once it is made `wider`. Where a column of a source has become of
+        another type, they would be rounded, without a word."""
+        if (kind.lower(), given.lower()) in PROMOTED:
+            wider[name] = given
+        elif is_rounded(given.lower(), kind.lower()):
             raise StreamError(
                 f"Model {self._model.name}: its query gives values of {given.upper()} for {name} of its state, which is "
                 f"{kind.upper()}, so they would be cut off or lost: most likely a column of a source is of another type "
@@ -503,18 +523,6 @@ class StateTable:
                 f"cast({name} as {kind.upper()}) as {name}, and have the state go on with that: {self._model.keep}. "
                 f"{self._model.build_anew}"
             )
-
-    def _rows(
-        self,
-        spark: SparkSession,
-        parts: Mapping[str, str],
-        few: bool,
-        check: Callable[[str, str, str], None] | None = None,
-    ) -> DataFrame:
-        columns = self._columns_of(spark)
-        made = [columns.select(spark, query, name, check) for name, query in parts.items()]
-        united = "\nunion all\n".join(made)
-        return sql(spark, one_file(united) if few else united)
 
 
 def read_signature(
