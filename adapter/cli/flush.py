@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from dbt_common.exceptions import DbtRuntimeError
+
 from .. import stream_node, streaming
 from ..query.errors import QueryError
 from ..stream import runner
@@ -24,9 +26,12 @@ def flush_model(project: Project, name: str) -> str:
         program = streaming.program(node, streaming.plan(node, node["compiled_code"], known, ask))
         described = stream_node.model(node, environment, program)
         session, sql = environment.session(), str(node["compiled_code"])
+        gives = None
         # A source may be gone by now; nothing is read of it.
-        with suppress(QueryError):
+        with suppress(QueryError, DbtRuntimeError):
             environment.declared.make_mentioned(sql, str(project.folder))
-            check_types(session, described, sql, ask)
+            gives = streaming.columns_of(session, sql, ask)
+        if gives is not None:
+            check_types(session, described, gives)
         result = runner.flush(session, described, program)
     return f"{name}: {result.rows_out} rows out; its windows are closed."

@@ -74,21 +74,18 @@ def planned_with_query(project: Project, name: str) -> tuple[Planned, Query]:
     return Planned(session, replace(model, columns=gives), program), Query(node, known, plan, ask)
 
 
-def check_types(session: SparkSession, model: StreamModel, sql: str, ask: QueryRunner) -> None:
+def check_types(session: SparkSession, model: StreamModel, gives: Mapping[str, str]) -> None:
     """Passes a query whose values the model's table can hold: it may have been edited since the last run, which is what
     else looks at that.
 
     Args:
-        session: in which the query's sources are readable.
+        session: a session.
         model: the model.
-        sql: its compiled text.
-        ask: as in `streaming.columns_of`.
+        gives: the query's columns and their types.
 
     Raises:
         StreamError: they would be cut off.
-        QueryError: Spark can't read the query.
     """
     if session.catalog.tableExists(model.target):
         fields = session.table(model.target).schema.fields
-        has = {field.name: type_text(field.dataType) for field in fields}
-        check_table(model, streaming.columns_of(session, sql, ask), has)
+        check_table(model, gives, {field.name: type_text(field.dataType) for field in fields})

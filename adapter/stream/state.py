@@ -143,12 +143,19 @@ class StateTable:
         properties = {name: self._table.property(name) or "" for name in (_VERSION, _SIGNATURE)}
         return read_signature(self._model, properties, f"its state {self._model.state}")
 
-    def sign(self, spark: SparkSession, signature: Mapping[str, object]) -> None:
-        """Note what the state is of, where that is known more exactly than before, or its author says that it goes on."""
+    def sign(self, spark: SparkSession, signature: Mapping[str, object], inputs: StructType) -> None:
+        """Note what the state is of, where that is known more exactly than before, or its author says that it goes on; and
+        the columns of a micro-batch from then on, as of `migrate`."""
         assert self._table is not None
-        settings = f"{literal(_SIGNATURE)} = {literal(json.dumps(signature, sort_keys=True))}"
+        notes = {_SIGNATURE: json.dumps(signature, sort_keys=True), **self._with_inputs(inputs)}
+        settings = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in notes.items())
         spark.sql(f"alter table {self._model.state} set tblproperties ({settings})")
         self._table.refresh()
+
+    def _with_inputs(self, inputs: StructType) -> dict[str, str]:
+        """The property with the columns of a micro-batch, where a step without rows needs them."""
+        assert self._table is not None
+        return {_INPUTS: inputs.json()} if self._table.property(_INPUTS) is not None else {}
 
     def create(
         self,
@@ -260,7 +267,7 @@ class StateTable:
         self._growth = {part: growth for part, growth in self._growth.items() if part not in change.parts}
         settings = {
             _SIGNATURE: json.dumps(signature, sort_keys=True),
-            **({_INPUTS: inputs.json()} if self._table.property(_INPUTS) is not None else {}),
+            **self._with_inputs(inputs),
             **(_noted(apart) if apart or self.apart else {}),
             **{
                 f"write.metadata.metrics.column.{name}": "full"
