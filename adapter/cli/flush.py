@@ -24,7 +24,7 @@ def flush_model(project: Project, name: str) -> str:
     with project_errors():
         ask = streaming.asks(environment, str(project.folder))
         program = streaming.program(node, streaming.plan(node, node["compiled_code"], known, ask))
-        described = stream_node.model(node, environment, program)
+        described = stream_node.model(node, environment, program, str(project.folder))
         session, sql = environment.session(), str(node["compiled_code"])
         gives = None
         # A source may be gone by now; nothing is read of it.

@@ -507,15 +507,19 @@ class StateTable:
 
     def _selected(self, spark: SparkSession, parts: Mapping[str, str]) -> list[str]:
         """What comes to parts, as it goes into the table."""
-        while True:
-            wider: dict[str, str] = {}
+        wider: dict[str, str] = {}
+
+        def made() -> list[str]:
             columns, check = self._columns_of(spark), partial(self._check_type, wider)
-            made = [columns.select(spark, query, name, check) for name, query in parts.items()]
-            if not wider:
-                return made
-            assert self._table is not None
-            self._table.change_types(spark, wider)
-            self._columns = None
+            return [columns.select(spark, query, name, check) for name, query in parts.items()]
+
+        found = made()
+        if not wider:
+            return found
+        assert self._table is not None
+        self._table.change_types(spark, wider)
+        self._columns = None
+        return made()
 
     def _check_type(self, wider: dict[str, str], name: str, given: str, kind: str) -> None:
         """Passes values that a column can hold, or can once it is made `wider`. Where a column of a source has become of
