@@ -153,6 +153,11 @@ class IcebergTable:
         return bool(self.last_summary())
 
     @property
+    def folder(self) -> str:
+        """Where its files are."""
+        return str(self._table.location()).rstrip("/")
+
+    @property
     def _lists(self) -> bool:
         """Whether its FileIO can say which files there are."""
         kind = jvm(self._spark).java.lang.Class.forName("org.apache.iceberg.io.SupportsPrefixOperations")
@@ -434,11 +439,6 @@ class IcebergTable:
         while files.hasNext():
             found.append(str(files.next()))
         return sorted(found)
-
-    @property
-    def folder(self) -> str:
-        """Where its files are."""
-        return str(self._table.location()).rstrip("/")
 
     def listed(self, folder: str) -> Iterator[str]:
         """The files below a folder, as the catalog's FileIO has them; none where it can't list, or there is no folder."""
