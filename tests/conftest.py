@@ -51,9 +51,6 @@ def spark_target(storage_root: Path) -> dict[str, Any]:
             # A stage of a handful of rows is over before its code is compiled. The examples and the integration project
             # have it compiled.
             "spark.sql.codegen.wholeStage": "false",
-            # Hadoop's own starts a chmod for each file, a good twenty in a micro-batch.
-            "spark.jars.packages": "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
-            "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
         },
     }
 

@@ -27,6 +27,8 @@ logger = AdapterLogger("Spark")
 ICEBERG_VERSION = "1.12.0"
 ICEBERG = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
 SQLITE = "org.xerial:sqlite-jdbc:3.50.3.0"
+LOCAL_FILES = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"
+"""Hadoop's local file system without a process for each file: its own starts a `chmod`, some thirty in a micro-batch."""
 
 
 def default_cache() -> Path:

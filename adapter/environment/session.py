@@ -28,6 +28,7 @@ from dbt.adapters.spark_streaming.environment.java import (
 from dbt.adapters.spark_streaming.environment.packages import (
     ICEBERG,
     ICEBERG_VERSION,
+    LOCAL_FILES,
     SQLITE,
     default_cache,
     jars,
@@ -202,7 +203,11 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
 def packages(credentials: SparkStreamingCredentials) -> list[str]:
     """The coordinates of all that Spark needs for a target."""
     more = _split(credentials.server_side_parameters.get("spark.jars.packages", ""), ",")
-    own = [ICEBERG, SQLITE] if _is_embedded(credentials) else [ICEBERG]
+    own = [ICEBERG]
+    if _is_embedded(credentials):
+        own.append(SQLITE)
+        if credentials.is_local:
+            own.append(LOCAL_FILES)
     return [*own, *credentials.packages, *more]
 
 
@@ -244,6 +249,8 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(max(2, cores)),
         }
+        if _is_embedded(credentials):
+            conf["spark.hadoop.fs.file.impl"] = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
     if storage.is_local:
         # Streams' checkpoints without a checksum beside each file, which a killed process can
         # leave in disagreement with it. (Tables can't do without: Iceberg asks a file system
@@ -251,6 +258,9 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         conf["spark.hadoop.fs.AbstractFileSystem.file.impl"] = "org.apache.hadoop.fs.local.RawLocalFs"
     conf |= catalog_settings(credentials, storage)
     conf |= credentials.server_side_parameters
+    if str(conf["spark.ui.enabled"]).lower() == "false":
+        # Each statement is explained to the UI, at length.
+        conf.setdefault("spark.sql.ui.explainMode", "simple")
     if credentials.is_local:
         conf.setdefault("spark.buffer.pageSize", _page_size(conf["spark.driver.memory"]))
     extensions = [ICEBERG_EXTENSIONS, *_split(conf.get("spark.sql.extensions", ""), ",")]

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _WRITTEN = "written_files"
 _CATALOG_OF_FILES = "org.apache.iceberg.spark.SparkRewriteTableCatalog"
 """Iceberg's catalog of tables that files are written for, and not yet committed to."""
+_GUAVA = "org.apache.iceberg.relocated.com.google.common"
 _LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 
@@ -310,6 +311,10 @@ def _commit(
         update.set(key, value)
     condition = Unmoved(table.known, by_anyone, name)
     update.validateWith(condition)
+    if model.storage.is_local:
+        # Iceberg looks every 10 ms whether its threads have read or written a manifest, some five times in a commit. On a
+        # disk the few there are take one thread less than that.
+        update.scanManifestsWith(_own_thread(table.spark))
     try:
         update.commit()
         if transaction is not None:
@@ -325,6 +330,11 @@ def _commit(
         # Others may have built on it already: known is this one, not the newest.
         if not table.build_on(name):
             raise StreamError(_of_another_run(model, table.name))
+
+
+def _own_thread(spark: SparkSession) -> Any:
+    """Java's executor that does at once, in the thread that asks, what it is given."""
+    return static_method(spark, f"{_GUAVA}.util.concurrent.MoreExecutors", "newDirectExecutorService")()
 
 
 def _delete(table: IcebergTable, files: Sequence[Any]) -> None:

@@ -68,6 +68,11 @@ class IcebergTable:
         though there may be newer ones by now."""
 
     @property
+    def spark(self) -> SparkSession:
+        """The session it was looked up in."""
+        return self._spark
+
+    @property
     def java(self) -> Any:
         """Iceberg's own table."""
         return self._table

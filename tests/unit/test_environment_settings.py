@@ -10,6 +10,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment.session import (
     ICEBERG_EXTENSIONS,
+    LOCAL_FILES,
     packages,
     settings,
 )
@@ -55,6 +56,26 @@ def test_sqlite_is_fetched_for_the_embedded_catalog_only() -> None:
     assert any("sqlite" in coordinate for coordinate in packages(embedded))
     assert not any("sqlite" in coordinate for coordinate in packages(rest))
     assert packages(rest)[-1] == "g:a:1"
+
+
+def test_on_one_machine_no_process_is_started_for_each_file() -> None:
+    own = SparkStreamingCredentials(schema="s", server_side_parameters={"spark.hadoop.fs.file.impl": "x.Y"})
+    elsewhere = SparkStreamingCredentials(schema="s", master="spark://host:7077")
+    key = "spark.hadoop.fs.file.impl"
+    assert settings_of()[key].endswith("BareLocalFileSystem")
+    assert LOCAL_FILES in packages(SparkStreamingCredentials(schema="s"))
+    assert settings(own, Storage("/data", lambda: None))[key] == "x.Y"
+    # Executors on other machines have other class paths, and a catalog of its own has a file system of its own.
+    assert LOCAL_FILES not in packages(elsewhere)
+    assert key not in settings(elsewhere, Storage("/data", lambda: None))
+    assert key not in settings_of(catalog_options={"type": "rest"})
+
+
+def test_statements_are_explained_at_length_to_a_ui_alone() -> None:
+    key = "spark.sql.ui.explainMode"
+    assert settings_of()[key] == "simple"
+    assert key not in settings_of(server_side_parameters={"spark.ui.enabled": "true"})
+    assert settings_of(server_side_parameters={key: "cost"})[key] == "cost"
 
 
 def test_the_embedded_catalog_needs_a_local_root() -> None:
