@@ -21,19 +21,20 @@ if TYPE_CHECKING:
     from .query.functions import QueryRunner
     from .query.plan import Plan
     from .stream import bootstrap as bootstrapping
-    from .stream import columns, deployments, limits, runner, upstream
+    from .stream import columns, deployments, iceberg, limits, runner, upstream
     from .stream.model import StreamModel
 else:
     stream_node, streaming = Lazily("stream_node"), Lazily("streaming")
     expansion, generate, window_arguments = map(
         Lazily, ("query.expansion", "query.generate", "query.window_arguments")
     )
-    bootstrapping, columns, deployments, limits, runner, upstream = map(
+    bootstrapping, columns, deployments, iceberg, limits, runner, upstream = map(
         Lazily,
         (
             "stream.bootstrap",
             "stream.columns",
             "stream.deployments",
+            "stream.iceberg",
             "stream.limits",
             "stream.runner",
             "stream.upstream",
@@ -202,6 +203,13 @@ class StreamingMethods(metaclass=AdapterMeta):
                 has = {field.name: type_text(field.dataType) for field in fields}
             columns.check_columns(described, program, gives, has)
             return gives
+
+    @available.parse(lambda *arguments, **named: False)
+    def has_stream_table(self, model: Mapping[str, Any]) -> bool:
+        """Whether the table of a streaming model is there now, whatever dbt has noted of it."""
+        with streaming.sentences():
+            described = stream_node.model(model, self.environment)
+            return iceberg.is_there(self.environment.session(), described.target)
 
     @available.parse_none
     def reset_stream(self, model: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from ..query.ranges import TimeRange, WindowRange
 from ..query.window_range import Overwriting
 from ..stream import backfill
 from ..stream.errors import StreamError
+from .planned import check_types
 from .project import Project, project_errors
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
         model = stream_node.model(node, environment, program, str(project.folder))
         session = environment.session()
         environment.declared.make_mentioned(sql, str(project.folder))
+        check_types(session, model, streaming.columns_of(session, sql, ask))
         rows = backfill.backfill(session, model, program, windows)
     notes = _notes(found[0])
     return f"{name}: {rows} rows in the windows that end after {notes['after']} and until {notes['until']} (UTC)."

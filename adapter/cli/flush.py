@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from dbt_common.exceptions import DbtRuntimeError
+
 from .. import stream_node, streaming
+from ..query.errors import QueryError
 from ..stream import runner
+from .planned import check_types
 from .project import Project, project_errors
 
 
@@ -18,6 +24,14 @@ def flush_model(project: Project, name: str) -> str:
     with project_errors():
         ask = streaming.asks(environment, str(project.folder))
         program = streaming.program(node, streaming.plan(node, node["compiled_code"], known, ask))
-        described = stream_node.model(node, environment, program)
-        result = runner.flush(environment.session(), described, program)
+        described = stream_node.model(node, environment, program, str(project.folder))
+        session, sql = environment.session(), str(node["compiled_code"])
+        gives = None
+        # A source may be gone by now; nothing is read of it.
+        with suppress(QueryError, DbtRuntimeError):
+            environment.declared.make_mentioned(sql, str(project.folder))
+            gives = streaming.columns_of(session, sql, ask)
+        if gives is not None:
+            check_types(session, described, gives)
+        result = runner.flush(session, described, program)
     return f"{name}: {result.rows_out} rows out; its windows are closed."

@@ -11,6 +11,8 @@ from ..query.functions import QueryRunner
 from ..query.plan import Plan
 from ..query.program import Program
 from ..query.streams import Known
+from ..stream.columns import check_table
+from ..stream.identifiers import type_text
 from ..stream.model import StreamModel
 from .project import Project, project_errors
 
@@ -70,3 +72,20 @@ def planned_with_query(project: Project, name: str) -> tuple[Planned, Query]:
         session = environment.session()
         gives = streaming.columns_of(session, sql, ask)
     return Planned(session, replace(model, columns=gives), program), Query(node, known, plan, ask)
+
+
+def check_types(session: SparkSession, model: StreamModel, gives: Mapping[str, str]) -> None:
+    """Passes a query whose values the model's table can hold: it may have been edited since the last run, which is what
+    else looks at that.
+
+    Args:
+        session: a session.
+        model: the model.
+        gives: the query's columns and their types.
+
+    Raises:
+        StreamError: they would be cut off.
+    """
+    if session.catalog.tableExists(model.target):
+        fields = session.table(model.target).schema.fields
+        check_table(model, gives, {field.name: type_text(field.dataType) for field in fields})

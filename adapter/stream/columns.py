@@ -90,12 +90,34 @@ def fits(kind: str, known: str) -> bool:
     return _TEXT.match(kind) is not None and known == "string"
 
 
+def is_rounded(kind: str, known: str) -> bool:
+    """Whether values of a type would be other ones in a column of another, without a word. (A number that is too large for a
+    whole number or a DECIMAL is an error.)
+
+    >>> is_rounded("double", "bigint"), is_rounded("bigint", "double"), is_rounded("decimal(9,3)", "decimal(9,2)")
+    (True, True, True)
+    >>> is_rounded("decimal(12,2)", "decimal(10,2)"), is_rounded("bigint", "decimal(5,1)"), is_rounded("int", "double")
+    (False, False, False)
+    """
+    return not (fits(kind, known) or fits(_of_no_digits("0", kind), _of_no_digits("38", known)))
+
+
+def _of_no_digits(digits: str, kind: str) -> str:
+    """A type whose exact numbers have so many digits before the point: whole numbers are DECIMALs, too."""
+    exact = _WHOLE.sub("decimal(0,0)", kind)
+    return _DIGITS.sub(lambda found: f"decimal({int(digits) + int(found[1])},{found[1]})", exact)
+
+
 _WIDER: Mapping[str, tuple[str, ...]] = {
     "tinyint": ("smallint", "int", "bigint", "float", "double"),
     "smallint": ("int", "bigint", "float", "double"),
     "int": ("bigint", "double"),
     "float": ("double",),
 }
+PROMOTED = frozenset({("int", "bigint"), ("float", "double")})
+"""Types of a column, and those that it can be made where there are rows: they are the same values then."""
+_WHOLE = re.compile(r"\b(?:tinyint|smallint|int|bigint)\b")
+_DIGITS = re.compile(r"decimal\(\d+,(\d+)\)")
 _TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
 
 

@@ -309,11 +309,11 @@ def go_on(
         StreamError: another run has written it; nothing was changed.
     """
     position = replace(position if added is None else added.then, signature=digest(change.signature))
+    inputs = read_streams(spark, work.model, work.program.inputs).schema
     if change.migration is None:
-        work.state.sign(spark, change.signature)
+        work.state.sign(spark, change.signature, inputs)
         return position
     position = replace(position, to_remake=position.to_remake or bool(change.found.remade))
-    inputs = read_streams(spark, work.model, work.program.inputs).schema
     rows = None if added is None else added.rows
     work.state.migrate(spark, change.migration, change.signature, position, inputs, change.apart, rows)
     logger.info(

@@ -158,6 +158,11 @@ class IcebergTable:
         return bool(self.last_summary())
 
     @property
+    def folder(self) -> str:
+        """Where its files are."""
+        return str(self._table.location()).rstrip("/")
+
+    @property
     def _lists(self) -> bool:
         """Whether its FileIO can say which files there are."""
         kind = jvm(self._spark).java.lang.Class.forName("org.apache.iceberg.io.SupportsPrefixOperations")
@@ -351,6 +356,21 @@ class IcebergTable:
         self.refresh()
         update = self._table.updateSchema()
         change_columns(spark, update, add, drop, {}, before)
+        update.commit()
+        self.refresh()
+
+    def change_types(self, spark: SparkSession, types: Mapping[str, str]) -> None:
+        """Make columns of wider types, in one commit of metadata: rows that are there have the same values in them.
+
+        Args:
+            spark: a session.
+            types: by column.
+        """
+        self.refresh()
+        update = self._table.updateSchema()
+        for name, kind in types.items():
+            made = java_class(spark, _STRUCT).fromDDL(f"{quoted(name)} {kind}")
+            update.updateColumn(name, java_class(spark, _TYPES).convert(made).columns().get(0).type())
         update.commit()
         self.refresh()
 
@@ -587,3 +607,13 @@ def added_rows(summary: Mapping[str, str], part: str) -> int:
 def load(spark: SparkSession, name: str) -> IcebergTable | None:
     """The table of that name; None if there is none."""
     return IcebergTable(spark, name) if spark.catalog.tableExists(name) else None
+
+
+def is_there(spark: SparkSession, name: str) -> bool:
+    """Whether one of Iceberg's tables has that name."""
+    from pyspark.errors import AnalysisException, IllegalArgumentException
+
+    try:
+        return load(spark, name) is not None
+    except (AnalysisException, IllegalArgumentException):
+        return False  # a view, or a table of another format

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..query.nested_types import fields_of
+from .columns import PROMOTED
 from .differences import Evolution
 
 
@@ -87,7 +88,8 @@ def migration(
     there = {rename.get(name, name): kind for name, kind in has.items() if name not in drop}
     widen = {}
     for name, kind in wants.items():
-        if there.get(name, kind).lower() == kind.lower():
+        has_kind = there.get(name, kind).lower()
+        if has_kind == kind.lower() or (kind.lower(), has_kind) in PROMOTED:
             continue
         if fields := _wider(there[name], kind, later or {}):
             widen[name] = fields

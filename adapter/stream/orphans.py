@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from ..environment.storage import Storage
 from .changes import changes_of
-from .deployments import in_between
+from .deployments import in_between, version
+from .deployments import read as deployment_of
 from .iceberg import IcebergTable, load
 from .identifiers import joined, parts, with_suffix
 from .lock import locked
 from .model import CHANGES, STATE, StreamModel
-from .saving import left_behind
+from .saving import left_behind, tables_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -46,15 +47,26 @@ def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool)
         found = []
         # Somebody's own table may be called as the changelog would be.
         changes = [] if changes_of(spark, model, None) is None else [model.changes]
+        others = _folders_beside(spark, model)
         for name in (model.target, model.state, *changes):
             table = load(spark, name)
-            if table is not None:
+            if table is not None and table.folder not in others:
                 found += table.orphans(spark, before, remove)
         # Under its lock nobody writes to a checkpoint, where there are locks.
         until = None if model.storage.is_local else before
         if model.storage.is_local:
             found += left_behind(spark, model, remove)
         return found + _partial(model.storage, model.checkpoint, until, remove)
+
+
+def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
+    """The folders of the version that is beside a model: a table keeps its own when it is renamed, and one that is made anew
+    under its name gets the same. What the one's snapshots don't know there may be the other's."""
+    found = deployment_of(model.storage, model.target)
+    if found is None:
+        return set()
+    beside = tables_of(spark, version(model, found.beside)).values()
+    return {table.folder for table in beside if table is not None}
 
 
 def of_storage(storage: Storage, before: int, remove: bool) -> list[str]:

@@ -112,7 +112,9 @@ def _target_problem(model: StreamModel, found: Found) -> str | None:
             f"its table {model.target} holds rows of a stream whose checkpoint {model.checkpoint} is gone; "
             f"starting again would put every row in twice.{_elsewhere(model)}"
         )
-    if found.target is None and found.target_has_past and found.target_rows:
+    # Of a stream's own table snapshots may have expired; one that hasn't begun has put nothing into it.
+    begun = found.checkpoint is not None and found.checkpoint.planned is not None
+    if found.target is None and found.target_rows and (found.target_has_past or not begun):
         return (
             f"its table {model.target} has {found.target_rows} rows, and none of its commits is a stream's: it was built in "
             "another way (as a table or incrementally, by another materialization), and what the stream reads would come on "

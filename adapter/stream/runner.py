@@ -423,6 +423,8 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         return checkpoint.query_id
 
     sink.begin(session)
+    # What the changelog had of a step is in the table now.
+    found = replace(found, target=sink.position())
     work = Work(model, program, state, sink, Lookups(model))
     change = None
     if found.state is not None and found.signature is not None:

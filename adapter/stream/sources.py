@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
+_ANY_AGE = "100000d"
+"""How much older than the newest one that was read a file may be. Spark passes over those that are a week older, without a
+word; to know which ones are read it needs no age, for its log in the checkpoint has all of them."""
+
 
 def read_streams(spark: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> DataFrame:
     """All streams of a model as one: the columns of the stream where there is one stream, else a
@@ -179,7 +183,10 @@ def _read_files(spark: SparkSession, model: StreamModel, source: StreamSource) -
             f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
         )
     check_folder(spark, model, source)
-    reader = spark.readStream.format(source.format).options(**source.options)
+    options = dict(source.options)
+    if "maxfileage" not in {name.lower() for name in options}:
+        options["maxFileAge"] = _ANY_AGE
+    reader = spark.readStream.format(source.format).options(**options)
     return reader.schema(schema_of_files(spark, model, source)).load(source.location)
 
 

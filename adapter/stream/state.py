@@ -12,12 +12,14 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..query.program import STEP
 from . import commit
 from .apart import Called, seen_by
 from .clock import instant
+from .columns import PROMOTED, is_rounded
 from .errors import StreamError
 from .failpoints import around
 from .iceberg import IcebergTable, added_rows, load
@@ -141,12 +143,19 @@ class StateTable:
         properties = {name: self._table.property(name) or "" for name in (_VERSION, _SIGNATURE)}
         return read_signature(self._model, properties, f"its state {self._model.state}")
 
-    def sign(self, spark: SparkSession, signature: Mapping[str, object]) -> None:
-        """Note what the state is of, where that is known more exactly than before, or its author says that it goes on."""
+    def sign(self, spark: SparkSession, signature: Mapping[str, object], inputs: StructType) -> None:
+        """Note what the state is of, where that is known more exactly than before, or its author says that it goes on; and
+        the columns of a micro-batch from then on, as of `migrate`."""
         assert self._table is not None
-        settings = f"{literal(_SIGNATURE)} = {literal(json.dumps(signature, sort_keys=True))}"
+        notes = {_SIGNATURE: json.dumps(signature, sort_keys=True), **self._with_inputs(inputs)}
+        settings = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in notes.items())
         spark.sql(f"alter table {self._model.state} set tblproperties ({settings})")
         self._table.refresh()
+
+    def _with_inputs(self, inputs: StructType) -> dict[str, str]:
+        """The property with the columns of a micro-batch, where a step without rows needs them."""
+        assert self._table is not None
+        return {_INPUTS: inputs.json()} if self._table.property(_INPUTS) is not None else {}
 
     def create(
         self,
@@ -258,7 +267,7 @@ class StateTable:
         self._growth = {part: growth for part, growth in self._growth.items() if part not in change.parts}
         settings = {
             _SIGNATURE: json.dumps(signature, sort_keys=True),
-            **({_INPUTS: inputs.json()} if self._table.property(_INPUTS) is not None else {}),
+            **self._with_inputs(inputs),
             **(_noted(apart) if apart or self.apart else {}),
             **{
                 f"write.metadata.metrics.column.{name}": "full"
@@ -316,8 +325,7 @@ class StateTable:
         """
         assert self._table is not None
         self.show(spark)
-        columns = self._columns_of(spark)
-        made = [columns.select(spark, query, part=name) for name, query in parts.items()]
+        made = self._selected(spark, parts)
         self._relation = "\nunion all\n".join([f"select * from {self.relation}", *made])
         show(sql(spark, self._relation), "state")
         self._shown = None
@@ -339,7 +347,7 @@ class StateTable:
             few: they fit into one file.
         """
         assert self._table is not None
-        rows = self._rows(spark, parts, few) if parts else None
+        rows = self._rows(spark, self._selected(spark, parts), few) if parts else None
         properties = replace(position, growth=self._growth).properties()
         commit.append("state.append", self._model, self._table, rows, properties)
         self._committed(parts, position)
@@ -349,7 +357,9 @@ class StateTable:
         `position` on."""
         assert self._table is not None
         growth = {part: growth for part, growth in self._growth.items() if part not in parts}
-        rows = self._rows(spark, parts, few=False)
+        columns = self._columns_of(spark)
+        made = [columns.select(spark, query, part=name) for name, query in parts.items()]
+        rows = self._rows(spark, made, few=False)
         properties = replace(position, growth=growth).properties()
         commit.overwrite("state.fold", self._model, self._table, rows, properties, list(parts))
         self._committed(parts, position)
@@ -491,11 +501,39 @@ class StateTable:
                 since=position.after if had.since is None else had.since,
             )
 
-    def _rows(self, spark: SparkSession, parts: Mapping[str, str], few: bool) -> DataFrame:
-        columns = self._columns_of(spark)
-        made = [columns.select(spark, query, part=name) for name, query in parts.items()]
+    def _rows(self, spark: SparkSession, made: Sequence[str], few: bool) -> DataFrame:
         united = "\nunion all\n".join(made)
         return sql(spark, one_file(united) if few else united)
+
+    def _selected(self, spark: SparkSession, parts: Mapping[str, str]) -> list[str]:
+        """What comes to parts, as it goes into the table."""
+        wider: dict[str, str] = {}
+
+        def made() -> list[str]:
+            columns, check = self._columns_of(spark), partial(self._check_type, wider)
+            return [columns.select(spark, query, name, check) for name, query in parts.items()]
+
+        found = made()
+        if not wider:
+            return found
+        assert self._table is not None
+        self._table.change_types(spark, wider)
+        self._columns = None
+        return made()
+
+    def _check_type(self, wider: dict[str, str], name: str, given: str, kind: str) -> None:
+        """Passes values that a column can hold, or can once it is made `wider`. Where a column of a source has become of
+        another type, they would be rounded, without a word."""
+        if (kind.lower(), given.lower()) in PROMOTED:
+            wider[name] = given
+        elif is_rounded(given.lower(), kind.lower()):
+            raise StreamError(
+                f"Model {self._model.name}: its query gives values of {given.upper()} for {name} of its state, which is "
+                f"{kind.upper()}, so they would be cut off or lost: most likely a column of a source is of another type "
+                "than it was. Nothing of this micro-batch was taken in. Convert it where it is read, as in "
+                f"cast({name} as {kind.upper()}) as {name}, and have the state go on with that: {self._model.keep}. "
+                f"{self._model.build_anew}"
+            )
 
 
 def read_signature(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..query.maps import ordered
@@ -36,20 +36,27 @@ class Columns:
         self._fields = {field.name.lower(): _fields(field.dataType) for field in schema.fields}
         self._texts: dict[tuple[str, str | None], str] = {}
 
-    def select(self, spark: SparkSession, query: str, part: str | None = None) -> str:
+    def select(
+        self,
+        spark: SparkSession,
+        query: str,
+        part: str | None = None,
+        check: Callable[[str, str, str], None] | None = None,
+    ) -> str:
         """`query` with the table's columns, in their order and types, found by name whatever the case.
 
         Args:
             spark: where the query can be analysed.
             query: any query.
             part: the value of the column ``part``, which the query lacks. Other columns it lacks are NULL.
+            check: passes a column whose values are cast: its name, the type it has in the query, and that in the table.
 
         Raises:
             ValueError: the table has no column for one of the query's.
         """
         key = (query, part)
         if key not in self._texts:
-            self._texts[key] = self._make(spark.sql(query), query, part)
+            self._texts[key] = self._make(spark.sql(query), query, part, check)
         return self._texts[key]
 
     def comparable(self, name: str, relation: str) -> str:
@@ -62,7 +69,9 @@ class Columns:
         # A test that no row passes, which Spark's optimizer sees: what is joined with it is computed once then, if at all.
         return f"(select {', '.join(columns)} from range(0) where false)"
 
-    def _make(self, rows: DataFrame, query: str, part: str | None) -> str:
+    def _make(
+        self, rows: DataFrame, query: str, part: str | None, check: Callable[[str, str, str], None] | None
+    ) -> str:
         names = self._apart.get(part or "", {})
         have = {names.get(field.name.lower(), field.name.lower()): field for field in rows.schema.fields}
         unknown = have.keys() - self._types.keys()
@@ -81,7 +90,10 @@ class Columns:
                 value = literal(part) if part is not None and wanted == "part" else "null"
             else:
                 value = quoted(found.name)
-            if found is None or type_text(found.dataType) != kind:
+            given = None if found is None else type_text(found.dataType)
+            if given != kind:
+                if check is not None and given is not None:
+                    check(wanted, given, kind)
                 value = f"cast({value} as {kind})"
             columns.append(f"{value} as {quoted(wanted)}")
         return f"select {', '.join(columns)}\nfrom (\n{query}\n)"

@@ -235,6 +235,11 @@ def test_a_table_that_batch_built(stateful: bool) -> None:
     instead = replace(GOING, target=None, target_has_past=True, target_rows=12, state=state)
     assert problem(instead, stateful) == OTHERS
     check(MODEL, stateful, SIGNATURE, replace(built, target_rows=0))
+    # Its first snapshots have expired, as whoever looks after it has them.
+    for checkpoint in (None, Checkpoint("q1", planned=None, done=None)):
+        assert problem(replace(built, target_has_past=False, checkpoint=checkpoint), stateful) == OTHERS
+    # Those of a stream's own table may, too.
+    check(MODEL, stateful, SIGNATURE, replace(instead, target_has_past=False))
 
 
 def test_a_table_that_was_built_anew_without_rows() -> None:

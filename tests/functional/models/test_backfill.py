@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from dbt.tests.util import run_dbt
+from dbt.tests.util import run_dbt, write_file
 
 from dbt.adapters.spark_streaming.cli.commands import main
 
@@ -56,9 +56,12 @@ class TestBackfill:
             "select * from {{ tumble(ref('events'), 'ts', '1 hour') }}",
         }
 
-    def invoke(self, project: Any, *arguments: str) -> Any:
+    def command(self, project: Any, *arguments: str) -> Any:
         options = ["--project-dir", project.project_root, "--profiles-dir", project.profiles_dir]
-        return CliRunner().invoke(main, [*options, "backfill", *arguments])
+        return CliRunner().invoke(main, [*options, *arguments])
+
+    def invoke(self, project: Any, *arguments: str) -> Any:
+        return self.command(project, "backfill", *arguments)
 
     def backfill(self, project: Any, model: str, start: str, end: str) -> Any:
         return self.invoke(project, model, "--start", f"2024-03-04 {start}", "--end", f"2024-03-04 {end}")
@@ -97,6 +100,32 @@ class TestBackfill:
         run_dbt(["run", "--select", "hours", "curve", "--vars", "{flush: true}"])
         for model in ("hours", "curve"):
             assert rows(project, model) == rows(project, f"{model}_in_batch")
+
+    def test_values_that_the_table_can_not_hold(self, project: Any) -> None:
+        """The query was edited since its last run, and the table's column is of another type."""
+        run_dbt(["run", "--select", "events", "hours"])
+        before = rows(project, "hours")
+        write_file(
+            "{{ config(materialized='streaming_table') }}" + HOURS.replace("count(*) as", "count(*) / 2 as"),
+            project.project_root,
+            "models",
+            "hours.sql",
+        )
+        for arguments in (
+            ["backfill", "hours", "--start", "2024-03-04 00:00:00", "--end", "2024-03-04 04:00:00"],
+            ["flush", "hours"],
+        ):
+            found = self.command(project, *arguments)
+            assert found.exit_code == 2
+            assert "its query gives views as DOUBLE, and in its table" in found.output
+            assert "it is BIGINT, so values would be cut off or lost" in found.output
+        assert rows(project, "hours") == before
+        write_file(
+            "{{ config(materialized='streaming_table') }}" + HOURS,
+            project.project_root,
+            "models",
+            "hours.sql",
+        )
 
     @pytest.mark.thorough
     def test_a_session_that_goes_on_after_what_has_closed(self, project: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from dbt.tests.util import run_dbt
 
+from dbt.adapters.spark_streaming.impl import SparkStreamingAdapter
 from dbt.adapters.spark_streaming.stream.state import StateTable
 
 SOURCES = """
@@ -107,3 +108,15 @@ class TestHandOver:
         assert self.run() == (3, 480)
         self.run(*FLUSH)
         assert self.rows(project, "hours") == self.rows(project, "hours_in_batch")
+
+    @pytest.mark.thorough
+    def test_a_table_that_came_after_dbt_had_looked(
+        self, project: Any, spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By another run: it is gone on with, and not begun anew."""
+        self.add(project, spark, folder, 9)
+        self.run()
+        monkeypatch.setattr(SparkStreamingAdapter, "list_relations_without_caching", lambda *_: [])
+        assert self.run() == (0, 0)
+        self.add(project, spark, folder, 10)
+        assert self.run()[1] == 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream import deployments, failpoints, orphans
 from dbt.adapters.spark_streaming.stream.deployments import Deployment, version
 from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
+from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable, load
 from dbt.adapters.spark_streaming.stream.lock import locked
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 from dbt.adapters.spark_streaming.stream.progress import read_progress
@@ -329,3 +330,25 @@ def test_rows_that_are_gone_meanwhile(spark: Any, root: Path) -> None:
     clean_up(spark, model)
     assert not spark.catalog.tableExists(found.previous)
     assert tumbled.rows() == [(0, 2000, "a", 2, 2)]
+
+
+@pytest.mark.thorough
+def test_files_of_a_version_whose_names_were_given_to_others(spark: Any, root: Path) -> None:
+    """A state that is made anew under the model's name lies in the folder of the old version's."""
+    deploy = Deploy(spark, root)
+    model = deploy.model
+    deploy.old.add((0, "a", 1), (1500, "b", 1))
+    run_stream(spark, model, deploy.old.program)
+    found = deploy.stage()
+    promote(spark, model)
+    # As a --full-refresh does.
+    reset(spark, model)
+    spark.sql(f"create or replace table {model.target} (v bigint, c bigint) using iceberg")
+    run_stream(spark, model, deploy.program)
+    previous = load(spark, version(model, found.previous).state)
+    assert previous is not None and previous.folder == getattr(load(spark, model.state), "folder", None)
+    orphans.of_model(spark, model, (time.time_ns() // 1_000_000) + 1, remove=True)
+    roll_back(spark, model)
+    deploy.old.add((2000, "a", 1))
+    run_stream(spark, model, deploy.old.program)
+    deploy.is_right(model, BY_K)

@@ -843,6 +843,38 @@ def test_aggregates_of_windows_below_groups(spark: Any, storage_root: Path, fail
 
 
 @pytest.mark.thorough
+def test_a_column_more_is_read_and_windows_are_closed(spark: Any, storage_root: Path) -> None:
+    """A flush has rows of no stream, with the columns that the query reads by now."""
+
+    def text(columns: str) -> str:
+        window = expansion.expand("e", window_arguments.make("tumble", "ts", "10 minutes"))
+        windows = f"select window_start, window_end, k, count(*) as n from {window} group by window_start, window_end, k"
+        return f"with e as (select {columns} from events) select k, max(n) as m from ({windows}) group by k"
+
+    s = Edited(spark, storage_root, constant_domains=["k"])
+    s.add(BEFORE)
+    s.run(text("ts, k"))
+    s.run(text("ts, k, x"), closing=True)
+    assert s.rows("k") == _by_key(s.batch(text("ts, k, x")), ("k",))
+
+
+@pytest.mark.thorough
+def test_a_step_that_the_changelog_alone_has(spark: Any, storage_root: Path, failing: None) -> None:
+    """It comes into the table before anything is changed, so it is no reason to put the query back."""
+    s = Edited(spark, storage_root, changelog=True, constant_domains=["k"])
+    s.add(BEFORE)
+    with cut_short_at("changelog.append:after"):
+        s.run(below_groups({"n": "sum(n)"}, {"n": "count(*)"}))
+    new = below_groups({"n": "sum(n)", "most": "max(sx)"}, {"n": "count(*)", "sx": "sum(x)"})
+    s.run(new)
+    s.add(AFTER)
+    s.run(new, closing=True)
+    assert {key: row["n"] for key, row in s.rows("k").items()} == {
+        key: row["n"] for key, row in _by_key(s.batch(new), ("k",)).items()
+    }
+
+
+@pytest.mark.thorough
 def test_a_tree_that_is_written_otherwise(spark: Any, storage_root: Path) -> None:
     """Its state goes on under the names that it has."""
     counts = f"select k, count(*) as n from {STREAM} group by k"

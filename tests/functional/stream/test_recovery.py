@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -217,3 +219,18 @@ def test_a_state_that_was_made_and_never_written_is_made_again(counts: Stream) -
     counts.add((9000, "a", 1))
     counts.run()
     assert counts.rows() == [(0, 2000, "a", 2, 2, 1), (0, 4000, "a", 2, 2, 1)]
+
+
+def test_a_file_that_is_older_than_those_read(spark: Any, storage_root: Path, tmp_path: Path) -> None:
+    """As it comes from elsewhere with its time kept: Spark passes over files that are a week older than the newest."""
+    folder = tmp_path / "events"
+    stream = Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
+    stream.reads(StreamSource("events", str(folder), "parquet", EVENTS))
+    stream.add((1, "a", 1))
+    for days in (0, 30):
+        before = set(folder.glob("*.parquet"))
+        spark.table(stream.events).write.mode("append").parquet(str(folder))
+        for each in {*folder.glob("*.parquet")} - before:
+            os.utime(each, (time.time() - days * 86_400,) * 2)
+        stream.run()
+    assert len(stream.rows()) == 2

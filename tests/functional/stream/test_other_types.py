@@ -1,0 +1,79 @@
+"""A column of a source becomes of another type: the state's columns follow, or the run stops; no value is cut off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.model import StreamSource
+from tests.functional.stream.test_evolution import Edited
+
+STREAM = expansion.expand_stream("events")
+
+
+COUNTED = f"select k, count(distinct p) as n from {STREAM} group by k"
+
+
+def test_distinct_values_of_a_wider_type(spark: Any, storage_root: Path) -> None:
+    """The state's column becomes of that type, too: what was read has the same values in it."""
+    s = Edited(spark, storage_root, constant_domains=["k"])
+    spark.sql(f"alter table {s.events} add columns (p float, i int)")
+    text = COUNTED.replace(" as n", " as n, count(distinct i) as m")
+    insert = f"insert into {s.events} (ts, k, p, i) select timestamp_millis(0), 'a', "
+    spark.sql(f"{insert} p, 1 from values (float(0.5)), (float(0.1)) as new(p)")
+    s.run(text)
+    for column, kind in (("p", "double"), ("i", "bigint")):
+        spark.sql(f"alter table {s.events} alter column {column} type {kind}")
+    for _ in range(2):
+        spark.sql(f"{insert} 0.1D, 5000000000")
+        s.run(text)
+        assert [tuple(row) for row in s.table().collect()] == [tuple(row) for row in s.batch(text).collect()]
+    assert [tuple(row) for row in s.table().collect()] == [("a", 3, 2)]
+    # With another query, too.
+    spark.sql(f"{insert} 0.2D, 1")
+    edited = text.replace(" as m", " as m, count(*) as c")
+    s.run(edited)
+    assert [tuple(row) for row in s.table().collect()] == [("a", 4, 2, 1)]
+
+
+def test_distinct_values_that_would_be_rounded(spark: Any, storage_root: Path, tmp_path: Path) -> None:
+    s = Edited(spark, storage_root, constant_domains=["k"])
+    spark.sql(f"alter table {s.events} add column p double")
+
+    def read(kind: str, keep_state: bool = False) -> None:
+        source = StreamSource("events", str(tmp_path), "json", f"ts timestamp, k string, p {kind}")
+        s.model = replace(s.model, sources=(source,), keep_state=keep_state)
+
+    def put(value: str) -> None:
+        row = f'{{"ts": "2024-03-04T00:00:00Z", "k": "a", "p": {value}}}'
+        (tmp_path / f"{len(list(tmp_path.iterdir()))}.json").write_text(row)
+
+    read("bigint")
+    put("1")
+    s.run(COUNTED)
+    read("double")
+    put("1.5")
+    for _ in range(2):
+        with pytest.raises(StreamError) as refused:
+            s.run(COUNTED)
+    assert (
+        f"Model {s.model.name}: its query gives values of DOUBLE for p of its state, which is BIGINT, so they would be cut "
+        "off or lost: most likely a column of a source is of another type than it was. Nothing of this micro-batch was "
+        "taken in. Convert it where it is read, as in cast(p as BIGINT) as p, and have the state go on with that: "
+        f"`dbt run --select {s.model.name} --vars '{{keep_state: true}}'`. To build it anew: "
+    ) in str(refused.value.msg)
+    assert [tuple(row) for row in s.table().collect()] == [("a", 1)]
+    converted = (
+        f"select k, count(distinct p) as n from (select k, cast(p as bigint) as p from {STREAM}) group by k"
+    )
+    read("double", keep_state=True)
+    s.run(converted)
+    read("double")
+    put("2")
+    s.run(converted)
+    assert [tuple(row) for row in s.table().collect()] == [("a", 2)]
