@@ -562,7 +562,7 @@ def test_subqueries_that_are_asked_for_each_row_are_computed_below_groups(text: 
 
 
 def test_a_query_in_a_select_list_is_kept_apart_from_the_unions_of_rows_below() -> None:
-    """Spark's optimizer takes select lists into a UNION ALL, and loses the columns that queries in them are correlated by."""
+    """Spark's optimizer takes select lists into a UNION ALL, and loses columns that queries in them are correlated by."""
     asked = f"(select count(*) from {OTHER} as t where t.k = s.k)"
 
     def steps(text: str) -> str:
