@@ -11,6 +11,23 @@ from .program import Step
 from .windows import quote
 
 
+def hashes(hashed: str, names: Sequence[str], rows: str, part: str) -> str:
+    """The hashes by which rows' values are looked up in the state, as ``__hashed``, in the wider of the types that both have
+    them in: an INT has another hash than the same BIGINT, and a source's column may have become of a narrower type since.
+
+    Args:
+        hashed: makes one of the values.
+        names: of the values, in both.
+        rows: a query.
+        part: of the state.
+    """
+    listed = ", ".join(names)
+    return (
+        f"select {hashed} as __hashed from (\n"
+        f"select {listed} from (\n{rows}\n)\nunion all\nselect {listed} from state where part = '{part}' and false\n)"
+    )
+
+
 def flag_columns(stage: AggregateStage | GroupStage, members: DistinctSet, called: str) -> list[str]:
     """The columns of a distinct set that say of its values which count: one for each flag, and for each value of keys
     that there are few of."""

@@ -1,13 +1,13 @@
 """Brings a filter on a rank to the ranking that it is of, where plain queries stand between the two, or a join asks for it.
 
 >>> from .dialect import parse, sql
->>> ranked = "select k, row_number() over (order by v) as rn from t"
+>>> ranked = "select k, row_number() over (order by v) as rn from (select /*+ STREAM */ * from t)"
 >>> print(sql(brought_down(parse(f"select k from (select k, rn as place from ({ranked})) where place < 3 and k > 1"))))
-SELECT k FROM (SELECT k, rn AS place FROM (SELECT * FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY v) AS rn FROM t) WHERE \
-`rn` <= 2)) WHERE place < 3 AND k > 1
+SELECT k FROM (SELECT k, rn AS place FROM (SELECT * FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY v) AS rn \
+FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `rn` <= 2)) WHERE place < 3 AND k > 1
 >>> print(sql(brought_down(parse(f"select u.k from u left join ({ranked}) as r on r.k = u.k and r.rn = 1"))))
-SELECT u.k FROM u LEFT JOIN (SELECT * FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY v) AS rn FROM t) WHERE `rn` = 1) AS r ON \
-r.k = u.k AND r.rn = 1
+SELECT u.k FROM u LEFT JOIN (SELECT * FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY v) AS rn \
+FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `rn` = 1) AS r ON r.k = u.k AND r.rn = 1
 """
 
 from __future__ import annotations
@@ -107,7 +107,15 @@ def _is_within_windows(query: exp.Select, rank: exp.Window) -> bool:
     return bool(within & {"window_start", "window_end"}) and any(hints.windows_under(query))
 
 
+def _reads_stream(relation: exp.Subquery) -> bool:
+    return any(map(hints.marked_as_stream, relation.find_all(exp.Select))) or any(
+        hints.windows_under(relation)
+    )
+
+
 def _filter(relation: exp.Subquery, asked: _Asked) -> None:
+    if not _reads_stream(relation):
+        return  # it is read as it is
     column, last = exp.column(asked.column, quoted=True), exp.Literal.number(asked.last)
     kind = exp.EQ if asked.alone else exp.LTE
     below = exp.Subquery(this=relation.this)

@@ -230,7 +230,7 @@ def bounded(test: exp.Expr) -> dict[str, int]:
         return {name: max(side[name] for side in sides) for name in set.intersection(*map(set, sides))}
     if isinstance(test, exp.Not):
         inverse = _INVERSE.get(type(test.this.unnest()))
-        return bounded(inverse(**test.this.unnest().args)) if inverse else {}
+        return bounded(inverse(**test.this.unnest().copy().args)) if inverse else {}
     bound = _bound(test)
     return {} if bound is None else dict([bound])
 
@@ -286,9 +286,9 @@ def last_place(test: exp.Expr, name: str) -> int | None:
 
 
 def _without_cast(node: exp.Expr) -> exp.Expr:
-    """A rank stays what it is as another whole number."""
+    """A rank stays what it is as an INT or a BIGINT; of a smaller type it may be another."""
     node = node.unnest()
-    while isinstance(node, exp.Cast) and node.to.this in exp.DataType.SIGNED_INTEGER_TYPES:
+    while isinstance(node, exp.Cast) and node.to.this in (exp.DataType.Type.INT, exp.DataType.Type.BIGINT):
         node = node.this.unnest()
     return node
 
@@ -301,7 +301,7 @@ def _number(node: exp.Expr) -> int | None:
         if left is None or right is None:
             return None
         return left + right if isinstance(node, exp.Add) else left - right
-    return int(node.name) if isinstance(node, exp.Literal) and node.name.isdigit() else None
+    return int(node.name) if isinstance(node, exp.Literal) and node.name.isdecimal() else None
 
 
 def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:

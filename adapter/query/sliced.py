@@ -15,7 +15,7 @@ from dataclasses import replace
 from .aggregate_stage import EVENT_TIME, GROUPING_ID, SLICE_END, WINDOW_START
 from .emission import Emission
 from .metric_columns import MetricColumns
-from .partials import Partials
+from .partials import Partials, hashes
 from .plan import FIRST, SEEN, AggregateStage, DistinctSet
 from .program import EXPIRES_AT, Asking, StatePart, Step
 from .window_trigger import WindowTrigger, window_columns
@@ -168,6 +168,7 @@ class SlicedStage(Partials):
         # A hash is quicker to look up than what it stands for: each value in the state is looked up. It
         # may bring some values that aren't in the batch, and these come to nothing further down.
         hashed = f"xxhash64({', '.join(together)})"
+        looked_up = hashes(hashed, together, "select * from batch", self._part(members))
         fresh = [f"min(case when fresh then {first} end) as {first}" for first in firsts]
         older = [f"min(case when not fresh then {first} end) as {self._known(first)}" for first in firsts]
         if self.kept_for_finest or self.stage.grouping_sets is None:
@@ -179,7 +180,7 @@ class SlicedStage(Partials):
             f"with batch as (\n{batch}\n),\n"
             f"known as (\n"
             f"  select {both}, {', '.join(firsts)}\n"
-            f"  from state left semi join (select {hashed} as __hashed from batch) on {hashed} = __hashed\n"
+            f"  from state left semi join (\n{looked_up}\n) on {hashed} = __hashed\n"
             f"  where part = '{self._part(members)}'\n"
             f"),\n"
             f"sights as (\n"

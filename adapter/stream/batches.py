@@ -17,7 +17,7 @@ from .pieces import Cutter, Piece
 from .position import Position
 from .progress import Figures, read_progress, report, write_progress
 from .spark_metrics import publish
-from .state import digest
+from .state import Widened, digest
 from .state_figures import PartMetrics
 from .state_meter import StateMeter
 from .watermark import Watermark
@@ -117,13 +117,22 @@ class Batches:
                     reached("batch:cut", self._work.model.name)
 
     def _take(self, spark: SparkSession, piece: Piece, position: Position, at: int) -> None:
-        rows = piece.rows
-        with self._step(spark, position, piece.expected) as step:
-            if self._work.program.levels:
-                self._watermark = step.take_in(rows, self._watermark, at)
-                step.put_out()
-            else:
-                self._watermark = step.pass_on(rows, self._watermark, at)
+        rows, committed = piece.rows, False
+        try:
+            with self._step(spark, position, piece.expected) as step:
+                if self._work.program.levels:
+                    self._watermark = step.take_in(rows, self._watermark, at)
+                    committed = True
+                    step.put_out()
+                else:
+                    self._watermark = step.pass_on(rows, self._watermark, at)
+        except Widened:
+            if committed:
+                raise StreamError(
+                    f"Model {self._work.model.name}: columns of its state have become wider with those of a source, in the "
+                    "middle of a micro-batch. Nothing is lost, and the next run goes on from there: run it again."
+                ) from None
+            self._take(spark, piece, position, at)
 
     def finish(self, spark: SparkSession) -> None:
         """Put out what a crash kept the last step from putting out."""

@@ -309,10 +309,14 @@ def go_on(
         StreamError: another run has written it; nothing was changed.
     """
     position = replace(position if added is None else added.then, signature=digest(change.signature))
-    inputs = read_streams(spark, work.model, work.program.inputs).schema
+    # Where a flush only signs, a source may be gone by now.
+    inputs = None
+    if change.migration is not None or work.state.notes_inputs:
+        inputs = read_streams(spark, work.model, work.program.inputs).schema
     if change.migration is None:
         work.state.sign(spark, change.signature, inputs)
         return position
+    assert inputs is not None
     position = replace(position, to_remake=position.to_remake or bool(change.found.remade))
     rows = None if added is None else added.rows
     work.state.migrate(spark, change.migration, change.signature, position, inputs, change.apart, rows)

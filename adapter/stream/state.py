@@ -90,6 +90,11 @@ _LOCAL = {
 """Of a state on this machine's disk."""
 
 
+class Widened(Exception):
+    """Columns of the state have become wider with those of a source. What the step has computed is of their types before: it
+    looked up values by a hash, which is another one then. So it is to be done again."""
+
+
 class StateTable:
     """The state of one model. Reads and writes go through the session of the micro-batch."""
 
@@ -143,7 +148,12 @@ class StateTable:
         properties = {name: self._table.property(name) or "" for name in (_VERSION, _SIGNATURE)}
         return read_signature(self._model, properties, f"its state {self._model.state}")
 
-    def sign(self, spark: SparkSession, signature: Mapping[str, object], inputs: StructType) -> None:
+    @property
+    def notes_inputs(self) -> bool:
+        """Whether it says which columns a micro-batch has: a step without rows needs them."""
+        return self._table is not None and self._table.property(_INPUTS) is not None
+
+    def sign(self, spark: SparkSession, signature: Mapping[str, object], inputs: StructType | None) -> None:
         """Note what the state is of, where that is known more exactly than before, or its author says that it goes on; and
         the columns of a micro-batch from then on, as of `migrate`."""
         assert self._table is not None
@@ -152,10 +162,9 @@ class StateTable:
         spark.sql(f"alter table {self._model.state} set tblproperties ({settings})")
         self._table.refresh()
 
-    def _with_inputs(self, inputs: StructType) -> dict[str, str]:
-        """The property with the columns of a micro-batch, where a step without rows needs them."""
-        assert self._table is not None
-        return {_INPUTS: inputs.json()} if self._table.property(_INPUTS) is not None else {}
+    def _with_inputs(self, inputs: StructType | None) -> dict[str, str]:
+        """The property with the columns of a micro-batch, where it has one."""
+        return {_INPUTS: inputs.json()} if inputs is not None and self.notes_inputs else {}
 
     def create(
         self,
@@ -518,8 +527,12 @@ class StateTable:
             return found
         assert self._table is not None
         self._table.change_types(spark, wider)
-        self._columns = None
-        return made()
+        # A snapshot has the columns of its time, and state is read by its snapshot.
+        last = read_position(self._table.last_summary())
+        assert last is not None
+        commit.append("state.append", self._model, self._table, None, last.properties())
+        self._columns = self._shown = None
+        raise Widened
 
     def _check_type(self, wider: dict[str, str], name: str, given: str, kind: str) -> None:
         """Passes values that a column can hold, or can once it is made `wider`. Where a column of a source has become of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, rank_filters, window_arguments
 from dbt.adapters.spark_streaming.query.aggregates import TYPED
 from dbt.adapters.spark_streaming.query.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
@@ -534,7 +534,7 @@ def test_steps_without_new_rows_are_left_out_by_having() -> None:
         ),
         (
             f"select k, (select min(v) from {OTHER}) as m, rank() over (order by k) as r from {STREAM} group by k",
-            "stands beside OVER or LIMIT in a SELECT with GROUP BY; put the GROUP BY into a query below",
+            "or beside OVER or LIMIT; join it in a query below, or put the GROUP BY into one",
         ),
         (
             f"select k, count(*), (select min(v) from {OTHER}) as m from {STREAM} group by k",
@@ -559,6 +559,41 @@ def test_subqueries_beside_groups_that_are_refused(text: str, sentence: str) -> 
 def test_subqueries_that_are_asked_for_each_row_are_computed_below_groups(text: str) -> None:
     found = flow(text)
     assert {"GroupAggregate", "Recompute"} & {*kinds(found)} == {"GroupAggregate", "Recompute"}
+
+
+def test_not_in_is_asked_as_one_question() -> None:
+    """Of IN alone, in a select list, Spark makes false where it is NULL."""
+    asked = f"count(case when not (v in (select v from {OTHER})) then 1 end)"
+    texts = " ".join(
+        step.sql
+        for level in generate.program(
+            planner.plan_operators(f"select k, {asked} as n from {STREAM} group by k", KNOWN, DAY), ttl=DAY
+        ).levels
+        for step in level.ingest
+    )
+    assert "WHEN `__asked_0`" in texts or "WHEN __asked_0" in texts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select k, lag(v) over (partition by k order by ts) in (select v from {OTHER}) as m from {STREAM}",
+        f"select k, sum(v - (select min(v) from {OTHER})) as s, (select max(v) from {OTHER}) as m from {STREAM} group by k",
+        f"select k, count(case when v - (select min(v) from {OTHER}) in (select v from {OTHER}) then 1 end) as n "
+        f"from {STREAM} group by k",
+    ],
+    ids=["OVER in IN", "one below and one above", "one inside another"],
+)
+def test_queries_that_are_not_all_asked_for_each_row_are_refused(text: str) -> None:
+    with pytest.raises(QueryError, match=r"[Ss]ubquery (over a stream )?stands"):
+        planner.plan_operators(text, KNOWN, DAY)
+
+
+def test_a_ranking_of_a_table_that_is_no_stream_is_read_as_it_is() -> None:
+    """Its text is what a state of the query above is known by."""
+    ranked = "select k, x, row_number() over (partition by k order by x) as rn from db.dim"
+    text = f"select d.x from {STREAM} as s left join ({ranked}) as d on d.k = s.k and d.rn = 1"
+    assert sql(rank_filters.brought_down(parse(text))) == sql(parse(text))
 
 
 def test_a_query_in_a_select_list_is_kept_apart_from_the_unions_of_rows_below() -> None:

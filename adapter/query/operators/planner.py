@@ -593,10 +593,10 @@ class _Planner:
                 if asked := conditions.inner_queries(select, ("expressions", "having", "group")):
                     if subqueries_below.put(select, asked):
                         return self._select(select)
-                    if over:
+                    if over or conditions.inner_queries(select, ("group",)):
                         raise QueryError(
-                            "A subquery over a stream stands beside OVER or LIMIT in a SELECT with GROUP BY; put the "
-                            "GROUP BY into a query below."
+                            "A subquery over a stream stands in a GROUP BY, or beside OVER or LIMIT; join it in a query "
+                            "below, or put the GROUP BY into one."
                         )
                     return self._over_groups(select)
                 joins.split(select)

@@ -2,11 +2,11 @@
 of its rows.
 
 >>> from ..dialect import parse, sql
->>> tree = parse("select k, sum(v - (select avg(w) from t)) as s, max(v) > (select 1) as m from r group by k")
+>>> tree = parse("select k, sum(v - (select avg(w) from t)) as s, max(v) as m from r group by k")
 >>> put(tree, list(tree.find_all(exp.Query))[1:])
 True
 >>> print(sql(tree))
-SELECT `k` AS `k`, SUM(`v` - `__asked_0`) AS s, MAX(`v`) > (SELECT 1) AS m FROM (SELECT k AS `k`, v AS `v`, \
+SELECT `k` AS `k`, SUM(`v` - `__asked_0`) AS s, MAX(`v`) AS m FROM (SELECT k AS `k`, v AS `v`, \
 (SELECT AVG(w) FROM t) AS `__asked_0` FROM r) AS joined GROUP BY `k`
 """
 
@@ -33,20 +33,20 @@ def put(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
         inner: queries in its expressions.
 
     Returns:
-        Whether there was any.
+        Whether all of them were. (Of those that stay above, columns of their own would be taken for the rows'.)
     """
     keys = {canonical(key) for key in grouping(select).keys}
-    grouped = is_grouped(select)
+    nodes = [_whole(query) for query in inner]
+    if is_grouped(select) and not all(_is_of_rows(node, select, keys) for node in nodes):
+        return False
+    if not all(map(_is_of_one_row, nodes)):
+        return False
     names: dict[str, str] = {}
     asked: dict[str, exp.Expr] = {}
-    for query in inner:
-        node = _whole(query)
-        if not grouped or _is_of_rows(node, select, keys):
-            name = names.setdefault(canonical(node), _NAME.format(len(names)))
-            asked[name] = node.copy()
-            node.replace(exp.column(name, quoted=True))
-    if not asked:
-        return False
+    for node in nodes:
+        name = names.setdefault(canonical(node), _NAME.format(len(names)))
+        asked[name] = node.copy()
+        node.replace(exp.column(name, quoted=True))
     joins.split(select)
     source = from_clause(select)
     assert source is not None
@@ -62,7 +62,20 @@ def _whole(query: exp.Query) -> exp.Expr:
     node: exp.Expr = query
     while isinstance(node.parent, exp.Subquery):
         node = node.parent
-    return node.parent if isinstance(node.parent, exp.Exists | exp.In) else node
+    if not isinstance(node.parent, exp.Exists | exp.In):
+        return node
+    node = node.parent
+    # NOT IN is one question: what Spark makes of IN alone is false where that is NULL.
+    above = node.parent
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    return above if isinstance(above, exp.Not) and isinstance(node, exp.In) else node
+
+
+def _is_of_one_row(node: exp.Expr) -> bool:
+    """Whether what is asked for is of the row alone: neither OVER or an aggregate is, nor another query's answer."""
+    value = node.find(exp.In) if isinstance(node, exp.Not | exp.In) else None
+    return value is None or value.this.find(exp.AggFunc, exp.Window, exp.Query) is None
 
 
 def _is_of_rows(node: exp.Expr, select: exp.Select, keys: set[str]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..aggregate_stage import GROUPING_ID
-from ..partials import Partials, flag_columns
+from ..partials import Partials, flag_columns, hashes
 from ..plan import SEEN, TIMES, DistinctSet, GroupStage, KeyedStage
 from ..program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
 from ..windows import quote
@@ -205,7 +205,7 @@ class Groups(Partials):
             f"with batch as (\n{batch}\n),\n"
             f"known as (\n"
             f"  select {', '.join([*identity, *known])}, true as {KNOWN}\n"
-            f"  from state left semi join (select {hashed} as __hashed from (\n{looked_up}\n)) on {hashed} = __hashed\n"
+            f"  from state left semi join (\n{hashes(hashed, identity, looked_up, part)}\n) on {hashed} = __hashed\n"
             f"  where part = '{part}'\n"
             f"  group by {', '.join(identity)}\n"
             f")\n"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion
+from dbt.adapters.spark_streaming.query import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 from tests.functional.stream.test_evolution import Edited
@@ -29,6 +29,10 @@ def test_distinct_values_of_a_wider_type(spark: Any, storage_root: Path) -> None
     s.run(text)
     for column, kind in (("p", "double"), ("i", "bigint")):
         spark.sql(f"alter table {s.events} alter column {column} type {kind}")
+    # What was there is known, though it has another hash as a value of that type.
+    spark.sql(f"{insert} 0.5D, 1")
+    s.run(text)
+    assert [tuple(row) for row in s.table().collect()] == [("a", 2, 1)]
     for _ in range(2):
         spark.sql(f"{insert} 0.1D, 5000000000")
         s.run(text)
@@ -39,6 +43,34 @@ def test_distinct_values_of_a_wider_type(spark: Any, storage_root: Path) -> None
     edited = text.replace(" as m", " as m, count(*) as c")
     s.run(edited)
     assert [tuple(row) for row in s.table().collect()] == [("a", 4, 2, 1)]
+
+
+@pytest.mark.parametrize("windowed", [False, True], ids=["groups", "windows"])
+def test_distinct_values_of_a_narrower_type(
+    spark: Any, storage_root: Path, tmp_path: Path, windowed: bool
+) -> None:
+    """The state's column stays as it is: a value that is there is known, though it has another hash as one of that type."""
+    s = Edited(spark, storage_root, **({} if windowed else {"constant_domains": ["k"]}))
+    spark.sql(f"alter table {s.events} add column p bigint")
+    tumble = expansion.expand("events", window_arguments.make("tumble", "ts", "1 hour"))
+    text = COUNTED
+    if windowed:
+        text = (
+            f"select window_end, k, count(distinct p) as n from {tumble} group by window_start, window_end, k"
+        )
+
+    def put(kind: str, value: int, ts: str) -> None:
+        row = f'{{"ts": "2024-03-04T{ts}Z", "k": "a", "p": {value}}}'
+        (tmp_path / f"{len(list(tmp_path.iterdir()))}.json").write_text(row)
+        source = StreamSource("events", str(tmp_path), "json", f"ts timestamp, k string, p {kind}")
+        s.model = replace(s.model, sources=(source,))
+        s.run(text)
+
+    put("bigint", 1, "00:00:01")
+    put("int", 1, "00:00:02")
+    put("int", 2, "03:00:00")
+    counts = [row["n"] for row in s.table().orderBy("n").collect()]
+    assert counts == ([1] if windowed else [2])
 
 
 def test_distinct_values_that_would_be_rounded(spark: Any, storage_root: Path, tmp_path: Path) -> None:
