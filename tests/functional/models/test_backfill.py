@@ -101,9 +101,10 @@ class TestBackfill:
         for model in ("hours", "curve"):
             assert rows(project, model) == rows(project, f"{model}_in_batch")
 
+    @pytest.mark.thorough
     def test_values_that_the_table_can_not_hold(self, project: Any) -> None:
         """The query was edited since its last run, and the table's column is of another type."""
-        run_dbt(["run", "--select", "events", "hours"])
+        run_dbt(["run", "--full-refresh", "--select", "events", "hours"])
         before = rows(project, "hours")
         write_file(
             "{{ config(materialized='streaming_table') }}" + HOURS.replace("count(*) as", "count(*) / 2 as"),
