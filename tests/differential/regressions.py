@@ -774,6 +774,14 @@ BECAME_EQUAL = {
         "k s",
         state_ttl=LONG,
     ),
+    # Of values that may be NULL, on both sides.
+    "NOT IN in an aggregate": _case(
+        f"""select k, count(case when u not in (select u from {stream("orders")}) then 1 end) as n,
+          count(*) filter (where v not in (select v from {stream("orders")} as o where v > 3)) as m
+        from {stream("clicks")} as c group by k""",
+        "k n m",
+        state_ttl=LONG,
+    ),
     "a query of its row in an aggregate": _case(
         f"""select k, sum((select count(*) from {stream("orders")} as o where o.k = c.k)) as s,
           count(case when exists (select 1 from {stream("orders")} as o where o.k = c.k and o.v = c.v) then 1 end) as n
