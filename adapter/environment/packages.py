@@ -29,6 +29,8 @@ ICEBERG = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
 SQLITE = "org.xerial:sqlite-jdbc:3.50.3.0"
 LOCAL_FILES = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"
 """Hadoop's local file system without a process for each file: its own starts a `chmod`, some thirty in a micro-batch."""
+LOCAL_FILES_CLASS = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+"""What that is called in Hadoop's settings."""
 
 
 def default_cache() -> Path:

@@ -29,6 +29,7 @@ from dbt.adapters.spark_streaming.environment.packages import (
     ICEBERG,
     ICEBERG_VERSION,
     LOCAL_FILES,
+    LOCAL_FILES_CLASS,
     SQLITE,
     default_cache,
     jars,
@@ -250,7 +251,7 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
             "spark.sql.shuffle.partitions": str(max(2, cores)),
         }
         if _is_embedded(credentials):
-            conf["spark.hadoop.fs.file.impl"] = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+            conf["spark.hadoop.fs.file.impl"] = LOCAL_FILES_CLASS
     if storage.is_local:
         # Streams' checkpoints without a checksum beside each file, which a killed process can
         # leave in disagreement with it. (Tables can't do without: Iceberg asks a file system

@@ -11,20 +11,24 @@ from .program import Step
 from .windows import quote
 
 
-def hashes(hashed: str, names: Sequence[str], rows: str, part: str) -> str:
-    """The hashes by which rows' values are looked up in the state, as ``__hashed``, in the wider of the types that both have
-    them in: an INT has another hash than the same BIGINT, and a source's column may have become of a narrower type since.
+def known_rows(names: Sequence[str], rows: str, part: str) -> str:
+    """For FROM: the rows of the state that may have the same values as some rows.
+
+    A hash is quicker to look up than what it stands for: each value in the state is looked up. It brings few values too
+    many. It is made of the wider of the types that both have them in: an INT has another hash than the same BIGINT, and a
+    source's column may have become of a narrower type since.
 
     Args:
-        hashed: makes one of the values.
         names: of the values, in both.
         rows: a query.
         part: of the state.
     """
     listed = ", ".join(names)
+    hashed = f"xxhash64({listed})"
     return (
-        f"select {hashed} as __hashed from (\n"
+        f"state left semi join (\nselect {hashed} as __hashed from (\n"
         f"select {listed} from (\n{rows}\n)\nunion all\nselect {listed} from state where part = '{part}' and false\n)"
+        f"\n) on {hashed} = __hashed"
     )
 
 

@@ -174,13 +174,8 @@ def fixed(ranking: exp.Select) -> frozenset[str]:
 
 
 def _bounds(select: exp.Expr | None, relation: exp.Expr | None) -> dict[str, int]:
-    found: dict[str, int] = {}
     names = _ranks_in(relation)
-    for test in _tests(select, relation):
-        for name, last in bounded(test).items():
-            if name in names:
-                found[name] = min(last, found.get(name, last))
-    return found
+    return {name: last for name, last in _bounded_by_all(_tests(select, relation)).items() if name in names}
 
 
 def _tests(select: exp.Expr | None, relation: exp.Expr | None) -> list[exp.Expr]:
@@ -226,7 +221,7 @@ def bounded(test: exp.Expr) -> dict[str, int]:
     """The columns that a condition bounds from above, by their greatest values."""
     test = test.unnest()
     if isinstance(test, exp.Or):
-        sides = [_bounded_by_all(side) for side in test.flatten()]
+        sides = [_bounded_by_all(conjuncts(side)) for side in test.flatten()]
         return {name: max(side[name] for side in sides) for name in set.intersection(*map(set, sides))}
     if isinstance(test, exp.Not):
         inverse = _INVERSE.get(type(test.this.unnest()))
@@ -235,10 +230,10 @@ def bounded(test: exp.Expr) -> dict[str, int]:
     return {} if bound is None else dict([bound])
 
 
-def _bounded_by_all(condition: exp.Expr) -> dict[str, int]:
+def _bounded_by_all(tests: Sequence[exp.Expr]) -> dict[str, int]:
     """The same of conditions that must all hold."""
     found: dict[str, int] = {}
-    for test in conjuncts(condition):
+    for test in tests:
         for name, last in bounded(test).items():
             found[name] = min(last, found.get(name, last))
     return found

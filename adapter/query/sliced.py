@@ -15,7 +15,7 @@ from dataclasses import replace
 from .aggregate_stage import EVENT_TIME, GROUPING_ID, SLICE_END, WINDOW_START
 from .emission import Emission
 from .metric_columns import MetricColumns
-from .partials import Partials, hashes
+from .partials import Partials, known_rows
 from .plan import FIRST, SEEN, AggregateStage, DistinctSet
 from .program import EXPIRES_AT, Asking, StatePart, Step
 from .window_trigger import WindowTrigger, window_columns
@@ -165,10 +165,8 @@ class SlicedStage(Partials):
             gathered = f"\n  distribute by {', '.join(together)}"
         else:
             together, gathered = [WINDOW_START, *keys, *values], ""
-        # A hash is quicker to look up than what it stands for: each value in the state is looked up. It
-        # may bring some values that aren't in the batch, and these come to nothing further down.
-        hashed = f"xxhash64({', '.join(together)})"
-        looked_up = hashes(hashed, together, "select * from batch", self._part(members))
+        # Values of the state that aren't in the batch come to nothing further down.
+        from_state = known_rows(together, "select * from batch", self._part(members))
         fresh = [f"min(case when fresh then {first} end) as {first}" for first in firsts]
         older = [f"min(case when not fresh then {first} end) as {self._known(first)}" for first in firsts]
         if self.kept_for_finest or self.stage.grouping_sets is None:
@@ -180,7 +178,7 @@ class SlicedStage(Partials):
             f"with batch as (\n{batch}\n),\n"
             f"known as (\n"
             f"  select {both}, {', '.join(firsts)}\n"
-            f"  from state left semi join (\n{looked_up}\n) on {hashed} = __hashed\n"
+            f"  from {from_state}\n"
             f"  where part = '{self._part(members)}'\n"
             f"),\n"
             f"sights as (\n"

@@ -27,6 +27,7 @@ from .iceberg import (
     columns_in_spark,
     each_of,
     is_of_stream,
+    promote_columns,
     widen_columns,
 )
 from .migration import Migration
@@ -194,6 +195,7 @@ def migrate(
         schema = transaction.updateSchema()
         change_columns(spark, schema, change.add, change.drop, change.rename)
         widen_columns(spark, schema, change.widen)
+        promote_columns(spark, schema, change.promote)
         schema.commit()
         update = transaction.updateProperties()
         for key, value in settings.items():

@@ -359,21 +359,6 @@ class IcebergTable:
         update.commit()
         self.refresh()
 
-    def change_types(self, spark: SparkSession, types: Mapping[str, str]) -> None:
-        """Make columns of wider types, in one commit of metadata: rows that are there have the same values in them.
-
-        Args:
-            spark: a session.
-            types: by column.
-        """
-        self.refresh()
-        update = self._table.updateSchema()
-        for name, kind in types.items():
-            made = java_class(spark, _STRUCT).fromDDL(f"{quoted(name)} {kind}")
-            update.updateColumn(name, java_class(spark, _TYPES).convert(made).columns().get(0).type())
-        update.commit()
-        self.refresh()
-
     def appended(self, first: int | None, last: int) -> int:
         """How many rows came to the table from a snapshot (None: from the beginning) to another, both counted in."""
         newest = self._table.snapshot(last)
@@ -520,15 +505,25 @@ def change_columns(
 
 def widen_columns(spark: SparkSession, update: Any, widen: Mapping[str, Sequence[Wider]]) -> None:
     """Note in Iceberg's update of a table's schema that columns which are structs get more fields, each after another."""
-    types = java_class(spark, _TYPES)
     for column, fields in widen.items():
         for name, kind, after in fields:
-            made = java_class(spark, _STRUCT).fromDDL(f"{quoted(name)} {kind}")
-            update.addColumn(column, name, types.convert(made).columns().get(0).type())
+            update.addColumn(column, name, _type(spark, kind))
             if after is None:
                 update.moveFirst(f"{column}.{name}")
             else:
                 update.moveAfter(f"{column}.{name}", f"{column}.{after}")
+
+
+def promote_columns(spark: SparkSession, update: Any, promote: Mapping[str, str]) -> None:
+    """Note in Iceberg's update of a table's schema that columns become of wider types, which Iceberg has to allow."""
+    for name, kind in promote.items():
+        update.updateColumn(name, _type(spark, kind))
+
+
+def _type(spark: SparkSession, kind: str) -> Any:
+    """Iceberg's type for one of Spark's."""
+    made = java_class(spark, _STRUCT).fromDDL(f"made {kind}")
+    return java_class(spark, _TYPES).convert(made).columns().get(0).type()
 
 
 def stored_types(spark: SparkSession, kinds: Mapping[str, str]) -> dict[str, str]:

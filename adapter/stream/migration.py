@@ -39,6 +39,8 @@ class Migration:
     """Of each stage columns with values of what is forgotten, which stay for others that have a column of that name."""
     widen: Mapping[str, tuple[Wider, ...]] = field(default_factory=dict)
     """Columns with rows that are kept, and the fields that come to these."""
+    promote: Mapping[str, str] = field(default_factory=dict)
+    """Columns that become of a wider type (`PROMOTED`), and which: rows that are there have the same values in them."""
 
     @property
     def added(self) -> dict[str, str]:
@@ -65,7 +67,7 @@ def migration(
 
     >>> found = Evolution(renamed={"a": "a"}, own={"a"}, dropped={"stage_1": {"b"}}, begun={"stage_1": {"c"}})
     >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "int", "c": "int"})[0]
-    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={}, widen={})
+    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={}, widen={}, promote={})
     """
     problems = []
     begun = set(wants) - {*kept} if found.sweeps else set().union(*found.begun.values())

@@ -366,9 +366,7 @@ class StateTable:
         `position` on."""
         assert self._table is not None
         growth = {part: growth for part, growth in self._growth.items() if part not in parts}
-        columns = self._columns_of(spark)
-        made = [columns.select(spark, query, part=name) for name, query in parts.items()]
-        rows = self._rows(spark, made, few=False)
+        rows = self._rows(spark, self._texts(spark, parts), few=False)
         properties = replace(position, growth=growth).properties()
         commit.overwrite("state.fold", self._model, self._table, rows, properties, list(parts))
         self._committed(parts, position)
@@ -514,23 +512,31 @@ class StateTable:
         united = "\nunion all\n".join(made)
         return sql(spark, one_file(united) if few else united)
 
+    def _texts(
+        self,
+        spark: SparkSession,
+        parts: Mapping[str, str],
+        check: Callable[[str, str, str], None] | None = None,
+    ) -> list[str]:
+        """The rows of parts with the table's columns; `check` as of `Columns.select`."""
+        columns = self._columns_of(spark)
+        return [columns.select(spark, query, name, check) for name, query in parts.items()]
+
     def _selected(self, spark: SparkSession, parts: Mapping[str, str]) -> list[str]:
-        """What comes to parts, as it goes into the table."""
+        """What comes to parts, as it goes into the table.
+
+        Raises:
+            Widened: its columns are wider now.
+        """
         wider: dict[str, str] = {}
-
-        def made() -> list[str]:
-            columns, check = self._columns_of(spark), partial(self._check_type, wider)
-            return [columns.select(spark, query, name, check) for name, query in parts.items()]
-
-        found = made()
+        found = self._texts(spark, parts, partial(self._check_type, wider))
         if not wider:
             return found
         assert self._table is not None
-        self._table.change_types(spark, wider)
-        # A snapshot has the columns of its time, and state is read by its snapshot.
         last = read_position(self._table.last_summary())
         assert last is not None
-        commit.append("state.append", self._model, self._table, None, last.properties())
+        change = Migration(drop=(), rename={}, add={}, parts=(), left={}, promote=wider)
+        commit.migrate(spark, "state.migrate", self._model, self._table, change, {}, last.properties())
         self._columns = self._shown = None
         raise Widened
 

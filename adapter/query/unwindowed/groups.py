@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..aggregate_stage import GROUPING_ID
-from ..partials import Partials, flag_columns, hashes
+from ..partials import Partials, flag_columns, known_rows
 from ..plan import SEEN, TIMES, DistinctSet, GroupStage, KeyedStage
 from ..program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
 from ..windows import quote
@@ -186,8 +186,6 @@ class Groups(Partials):
             self._flags(members),
             [*self.generations.since, *self._set_keys(), *self._values(members)],
         )
-        # A hash is quicker to look up than what it stands for, and brings few values too many.
-        hashed = f"xxhash64({', '.join(identity)})"
         known = [f"bool_or({flag}) as {flag}" for flag in flags]
         fresh = [
             f"coalesce(batch.{flag}, false) and not coalesce(known.{flag}, false) as {flag}" for flag in flags
@@ -205,7 +203,7 @@ class Groups(Partials):
             f"with batch as (\n{batch}\n),\n"
             f"known as (\n"
             f"  select {', '.join([*identity, *known])}, true as {KNOWN}\n"
-            f"  from state left semi join (\n{hashes(hashed, identity, looked_up, part)}\n) on {hashed} = __hashed\n"
+            f"  from {known_rows(identity, looked_up, part)}\n"
             f"  where part = '{part}'\n"
             f"  group by {', '.join(identity)}\n"
             f")\n"

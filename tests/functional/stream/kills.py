@@ -30,7 +30,12 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import get_environment
-from dbt.adapters.spark_streaming.environment.packages import SQLITE, default_cache
+from dbt.adapters.spark_streaming.environment.packages import (
+    LOCAL_FILES,
+    LOCAL_FILES_CLASS,
+    SQLITE,
+    default_cache,
+)
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.stream import failpoints, maintenance, pieces, state, upsert
 from dbt.adapters.spark_streaming.stream.errors import StreamError, sentences
@@ -705,8 +710,8 @@ def credentials(root: Path) -> dict[str, Any]:
         # end when it is full.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:+UseSerialGC",
         # Hadoop's own starts a chmod for each file.
-        "spark.jars.packages": "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
-        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+        "spark.jars.packages": LOCAL_FILES,
+        "spark.hadoop.fs.file.impl": LOCAL_FILES_CLASS,
     }
     made: dict[str, Any] = {
         "schema": SCHEMA,

@@ -11,7 +11,7 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
-from tests.functional.stream.test_evolution import Edited
+from tests.functional.stream.test_evolution import Edited, cut_short_at
 
 STREAM = expansion.expand_stream("events")
 
@@ -43,6 +43,22 @@ def test_distinct_values_of_a_wider_type(spark: Any, storage_root: Path) -> None
     edited = text.replace(" as m", " as m, count(*) as c")
     s.run(edited)
     assert [tuple(row) for row in s.table().collect()] == [("a", 4, 2, 1)]
+
+
+@pytest.mark.parametrize("point", ["state.migrate:before", "state.migrate:after"])
+def test_cut_short_when_the_state_becomes_wider(spark: Any, storage_root: Path, point: str) -> None:
+    """Types and the snapshot that has them come in one commit: a value that is there is known whenever the run ends."""
+    s = Edited(spark, storage_root, constant_domains=["k"])
+    spark.sql(f"alter table {s.events} add columns (p float)")
+    insert = f"insert into {s.events} (ts, k, p) select timestamp_millis(0), 'a', "
+    spark.sql(f"{insert} float(0.5)")
+    s.run(COUNTED)
+    spark.sql(f"alter table {s.events} alter column p type double")
+    spark.sql(f"{insert} 0.5D")
+    with cut_short_at(point):
+        s.run(COUNTED)
+    s.run(COUNTED)
+    assert [tuple(row) for row in s.table().collect()] == [("a", 1)]
 
 
 @pytest.mark.parametrize("windowed", [False, True], ids=["groups", "windows"])
