@@ -8,6 +8,8 @@ FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `rn` <= 2)) WHERE place < 3 AND k > 
 >>> print(sql(brought_down(parse(f"select u.k from u left join ({ranked}) as r on r.k = u.k and r.rn = 1"))))
 SELECT u.k FROM u LEFT JOIN (SELECT * FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY v) AS rn \
 FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `rn` = 1) AS r ON r.k = u.k AND r.rn = 1
+
+Through a set operation it goes into both sides: each is asked for the same places.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from . import hints, ranks
-from .clauses import conjuncts, filters, joined, relations
+from .clauses import column_names, conjuncts, filters, joined, relations
+from .rank_bounds import places_let_through
 
 _CHANGES_ROWS = ("group", "having", "distinct", "limit", "offset", "qualify", "pivots")
 
@@ -52,27 +55,30 @@ def brought_down(tree: exp.Query) -> exp.Query:
 
 
 def _asked(test: exp.Expr, alias: str, several: bool) -> Iterator[_Asked]:
-    """What a condition asks of the columns of a relation, if it is about that alone."""
-    if test.find(exp.Query):
-        return
-    for column in test.find_all(exp.Column):
-        if column.table.lower() != alias and (column.table or several):
-            return
-    for name, last in ranks.bounded(test).items():
-        yield _Asked(name, last, isinstance(test, exp.EQ))
+    """What a condition asks of the columns of a relation; `several`: others stand beside it."""
+    for (table, name), places in places_let_through(test).items():
+        if places.last is not None and (table == alias or not (table or several)):
+            yield _Asked(name, places.last, ranks.is_of_one_place(test, places))
 
 
 def _bring(relation: exp.Expr, asked: _Asked, here: bool) -> None:
     """Puts a filter around the ranking that makes a column of a relation; `here`: also where it is the relation itself."""
-    if not isinstance(relation, exp.Subquery) or relation.args.get("pivots"):
+    if not isinstance(relation, exp.Subquery) or relation.args.get("pivots") or _alias_columns(relation):
         return
-    query = relation.unnest()
-    if not isinstance(query, exp.Select) or _alias_columns(relation):
+    _bring_into(relation.unnest(), asked, here)
+
+
+def _bring_into(query: exp.Expr, asked: _Asked, here: bool) -> None:
+    """The same of a query."""
+    if isinstance(query, exp.SetOperation):
+        _bring_into_sides(query, asked)
+        return
+    if not isinstance(query, exp.Select):
         return
     rank = ranks.ranks(query).get(asked.column)
     if rank is not None:
         if here and asked.column not in ranks.ended(query) and not _is_within_windows(query, rank):
-            _filter(relation, asked)
+            _filter(query, asked)
         return
     if any(query.args.get(clause) for clause in _CHANGES_ROWS) or _looks_at_others(query):
         return
@@ -91,6 +97,19 @@ def _bring(relation: exp.Expr, asked: _Asked, here: bool) -> None:
             return
 
 
+def _bring_into_sides(query: exp.SetOperation, asked: _Asked) -> None:
+    """Which rows are in both sides, or in one of them, is asked of rows in the same places."""
+    if any(query.args.get(clause) for clause in ("limit", "offset", "by_name", "on")):
+        return
+    left, right = (column_names(side.unnest()) for side in (query.this, query.expression))
+    if left is None or right is None or len(left) != len(right) or left.count(asked.column) != 1:
+        return
+    for side, names in ((query.this, left), (query.expression, right)):
+        column = names[left.index(asked.column)]
+        if names.count(column) == 1:
+            _bring_into(side.unnest(), _Asked(column, asked.last, asked.alone), here=True)
+
+
 def _looks_at_others(query: exp.Select) -> bool:
     """Whether a query computes something of several rows."""
     return any(item.find(exp.AggFunc, exp.Window) for item in query.expressions)
@@ -107,16 +126,14 @@ def _is_within_windows(query: exp.Select, rank: exp.Window) -> bool:
     return bool(within & {"window_start", "window_end"}) and any(hints.windows_under(query))
 
 
-def _reads_stream(relation: exp.Subquery) -> bool:
-    return any(map(hints.marked_as_stream, relation.find_all(exp.Select))) or any(
-        hints.windows_under(relation)
-    )
+def _reads_stream(query: exp.Select) -> bool:
+    return any(map(hints.marked_as_stream, query.find_all(exp.Select))) or any(hints.windows_under(query))
 
 
-def _filter(relation: exp.Subquery, asked: _Asked) -> None:
-    if not _reads_stream(relation):
+def _filter(query: exp.Select, asked: _Asked) -> None:
+    if not _reads_stream(query):
         return  # it is read as it is
     column, last = exp.column(asked.column, quoted=True), exp.Literal.number(asked.last)
     kind = exp.EQ if asked.alone else exp.LTE
-    below = exp.Subquery(this=relation.this)
-    relation.set("this", exp.select("*").from_(below).where(kind(this=column, expression=last)))
+    below = exp.Subquery(this=query.copy())
+    query.replace(exp.select("*").from_(below).where(kind(this=column, expression=last)))

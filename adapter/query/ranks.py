@@ -8,26 +8,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp, transforms
 
 from . import hints
-from .clauses import conjuncts, filters, only_asks
+from .clauses import filters, only_asks
 from .dialect import DIALECT, from_clause, function_name, sql
 from .errors import QueryError
 from .locality import Source, window_column
+from .rank_bounds import Places, places_let_through
 from .tie_breaking import values
 
 RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
-_INVERSE: Mapping[type[exp.Expr], type[exp.Expr]] = {
-    exp.GT: exp.LTE,
-    exp.GTE: exp.LT,
-    exp.LT: exp.GTE,
-    exp.LTE: exp.GT,
-    exp.NEQ: exp.EQ,
-}
 _WRITTEN = "written"
 
 
@@ -143,7 +137,7 @@ def check(select: exp.Select) -> None:
     last = bounds(select)
     for test in filters(select):
         for column in test.find_all(exp.Column):
-            if column.name.lower() in of_rows.keys() - last.keys() and _is_of(column, relation):
+            if column.name.lower() in of_rows.keys() - last.keys() and _is_of(column.table, relation):
                 raise QueryError(
                     f"'{hints.quoted(test)}' sets no upper bound to the rank {column.name}; add {column.name} <= N."
                 )
@@ -165,34 +159,41 @@ def fixed(ranking: exp.Select) -> frozenset[str]:
     relation = _relation_of(ranking)
     if relation is None:
         return frozenset()
+    select = relation.find_ancestor(exp.Select)
     return frozenset(
         name
-        for test in _tests(relation.find_ancestor(exp.Select), relation)
-        for name, last in bounded(test).items()
-        if last == 1 or isinstance(test, exp.EQ)
+        for test, name, places in _asked(select, relation)
+        if places.last == 1 or is_of_one_place(test, places)
     )
 
 
+def is_of_one_place(test: exp.Expr, places: Places) -> bool:
+    """Whether a condition names the one place of a rank that it lets through."""
+    return isinstance(test, exp.EQ | exp.NullSafeEQ) and places.first == places.last
+
+
 def _bounds(select: exp.Expr | None, relation: exp.Expr | None) -> dict[str, int]:
-    names = _ranks_in(relation)
-    return {name: last for name, last in _bounded_by_all(_tests(select, relation)).items() if name in names}
+    names, found = _ranks_in(relation), dict[str, int]()
+    for _, name, places in _asked(select, relation):
+        if name in names and places.last is not None:
+            found[name] = min(places.last, found.get(name, places.last))
+    return found
 
 
-def _tests(select: exp.Expr | None, relation: exp.Expr | None) -> list[exp.Expr]:
-    """The parts of a SELECT's WHERE that test one relation alone."""
-    return [
-        test
-        for test in (filters(select) if select is not None else ())
-        if all(_is_of(column, relation) for column in test.find_all(exp.Column))
-    ]
+def _asked(select: exp.Expr | None, relation: exp.Expr | None) -> Iterator[tuple[exp.Expr, str, Places]]:
+    """The parts of a SELECT's WHERE that bound columns of one relation, each with such a column and its places."""
+    for test in filters(select) if select is not None else ():
+        for (table, name), places in places_let_through(test).items():
+            if _is_of(table, relation):
+                yield test, name, places
 
 
-def _is_of(column: exp.Column, relation: exp.Expr | None) -> bool:
+def _is_of(qualifier: str, relation: exp.Expr | None) -> bool:
     """Whether a column that is called like one of a relation is that: another relation may have one, too."""
     if relation is None:
         return False
-    if column.table:
-        return column.table.lower() == relation.alias_or_name.lower()
+    if qualifier:
+        return qualifier.lower() == relation.alias_or_name.lower()
     # Without a qualifier it would be ambiguous, but for a join that hides its relation.
     join = relation.parent
     return not (isinstance(join, exp.Join) and only_asks(join))
@@ -217,59 +218,6 @@ def _ranks_in(relation: exp.Expr | None) -> dict[str, exp.Window]:
     return ranks(relation) if isinstance(relation, exp.Select) else {}
 
 
-def bounded(test: exp.Expr) -> dict[str, int]:
-    """The columns that a condition bounds from above, by their greatest values."""
-    test = test.unnest()
-    if isinstance(test, exp.Or):
-        sides = [_bounded_by_all(conjuncts(side)) for side in test.flatten()]
-        return {name: max(side[name] for side in sides) for name in set.intersection(*map(set, sides))}
-    if isinstance(test, exp.Not):
-        inverse = _INVERSE.get(type(test.this.unnest()))
-        return bounded(inverse(**test.this.unnest().copy().args)) if inverse else {}
-    bound = _bound(test)
-    return {} if bound is None else dict([bound])
-
-
-def _bounded_by_all(tests: Sequence[exp.Expr]) -> dict[str, int]:
-    """The same of conditions that must all hold."""
-    found: dict[str, int] = {}
-    for test in tests:
-        for name, last in bounded(test).items():
-            found[name] = min(last, found.get(name, last))
-    return found
-
-
-def _bound(test: exp.Expr) -> tuple[str, int] | None:
-    if isinstance(test, exp.Between) and isinstance(test.this, exp.Column):
-        high = _number(test.args["high"])
-        return None if high is None else (test.this.name.lower(), high)
-    if isinstance(test, exp.In) and isinstance(test.this, exp.Column) and test.expressions:
-        numbers = [_number(each) for each in test.expressions]
-        known = [number for number in numbers if number is not None]
-        return (test.this.name.lower(), max(known)) if len(known) == len(numbers) else None
-    if not isinstance(test, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.EQ):
-        return None
-    column, value = _without_cast(test.this), _without_cast(test.expression)
-    less = isinstance(test, exp.LT | exp.LTE)
-    if _number(column) is not None:
-        column, value, less = value, column, not less
-    number = _number(value)
-    if number is not None and isinstance(column, exp.Add | exp.Sub):
-        # rn - 1 < 3
-        moved = _number(column.expression)
-        if moved is None:
-            return None
-        number += moved if isinstance(column, exp.Sub) else -moved
-        column = _without_cast(column.this)
-    if not isinstance(column, exp.Column) or number is None:
-        return None
-    if isinstance(test, exp.EQ):
-        return column.name.lower(), number
-    if not less:
-        return None
-    return column.name.lower(), number - isinstance(test, exp.LT | exp.GT)
-
-
 def last_place(test: exp.Expr, name: str) -> int | None:
     """The greatest rank that a condition lets through, of the rank in a column; None: it says nothing of it.
 
@@ -277,26 +225,8 @@ def last_place(test: exp.Expr, name: str) -> int | None:
     >>> last_place(parse("select 1 where 4 > R").args["where"].this, "r")
     3
     """
-    return bounded(test).get(name.lower())
-
-
-def _without_cast(node: exp.Expr) -> exp.Expr:
-    """A rank stays what it is as an INT or a BIGINT; of a smaller type it may be another."""
-    node = node.unnest()
-    while isinstance(node, exp.Cast) and node.to.this in (exp.DataType.Type.INT, exp.DataType.Type.BIGINT):
-        node = node.this.unnest()
-    return node
-
-
-def _number(node: exp.Expr) -> int | None:
-    """The whole number that a literal is, or a sum of some."""
-    node = node.unnest()
-    if isinstance(node, exp.Add | exp.Sub):
-        left, right = _number(node.this), _number(node.expression)
-        if left is None or right is None:
-            return None
-        return left + right if isinstance(node, exp.Add) else left - right
-    return int(node.name) if isinstance(node, exp.Literal) and node.name.isdecimal() else None
+    found = [each.last for (_, column), each in places_let_through(test).items() if column == name.lower()]
+    return min((last for last in found if last is not None), default=None)
 
 
 def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:

@@ -741,8 +741,24 @@ BECAME_EQUAL = {
             "rn - 1 < 2",
             "cast(rn as int) = 2",
             "rn <= 1 or (rn <= 3 and k = 'a')",
+            "1 + rn <= 3.5 and rn <=> 2",
+            "not (rn > 3 or u > 2)",
+            "rn - 1 - 1 between -1 and 0L",
         )
     },
+    "places of ranks below UNION ALL": _case(
+        f"""select k, n from (select * from {_PLACED} as r union all select k, u, v as n, place from (
+          select k, u, v, row_number() over (partition by k order by v desc, u) as place from {stream("orders")}) as o)
+        where not rn > 2""",
+        "k n",
+        state_ttl=LONG,
+    ),
+    "places of two ranks in one condition": _case(
+        f"""select a.k, a.n, b.n as m from {_PLACED} as a left join {_PLACED} as b on b.k = a.k
+        where not (a.rn > 2 or b.rn > 1 or a.n = b.n)""",
+        "k n m",
+        state_ttl=LONG,
+    ),
     "places of a rank that another name has": _case(
         f"with s as (select k, u, rn as place from {_PLACED} as r) select k, u from s where place <= 2",
         "k u",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from .. import intervals, ranks
-from ..clauses import joined
+from ..clauses import filters, joined
 from ..dialect import parse
 from ..emission import Emission
 from ..operators import base
@@ -351,7 +351,7 @@ class Operators:
         found = []
         for each in self.flow.operators:
             if any(below.name == operator.name for below in each.inputs) and isinstance(each, base.Project):
-                ends = [ranks.last_place(test, column) for test in _select(each.sql).find_all(exp.Predicate)]
+                ends = [ranks.last_place(test, column) for test in filters(_select(each.sql))]
                 found.append(min((end for end in ends if end is not None), default=None))
         return None if None in found else max((end for end in found if end is not None), default=None)
 
