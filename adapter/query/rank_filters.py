@@ -9,7 +9,8 @@ FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `rn` <= 2)) WHERE place < 3 AND k > 
 SELECT u.k FROM u LEFT JOIN (SELECT * FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY v) AS rn \
 FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `rn` = 1) AS r ON r.k = u.k AND r.rn = 1
 
-Through a set operation it goes into both sides: each is asked for the same places.
+Through a set operation it goes into both sides: each is asked for the same places. Where no filter ends a ranking, but the
+aggregates above it pass over all other places, these end it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sqlglot import exp
 
 from . import hints, ranks
 from .clauses import column_names, conjuncts, filters, joined, relations
+from .rank_aggregates import places_asked_for
 from .rank_bounds import places_let_through
 
 _CHANGES_ROWS = ("group", "having", "distinct", "limit", "offset", "qualify", "pivots")
@@ -40,6 +42,8 @@ def brought_down(tree: exp.Query) -> exp.Query:
     """A tree in which rankings that have no end in the query right around them have that of a query further up. Changes the
     tree."""
     for select in list(tree.find_all(exp.Select)):
+        for name, last in places_asked_for(select).items():
+            _bring(relations(select)[0], _Asked(name, last, False), here=True)
         several = len(relations(select)) > 1
         for node, join in joined(select):
             alias = node.alias_or_name.lower()

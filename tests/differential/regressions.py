@@ -706,6 +706,8 @@ EXAMPLES["a time behind a column that has no name in the one of two streams"] = 
 
 _PLACED = f"""(select k, u, n, row_number() over (partition by k order by n desc, u) as rn
   from (select k, u, count(*) as n from {stream("clicks")} group by k, u))"""
+_RANKED = f"""(select k, u, v, ts, row_number() over (partition by k order by v desc, u, ts) as rn
+  from {stream("clicks")} as c)"""
 _FIRST_BY_TIME = f"""(select * from (
     select *, row_number() over (partition by k, u order by ts) as rn from {stream("clicks")}) where rn = 1)"""
 BECAME_EQUAL = {
@@ -753,6 +755,37 @@ BECAME_EQUAL = {
         "k n",
         state_ttl=LONG,
     ),
+    # No filter ends these: what aggregates pass over does, or `state_ttl`.
+    "places that aggregates look at": _case(
+        f"""select k, sum(v) filter (where rn = 1) as s, max(case when r.rn <= 2 then u end) as m,
+          count(distinct if(rn < 4, u, null)) as d from {_RANKED} as r group by k""",
+        "k s m d",
+        state_ttl=LONG,
+    ),
+    "places of groups that aggregates look at": _case(
+        f"""select g, max(case when place = 1 then n end) as one, max(if(place = 2, n, null)) as two
+        from (select k as g, rn as place, n from {_PLACED} as r) group by 1""",
+        "g one two",
+        state_ttl=LONG,
+    ),
+    "places beside all that a group has": _case(
+        f"""select u, count(*) as n, sum(v) filter (where rn = 1) as s, count_if(rn <= 3) as three
+        from {_RANKED} as r group by u""",
+        "u n s three",
+        state_ttl=LONG,
+    ),
+    "places of different rows": _case(
+        f"""select * from (select distinct k, u, dense_rank() over (partition by k order by v desc) as rn
+          from {stream("clicks")} as c) where rn <= 2""",
+        "k u rn",
+        state_ttl=LONG,
+    ),
+    "a place as a column": _case(
+        f"select k, u, v, rn, if(rn <= 3, 'first', 'others') as which from {_RANKED} as r",
+        "k u v rn which",
+        state_ttl=LONG,
+    ),
+    "a place of groups as a column": _case(f"select * from {_PLACED} as r", "k u n rn", state_ttl=LONG),
     "places of two ranks in one condition": _case(
         f"""select a.k, a.n, b.n as m from {_PLACED} as a left join {_PLACED} as b on b.k = a.k
         where not (a.rn > 2 or b.rn > 1 or a.n = b.n)""",

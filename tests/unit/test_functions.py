@@ -224,11 +224,6 @@ def test_unpivot_and_samples_in_percent_are_row_by_row() -> None:
     ("text", "said"),
     [
         (
-            f"select * from (select distinct k, row_number() over (partition by k order by v) as r from {S}) where r <= 2",
-            "'ROW_NUMBER() OVER (PARTITION BY k ORDER BY v)' ranks without an end; say how many are asked for: "
-            "WHERE r <= 10 in the query around it.",
-        ),
-        (
             f"select k, nth_value(v, 2) over (partition by k order by v) as second from {S}",
             "'NTH_VALUE(v, 2) OVER (PARTITION BY k ORDER BY v)' depends on the order of rows that are equal by its ORDER "
             "BY; say which rows of them it sees, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW.",

@@ -154,6 +154,11 @@ def test_a_ranking_of_rows_that_only_come_keeps_its_first_rows() -> None:
             "constant_domains: ['v']",
         ),
         (f"select v from {STREAM} except select v from {OTHER}", "it keeps every different row"),
+        (
+            f"select *, row_number() over (partition by k order by v) as rn from {STREAM}",
+            "it keeps every row that ever comes. Set state_ttl (as in '7 days') to forget what was idle for so long; or say "
+            "how many places are asked for: WHERE rn <= 10 in the query around it.",
+        ),
     ],
 )
 def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
@@ -170,10 +175,6 @@ def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
         (f"select 1 in (select max(v) from {STREAM}) as e", "reads a stream inside an expression"),
         (f"select 1 as one, 1 + (select max(v) from {STREAM})", "has no name; give it one: AS …"),
         (
-            f"select *, row_number() over (partition by n order by k) as rn from ({GROUPS})",
-            "ranks without an end",
-        ),
-        (
             f"select k from ({GROUPS}) union all select k from db.dim",
             "which is none; read it as a stream too",
         ),
@@ -187,10 +188,6 @@ def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
         (
             f"select k from db.dim where k in (select k from {STREAM} where v > 1)",
             "'SELECT k FROM stream(db.s) WHERE v > 1' reads a stream inside an expression",
-        ),
-        (
-            f"select row_number() over (partition by a.k order by b.v) as rn from {STREAM} as a join {OTHER} as b using (k)",
-            "'ROW_NUMBER() OVER (PARTITION BY a.k ORDER BY b.v)' ranks",
         ),
     ],
 )
@@ -349,10 +346,47 @@ def test_a_filter_ends_the_ranking_it_names() -> None:
         1,
         3,
     ]
-    with pytest.raises(QueryError, match="ranks without an end"):
-        flow(
-            f"select x.k, y.v from {ranking(STREAM)} as x join {ranking(OTHER)} as y on x.k = y.k where x.rn <= 3"
-        )
+    found = flow(
+        f"select x.k, y.v from {ranking(STREAM)} as x join {ranking(OTHER)} as y on x.k = y.k where x.rn <= 3"
+    )
+    assert [each.top and each.top.rows for each in found.operators if isinstance(each, Recompute)] == [
+        3,
+        None,
+    ]
+
+
+def test_a_filter_ends_a_ranking_of_different_rows() -> None:
+    found = flow(
+        "select * from (select distinct k, row_number() over (partition by k order by v) as rn "
+        f"from {STREAM}) where rn <= 2"
+    )
+    assert [each.top and each.top.rows for each in found.operators if isinstance(each, Recompute)] == [2]
+
+
+def test_a_ranking_without_an_end_says_what_would_bound_it() -> None:
+    with pytest.raises(Unbounded) as problem:
+        planner.plan_any(f"select k, row_number() over (partition by k order by v) as r from {STREAM}", KNOWN)
+    assert str(problem.value).startswith(
+        "'ROW_NUMBER() OVER (PARTITION BY k ORDER BY v)' ranks all rows that ever come; say how many are asked for: WHERE r "
+        "<= 10 in the query around it. To have the query as it is: The state of this query grows for ever: it keeps every "
+        "row that ever comes. Set state_ttl (as in '7 days')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("items", "rows"),
+    [
+        ("k, sum(v) filter (where rn <= 2) as s", 2),
+        ("k, max(case when rn = 1 then v end) as a, count(distinct if(rn <= 3, v, null)) as b", 3),
+        ("k, sum(case when rn = 1 then v else 0 end) as s", None),
+        ("k, count(*) as n, count_if(rn = 1) as one", None),
+        ("k, try_sum(v) as n, count_if(rn = 1) as one", None),
+    ],
+)
+def test_aggregates_that_pass_over_other_places_end_a_ranking(items: str, rows: int | None) -> None:
+    found = flow(f"select {items} from {ranking(STREAM)} as r group by k")
+    tops = [each.top and each.top.rows for each in found.operators if isinstance(each, Recompute)]
+    assert rows in tops or (rows is None and not any(tops))
 
 
 @pytest.mark.parametrize(

@@ -613,7 +613,7 @@ class _Planner:
         rows.set("distinct", None)
         if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
             raise QueryError("DISTINCT ON is not Spark SQL; filter on ROW_NUMBER() = 1.")
-        below = self._visit(rows)
+        below = self._visit(_as_it_ends(rows, ranks.ended(select)))
         assert below is not None
         below = self._closed(below)
         together = frozenset(below.relation.together)
@@ -1097,20 +1097,26 @@ class _Planner:
         bounds = ranks.ended(select)
         ranked = ranks.ranks(select)
         for name, rank in ranked.items():
-            if name not in bounds:
-                raise QueryError(ranks.refusal(rank, name, "without an end"))
-            self.ranks.setdefault(sql(rank))
+            if name in bounds:
+                self.ranks.setdefault(sql(rank))
+        # Without an end it is an OVER as any other.
+        is_ended = ranked.keys() <= bounds.keys()
         keys = (tuple(sql(key) for key in common),)
         covered = self._fixed_keys(common, select)
         kept = () if _multiplies(select) else outputs.carry_keys(relation.keys)
         made = Relation(
             True,
             keys=(*kept, *self._rank_keys(select, common)),
-            bounded=relation.bounded or (covered and len(ranked) == len(over)),
+            bounded=relation.bounded or (covered and is_ended and len(ranked) == len(over)),
             ends=self._passed_end(select, source.alias, relation, common),
         )
         top = None
-        if not relation.changes and len(over) == len(ranked) == 1 and not select.args.get("laterals"):
+        if (
+            not relation.changes
+            and is_ended
+            and len(over) == len(ranked) == 1
+            and not select.args.get("laterals")
+        ):
             ((name, rank),) = ranked.items()
             where = template.args.get("where")
             (placed,) = conditions.windows_of(template)
@@ -1120,6 +1126,11 @@ class _Planner:
             growth = UnboundedState(
                 f"rows for every value of {', '.join(keys[0])}" if top and keys[0] else "every row",
                 frozenset(_names_in(common)) if top else None,
+                "".join(
+                    f"; or say how many places are asked for: WHERE {name} <= 10 in the query around it"
+                    for name in list(ranked)[:1]
+                    if not is_ended
+                ),
             )
         self._refuse_chance(select, made.key, partial(conditions.why_not_over_again, template, relation.keys))
         return self._recompute(
@@ -1604,6 +1615,15 @@ def _delays_in(window: Window, below: Operator, open_for: int) -> dict[str, int]
         if name == window.time_col.lower()
     }
     return {**times, "window_start": whole, **own}
+
+
+def _as_it_ends(ranking: exp.Select, ended: Mapping[str, int]) -> exp.Select:
+    """A ranking with the filter that ends it around it; without one as it is."""
+    if not ended:
+        return ranking
+    tests = [exp.column(name, quoted=True) <= last for name, last in sorted(ended.items())]
+    below = exp.Subquery(this=ranking, alias=exp.TableAlias(this=exp.to_identifier("ranked")))
+    return exp.select("*").from_(below).where(*tests)
 
 
 def _begin_anew(select: exp.Select, alias: str) -> None:
