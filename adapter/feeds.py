@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .query import own_names
 from .query.errors import QueryError
 from .query.streams import Known
 from .stream.changes import KEY_PROPERTY, REPLACED_PROPERTY
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def with_feeds(
     spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
 ) -> Mapping[str, Known]:
-    """What is known of relations, and which of them have a change feed.
+    """What is known of relations, which of them have a change feed, and columns that generated SQL may have, too.
 
     Args:
         spark: a session.
@@ -35,11 +36,15 @@ def with_feeds(
     for relation, table in tables.items():
         feed = load(spark, feed_of(table))
         key = feed.property(KEY_PROPERTY) if feed is not None else None
-        if key is not None:
+        if feed is not None and key is not None:
             said = found.get(relation, Known())
-            found[relation] = replace(said, key=tuple(json.loads(key)), changes=True)
+            found[relation] = replace(
+                said, key=tuple(json.loads(key)), changes=True, columns=_as_ours(feed.column_names)
+            )
             continue
         of_table = load(spark, table)
+        if of_table is not None and (columns := _as_ours(of_table.column_names)):
+            found[relation] = replace(found.get(relation, Known()), columns=columns)
         if of_table is not None and of_table.property(REPLACED_PROPERTY) is not None:
             if feed is not None:
                 # Nothing tells its rows apart: each change says the whole of the row that came or went.
@@ -51,3 +56,20 @@ def with_feeds(
                 f"streaming model reads it (`dbt run --select {name}`)."
             )
     return found
+
+
+def with_columns(
+    spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
+) -> Mapping[str, Known]:
+    """What is known of relations, and columns that generated SQL may have, too. Arguments as of `with_feeds`."""
+    found = dict(known)
+    for relation, table in tables.items():
+        of_table = load(spark, table)
+        if of_table is not None and (columns := _as_ours(of_table.column_names)):
+            found[relation] = replace(found.get(relation, Known()), columns=columns)
+    return found
+
+
+def _as_ours(columns: Iterable[str]) -> tuple[str, ...]:
+    """Those that may be called as generated SQL calls its own."""
+    return tuple(filter(own_names.may_be_ours, columns))

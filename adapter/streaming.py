@@ -16,15 +16,16 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from . import feeds, stream_config
 from .environment import Environment
 from .errors import of_spark, readable
-from .query import generate, intervals, mini_batch, planner, ranges, rewriting
+from .query import generate, intervals, mini_batch, own_names, planner, ranges, rewriting
 from .query.emission import FINAL
 from .query.errors import QueryError
 from .query.functions import QueryRunner
+from .query.names import unmarked
 from .query.operator_tree import build
 from .query.operator_tree.node import Node, in_order
 from .query.operators.base import Recompute
 from .query.plan import Plan
-from .query.program import Program
+from .query.program import Program, with_texts
 from .query.streams import Known
 from .query.unwindowed import unbounded_state
 from .redaction import cause_of, without_secrets
@@ -131,6 +132,23 @@ def plan_in_run(
     return plan(node, sql, read, asks(environment, project_root))
 
 
+def plan_as_in_run(
+    node: Mapping[str, Any],
+    sql: str,
+    known: Mapping[str, Known],
+    environment: Environment,
+    project_root: str,
+) -> Plan:
+    """The same where it is known which tables' rows change.
+
+    Raises:
+        QueryError: as in `plan`.
+    """
+    with named(node):
+        read = feeds.with_columns(environment.session(), known, tables(sql, environment))
+    return plan(node, sql, read, asks(environment, project_root))
+
+
 def asks(environment: Environment, project_root: str) -> QueryRunner:
     """Asks the session of an environment, in which the sources a query names are readable then."""
 
@@ -155,7 +173,8 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
     with named(node):
         interval(settings, found)
         if settings.unique_key and found.dataflow is not None and found.dataflow.root.relation.changes:
-            found = replace(found, dataflow=replace(found.dataflow, key=settings.unique_key))
+            key = own_names.marked_key(settings.unique_key, found.taken)
+            found = replace(found, dataflow=replace(found.dataflow, key=key))
         made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
         made = replace(made, operators=partial(_operators, node, found, made, settings))
         if not settings.allow_recompute and made.upsert is not None and made.upsert.is_whole:
@@ -182,7 +201,11 @@ def operator_tree(
         watermark=settings.watermark,
         changelog=settings.changelog,
     )
-    return build.tree(found, made, asked)
+    tree = build.tree(found, made, asked)
+    if not found.taken:
+        return tree
+    shown: Node = with_texts(tree, unmarked)
+    return shown
 
 
 def _operators(

@@ -52,7 +52,9 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
 
     with project_errors():
         ask = streaming.asks(environment, str(project.folder))
-        program = streaming.program(node, streaming.plan(node, sql, known, ask))
+        program = streaming.program(
+            node, streaming.plan_as_in_run(node, sql, known, environment, str(project.folder))
+        )
         model = stream_node.model(node, environment, program, str(project.folder))
         session = environment.session()
         environment.declared.make_mentioned(sql, str(project.folder))

@@ -23,8 +23,10 @@ def flush_model(project: Project, name: str) -> str:
     environment = project.environment()
     with project_errors():
         ask = streaming.asks(environment, str(project.folder))
-        program = streaming.program(node, streaming.plan(node, node["compiled_code"], known, ask))
-        described = stream_node.model(node, environment, program, str(project.folder))
+        folder = str(project.folder)
+        plan = streaming.plan_as_in_run(node, node["compiled_code"], known, environment, folder)
+        program = streaming.program(node, plan)
+        described = stream_node.model(node, environment, program, folder)
         session, sql = environment.session(), str(node["compiled_code"])
         gives = None
         # A source may be gone by now; nothing is read of it.

@@ -65,7 +65,7 @@ def planned_with_query(project: Project, name: str) -> tuple[Planned, Query]:
     sql = str(node["compiled_code"])
     with project_errors():
         ask = streaming.asks(environment, str(project.folder))
-        plan = streaming.plan(node, sql, known, ask)
+        plan = streaming.plan_as_in_run(node, sql, known, environment, str(project.folder))
         program = streaming.program(node, plan)
         model = stream_node.model(node, environment, program, str(project.folder))
         environment.declared.make_mentioned(sql, str(project.folder))

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from . import event_clock, instants, lookup_keys
+from . import event_clock, instants, lookup_keys, own_names
 from .dialect import parse, sql
 from .emission import FINAL, Emission
+from .errors import QueryError
+from .names import unmarked
 from .operators import generate as operators
 from .operators.base import WindowResults
 from .plan import (
@@ -42,6 +44,15 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
     Raises:
         QueryError: results would change that can't be found again.
     """
+    if not plan.taken:
+        return _program(plan, emission, upsert, ttl)
+    try:
+        return own_names.apart(_program(plan, emission, upsert, ttl), plan.taken)
+    except QueryError as problem:
+        raise type(problem)(unmarked(str(problem))) from problem.__cause__
+
+
+def _program(plan: Plan, emission: Emission, upsert: bool, ttl: int | None) -> Program:
     if plan.dataflow is not None:
         return _dataflow(plan, ttl, emission)
     if plan.is_unwindowed:
@@ -147,6 +158,11 @@ def _tables(plan: Plan) -> list[Step]:
 
 def batch(plan: Plan) -> str:
     """One SELECT with the same rows, over the streams as tables."""
+    made = _batch(plan)
+    return own_names.apart(made, plan.taken) if plan.taken else made
+
+
+def _batch(plan: Plan) -> str:
     if plan.batch is not None:
         outside = ", ".join(f"{each.view} as (select * from {each.relation})" for each in plan.lookups)
         return f"with {outside}\n{plan.batch}" if outside else plan.batch
@@ -176,7 +192,8 @@ def times(plan: Plan) -> str | None:
         f"(select first(event_time) from (\n{_indented(stage.rows)}\n)) as `{stage.window.time_col}`"
         for stage in stages
     )
-    return f"with {names}\nselect {columns}" if stages else None
+    made = f"with {names}\nselect {columns}"
+    return (own_names.apart(made, plan.taken) if plan.taken else made) if stages else None
 
 
 def pretty(text: str) -> str:

@@ -14,11 +14,36 @@ import re
 from collections.abc import Collection, Iterable
 
 _LONGEST = 60
+_MARKS = {"__": "__of_author0", "_": "__of_author1"}
+"""What names of a model's author have at their beginning while it is planned, where generated SQL may have them, too
+(`own_names`). What a state is kept under is made without."""
+
+
+def marked(name: str) -> str:
+    """A name of the author's that begins with underscores, marked. The name itself is no part of it.
+
+    >>> marked("__row_time"), unmarked("max(__of_author0row_time)")
+    ('__of_author0row_time', 'max(__row_time)')
+    """
+    begin = "__" if name.startswith("__") else "_"
+    return _MARKS[begin] + name[len(begin) :]
+
+
+def is_marked(name: str) -> bool:
+    """Whether a name is."""
+    return name.startswith(tuple(_MARKS.values()))
+
+
+def unmarked(text: str) -> str:
+    """A text without marks."""
+    for begin, mark in _MARKS.items():
+        text = text.replace(mark, begin)
+    return text
 
 
 def digest(*texts: object, length: int = 10) -> str:
     """A short name for what some texts say: so many hexadecimal digits."""
-    return hashlib.sha256("\n".join(map(str, texts)).encode()).hexdigest()[:length]
+    return hashlib.sha256(unmarked("\n".join(map(str, texts))).encode()).hexdigest()[:length]
 
 
 class Names:
@@ -91,7 +116,7 @@ def _of(name: str, suffixes: Collection[str]) -> list[str]:
 
 
 def _slug(text: str) -> str:
-    slug = text.lower().replace("count(*)", "count_all").replace("filter(where", " where ")
+    slug = unmarked(text).lower().replace("count(*)", "count_all").replace("filter(where", " where ")
     slug = re.sub(r"[^a-z0-9]+", "_", slug).strip("_") or "expression"
     if len(slug) <= _LONGEST:
         return slug

@@ -390,6 +390,8 @@ class Plan:
     """`output` as its author wrote it, where that is another text: for looking at."""
     unknown_functions: tuple[str, ...] = ()
     """Functions that aren't Spark's own, planned without a session: taken for functions of a row."""
+    taken: frozenset[str] = frozenset()
+    """Names of the author's that generated SQL may have for something else; they are marked in here (`own_names`)."""
 
     @property
     def windowed(self) -> tuple[AggregateStage | RowsStage, ...]:

@@ -27,6 +27,7 @@ from . import (
     lookups,
     mini_batch,
     on_change,
+    own_names,
     rank_filters,
     ranks,
     session_zone,
@@ -50,6 +51,7 @@ from .emission import FINAL, Emission
 from .errors import NotInStages, NotMeant, QueryError, Unbounded, Unkeyed
 from .functions import QueryRunner
 from .locality import Columns, Source, check, check_ranks, output_columns
+from .names import unmarked
 from .operators.base import Recompute, WindowClose
 from .operators.planner import dataflow
 from .plan import AggregateStage, GroupStage, Plan, RowsStage, Stream, TopStage
@@ -113,10 +115,62 @@ def plan_any(
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
     """
     ask = None if ask is None else cache(ask)  # the same text is planned twice
-    tree = _parsed(text)
-    as_operators = partial(_in_operators, text, tree, known or {}, ttl, domains, ask, emission)
+    return _with_names_apart(
+        text,
+        known,
+        domains,
+        ask,
+        lambda tree, known, domains, ask: _planned_anyhow(text, tree, known, ttl, domains, ask, emission),
+    )
+
+
+def _with_names_apart(
+    text: str,
+    known: Mapping[str, Known] | None,
+    domains: Collection[str],
+    ask: QueryRunner | None,
+    made: Callable[[exp.Query, Mapping[str, Known], Collection[str], QueryRunner | None], Plan],
+) -> Plan:
+    """A plan in which the author's names are told from those of generated SQL (`own_names`).
+
+    Args:
+        text: a model's.
+        known: what is known of relations.
+        domains: columns.
+        ask: asks a session.
+        made: makes the plan of a tree, with the same.
+    """
+    tree, known = _parsed(text), known or {}
+    taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
+    if not taken:
+        return made(tree, known, domains, ask)
+
+    def asked(query: str) -> Sequence[object]:
+        assert ask is not None
+        return [own_names.marked_in(each, taken) for each in ask(own_names.apart(query, taken))]
+
+    own_names.mark(tree)
+    domains = [own_names.marked_column(name) for name in domains]
     try:
-        found = _in_stages(text, tree.copy(), known or {}, ttl, False, ask)
+        found = made(tree, own_names.marked(known), domains, None if ask is None else asked)
+    except QueryError as problem:
+        raise type(problem)(unmarked(str(problem))) from problem.__cause__
+    return replace(found, taken=taken)
+
+
+def _planned_anyhow(
+    text: str,
+    tree: exp.Query,
+    known: Mapping[str, Known],
+    ttl: int | None,
+    domains: Collection[str],
+    ask: QueryRunner | None,
+    emission: Emission,
+) -> Plan:
+    """The same as `plan_any` of a text that is parsed."""
+    as_operators = partial(_in_operators, text, tree, known, ttl, domains, ask, emission)
+    try:
+        found = _in_stages(text, tree.copy(), known, ttl, False, ask)
         if emission.changes and found.windowed:
             replacing(found, [operator_of(stage, emission) for stage in found.windowed], emission)
         if any(unbounded(found, ttl, domains)):
@@ -197,7 +251,9 @@ def plan(
     Raises:
         QueryError: as in `plan_any`, or its parts go together only as operators.
     """
-    return _in_stages(text, _parsed(text), known or {}, ttl, batch, ask)
+    return _with_names_apart(
+        text, known, (), ask, lambda tree, known, _, ask: _in_stages(text, tree, known, ttl, batch, ask)
+    )
 
 
 def _in_stages(
@@ -293,7 +349,13 @@ def plan_operators(
     Raises:
         QueryError: it has no meaning over a stream, or its state can grow for ever (`Unbounded`).
     """
-    return _in_operators(text, _parsed(text), known, ttl, domains, ask, emission)
+    return _with_names_apart(
+        text,
+        known,
+        domains,
+        ask,
+        lambda tree, known, domains, ask: _in_operators(text, tree, known, ttl, domains, ask, emission),
+    )
 
 
 def _in_operators(

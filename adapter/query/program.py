@@ -370,25 +370,37 @@ def called(program: Program, names: Mapping[str, str]) -> Program:
     pattern = re.compile(rf"(?:{listed})(?![0-9a-f])")
     own = {name: each for each, name in names.items()}
 
-    def new(value: Any) -> Any:
-        if isinstance(value, str):
-            return pattern.sub(lambda found: names[found.group()], value)
-        if isinstance(value, Mapping):
-            return {new(key): new(each) for key, each in value.items()}
-        if isinstance(value, tuple | list):
-            return type(value)(map(new, value))
-        if is_dataclass(value) and not isinstance(value, type):
-            return replace(value, **{each.name: new(getattr(value, each.name)) for each in fields(value)})
-        return value
+    def text(value: str) -> str:
+        return pattern.sub(lambda found: names[found.group()], value)
 
-    operators, alike, remake = program.operators, program.alike, program.remake
-    made: Program = new(program)
-    return replace(
-        made,
-        operators=None if operators is None else lambda: new(operators()),
-        alike=None if alike is None else lambda: new(alike()),
-        # Of groups it is told by the names of the state.
-        remake=None
-        if remake is None
-        else lambda groups: called(remake([own.get(n, n) for n in groups]), names),
-    )
+    made = with_texts(program, text)
+    # Of groups it is told by the names of the state.
+    remake = program.remake
+    if remake is None:
+        return made
+    return replace(made, remake=lambda groups: called(remake([own.get(n, n) for n in groups]), names))
+
+
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """The same with other texts in it: a program, or anything that is made of dataclasses, tuples and dictionaries.
+
+    Args:
+        value: what holds them. What it gives when it is asked, it gives so, too.
+        change: makes one of another.
+    """
+
+    def asked(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments: with_texts(function(*arguments), change)
+
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {with_texts(key, change): with_texts(each, change) for key, each in value.items()}
+    if isinstance(value, tuple | list | frozenset | set):
+        return type(value)(with_texts(each, change) for each in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        made = {
+            each.name: with_texts(getattr(value, each.name), change) for each in fields(value) if each.init
+        }
+        return replace(value, **made)
+    return asked(value) if callable(value) and not isinstance(value, type) else value

@@ -25,6 +25,8 @@ class Known:
     """Whether it is read through its change feed."""
     lookup: bool = False
     """Whether it is a table outside, which joins ask for keys."""
+    columns: tuple[str, ...] = ()
+    """Those of its columns that generated SQL may call its own so (`own_names`), where that is known."""
 
     @property
     def replaces(self) -> bool:

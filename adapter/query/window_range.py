@@ -16,7 +16,7 @@ from functools import reduce
 
 from sqlglot import exp
 
-from . import ctes, generate, hints, planner, ranges
+from . import ctes, generate, hints, own_names, planner, ranges
 from .aggregate_stage import EVENT_TIME, SESSION_START, WINDOW_END, WINDOW_START, WINDOW_TIME
 from .dialect import parse
 from .errors import QueryError
@@ -76,7 +76,8 @@ class Overwriting:
 
     def __init__(self, text: str, ask: TimesRunner, batch: bool = True) -> None:
         self.plan = planner.plan(text, batch=batch, ask=ask)
-        self._ask = ask
+        taken = self.plan.taken
+        self._ask = (lambda query: ask(own_names.apart(query, taken))) if taken else ask
         self._windows = _windows(self.plan, text)
         self._column, self._shift = _column(self.plan)
         self._check_times()

@@ -203,6 +203,12 @@ class IcebergTable:
         # One key, not all: each that crosses over to Python takes half a millisecond.
         return 0 if snapshot is None else int(snapshot.summary().get(what) or 0)
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """What its columns are called."""
+        # As one text, not one by one: see `count`.
+        return tuple(re.findall(r"^ *\d+: (.+?): (?:optional|required) ", str(self._table.schema()), re.M))
+
     def property(self, name: str) -> str | None:
         """A property of the table."""
         return self._table.properties().get(name)

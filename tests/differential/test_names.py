@@ -9,10 +9,12 @@ import pytest
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.intervals import DAY
 from dbt.adapters.spark_streaming.query.streams import Known
+from tests.differential import own_names
 from tests.differential.duck import Laboratory, Streamed, rows_of, translated
 from tests.differential.outcome import compare
 from tests.differential.tree import TIME, Column, Model, Written
 from tests.differential.zones import windows
+from tests.thorough import mostly_thorough
 
 COLUMNS = (Column("ts", TIME), Column("item", "varchar"), Column("n", "bigint"))
 STREAM = "(select /*+ STREAM */ ts, item, n, item as {name} from bid)"
@@ -72,3 +74,23 @@ def test_any_name(query: str) -> None:
         streamed.flush()
         expected = rows_of(laboratory.base.cursor().execute(translated(text)).fetchall())
         assert not compare(expected, streamed.rows()), name
+
+
+@pytest.mark.parametrize("query", mostly_thorough(own_names.QUERIES, [*own_names.QUERIES][::8]))
+def test_columns_that_are_called_as_those_of_generated_sql(query: str) -> None:
+    laboratory = Laboratory()
+    for name, shift in (("bid", 0), ("ask", 5)):
+        laboratory.put(name, own_names.COLUMNS, own_names.pieces(shift))
+    text, ttl = own_names.QUERIES[query], 400 * DAY if query in own_names.WITHOUT_WINDOWS else None
+    known = Known("ts", columns=tuple(own_names.NAMES))
+    program = generate.program(planner.plan_any(text, {"bid": known, "ask": known}, ttl), ttl=ttl)
+    found = laboratory.base.cursor().execute(translated(text))
+    columns = tuple(Column(each[0], "") for each in found.description)
+    expected = rows_of(found.fetchall())
+    streamed = Streamed(
+        Model(Written(text, columns)), program, laboratory.base.cursor(), True, delay=3600 * 10**6
+    )
+    for number in range(2):
+        streamed.take((number, number + 1))
+    streamed.flush()
+    assert not compare(expected, streamed.rows())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from sqlglot import exp
@@ -16,6 +17,8 @@ from ..plan import GroupStage, Key, KeyedStage
 from ..tie_breaking import fields_of
 from ..windows import quote
 from .groups import identity_columns
+
+_HELPER = re.compile(r"__(?:by|order)_\d+")
 
 
 def the_only(select: exp.Select, windows: Sequence[exp.Window]) -> tuple[str, exp.Window, int]:
@@ -76,7 +79,7 @@ def taken_apart(
 
 def is_helper(name: str) -> bool:
     """Whether a column of the rows is one that `taken_apart` adds."""
-    return name.startswith(("__by_", "__order_"))
+    return _HELPER.fullmatch(name) is not None
 
 
 def group_keys(
