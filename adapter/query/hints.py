@@ -16,6 +16,7 @@ from . import window_arguments, windows
 from .dialect import canonical, from_clause, sql
 from .errors import QueryError
 from .expansion import INPUT, WINDOW_COLUMNS
+from .names import unmarked
 from .windows import Window
 
 _STREAM = "stream"
@@ -75,7 +76,7 @@ def quoted(node: exp.Expr, length: int = 80) -> str:
             around.replace(exp.Table(this=call, alias=around.args.get("alias")))
         else:
             select.replace(call)
-    text = sql(as_written(holder).this).strip()
+    text = unmarked(sql(as_written(holder).this)).strip()
     if len(text) <= length:
         return text
     return f"{text[: length - 1].rpartition(' ')[0]} …"

@@ -75,13 +75,11 @@ def _of_author(tree: exp.Expr) -> list[exp.Expr]:
                 f"'{node.name}' begins with what names of columns are marked with while a query is planned; call it "
                 "something else."
             )
-        of_relation = isinstance(node.parent, exp.Table) or (
-            isinstance(node.parent, exp.Column) and node.arg_key != "this"
-        )
-        whole = not of_relation or not node.parent.args.get(
-            "db" if isinstance(node.parent, exp.Table) else "_"
-        )
-        if not of_relation or (whole and node.name.lower() in queries):
+        around = node.parent
+        is_table = isinstance(around, exp.Table)
+        is_qualified = isinstance(around, exp.Table) and bool(around.args.get("db"))
+        is_relation = is_table or (isinstance(around, exp.Column) and node.arg_key != "this")
+        if not is_relation or (node.name.lower() in queries and not is_qualified):
             found.append(node)
     return found
 

@@ -850,6 +850,26 @@ BECAME_EQUAL = {
         "known n",
         state_ttl=LONG,
     ),
+    # Queries over tables that are no streams.
+    "EXISTS of a table beside that of a stream": _case(
+        f"""select c.k, c.v, c.ts from {stream("clicks")} as c
+        where exists (select 1 from {stream("orders")} as o where o.k = c.k and o.v > c.v)
+          and exists (select 1 from dims as d where d.k = c.k and d.factor > 1)""",
+        "k v ts",
+        state_ttl=LONG,
+    ),
+    "a query over a table in an aggregate": _case(
+        f"""select k, sum(v * (select max(factor) from dims as d where d.k = c.k)) as s
+        from {stream("clicks")} as c group by k""",
+        "k s",
+        state_ttl=LONG,
+    ),
+    "a query over a table as a group key": _case(
+        f"""select (select max(name) from dims as d where d.k = c.k) as name, count(*) as n
+        from (select k, count(*) as n from {stream("clicks")} as c group by k) as c group by 1""",
+        "name n",
+        state_ttl=LONG,
+    ),
     "a query in ORDER BY with LIMIT": _case(
         f"""select k, v, ts from {stream("clicks")} as c
         order by abs(v - (select max(v) from {stream("orders")})), k, ts, v limit 3""",

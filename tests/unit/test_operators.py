@@ -184,6 +184,16 @@ def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
             f"select * from ({GROUPS}) as g, lateral (select max(v) from {OTHER} as b where b.k = g.k)",
             "'LATERAL (SELECT MAX(v) FROM stream(db.t) AS b WHERE b.k = g.k)' reads a stream for each row; write it as a",
         ),
+        (
+            f"select * from ({GROUPS}) as g, lateral (select v from {OTHER} as b where b.k = g.k order by v limit 1)",
+            "'LATERAL (SELECT v FROM stream(db.t) AS b WHERE b.k = g.k ORDER BY v LIMIT 1)' reads a stream for each row; "
+            "write it as a join with its conditions in ON, and where only the first of these rows are asked for, filter on a "
+            "ROW_NUMBER() over that.",
+        ),
+        (
+            f"select d.k, g.n from db.dim as d left join ({GROUPS}) as g on g.k = d.k",
+            "put the stream on the left of a LEFT JOIN, or read the table as a stream, too: {{ stream(ref('…')) }}.",
+        ),
         # What a message quotes is the author's text.
         (
             f"select k from db.dim where k in (select k from {STREAM} where v > 1)",
@@ -921,3 +931,17 @@ def test_distinct_over_sessions_whose_silent_steps_are_left_out() -> None:
         f"select distinct w.window_start, w.window_end, w.k from {steps} as w join {OTHER} as r on r.k = w.k"
     )
     assert "GroupAggregate" in kinds(flow(text))
+
+
+def test_what_names_are_marked_with_is_refused() -> None:
+    with pytest.raises(QueryError) as problem:
+        flow(f"select __of_author0x as k from {STREAM}")
+    assert str(problem.value) == (
+        "'__of_author0x' begins with what names of columns are marked with while a query is planned; call it something else."
+    )
+
+
+def test_a_message_has_the_names_of_the_author() -> None:
+    with pytest.raises(QueryError, match="__row_time") as problem:
+        flow(f"select __row_time, count(*) as n from {STREAM} group by __row_time", ttl=None)
+    assert "of_author" not in str(problem.value)

@@ -24,7 +24,7 @@ from ..finite import is_finite
 from ..grouping import grouping
 from ..identity import shown_as
 from ..locality import Source as From
-from ..names import digest
+from ..names import digest, unmarked
 from ..plan import AggregateStage, GroupStage, Key, Plan
 from ..row_level import check_joins, refuse_limit
 from ..static_sides import nest, unclear
@@ -588,6 +588,10 @@ class _Planner:
                 return self._temporal_filter(select, tests[0])
             self._check_judged(tests[0], streams[0])
         check_joins([From(e.alias, e.node, "rows" if e.operator else "static", {}, e.join) for e in read])
+        of_windows = next(hints.windows_under(select), None) is not None
+        if grouped and not (inner or of_windows) and (asked := subqueries_below.of_tables(select)):
+            if subqueries_below.put(select, asked):
+                return self._select(select)
         if grouped or over:
             if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
                 if asked := conditions.inner_queries(select, ("expressions", "having", "group")):
@@ -1264,6 +1268,8 @@ class _Planner:
                 "it in a query below."
             )
         streams = [each for each in read if each.operator is not None]
+        if self._put_tests_of_tables_below(select, read):
+            return self._select(select)
         if len(streams) < len(read) or conditions.reads_tables(template):
             raise QueryError(
                 f"'{hints.quoted(select)}' joins streams and a table that is no stream in one SELECT; join that in a query "
@@ -1360,6 +1366,27 @@ class _Planner:
             growth=growth,
             until=tuple(alone[alias.lower()] for alias in aliases) if alone else (),
         )
+
+    @staticmethod
+    def _put_tests_of_tables_below(select: exp.Select, read: Sequence[_From]) -> bool:
+        """Puts the conditions that ask tables that are no streams (EXISTS, IN) into a query below, where one relation alone
+        stands in FROM; whether there were any. Changes the tree."""
+        where = select.args.get("where")
+        if len(read) != 1 or where is None or select.args.get("laterals"):
+            return False
+        (source,) = read
+        tests = conjuncts(where.this)
+        below = [test for test in tests if test.find(exp.Query) and not _reads_stream(test)]
+        if not below:
+            return False
+        rest = [test.copy() for test in tests if test not in below]
+        star = exp.Column(this=exp.Star(), table=exp.to_identifier(source.alias, quoted=True))
+        made = exp.Select(expressions=[star]).from_(source.node.copy())
+        made.set("where", exp.Where(this=exp.and_(*(test.copy() for test in below), copy=False)))
+        select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
+        alias = exp.TableAlias(this=exp.to_identifier(source.alias, quoted=True))
+        source.node.replace(exp.Subquery(this=made, alias=alias))
+        return True
 
     def _outer_in_time(
         self,
@@ -1738,7 +1765,7 @@ def _first_column(key: Key) -> str:
 
 
 def _short(select: exp.Select) -> str:
-    text = sql(select)
+    text = unmarked(sql(select))
     return text if len(text) <= 100 else text[:97] + "…"
 
 

@@ -57,6 +57,19 @@ def put(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
     return True
 
 
+def of_tables(select: exp.Select) -> list[exp.Query]:
+    """The queries over tables that are no streams, of which a GROUP BY asks for an aggregate for each of its rows: inside of
+    its own aggregates, and in its keys."""
+    keys = {canonical(key) for key in grouping(select).keys}
+    found: list[exp.Query] = []
+    for clause in (*select.expressions, select.args.get("having"), select.args.get("group")):
+        for query in clause.find_all(exp.Query) if clause is not None else ():
+            is_outermost = query.find_ancestor(exp.Select) is select and not isinstance(query, exp.Subquery)
+            if is_outermost and query.find(exp.AggFunc) and _is_of_rows(_whole(query), select, keys):
+                found.append(query)
+    return found
+
+
 def _whole(query: exp.Query) -> exp.Expr:
     """The expression whose value a query makes: a scalar subquery, EXISTS or IN."""
     node: exp.Expr = query

@@ -25,6 +25,9 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Select], bool]) -> 
         QueryError: one has no order, or counts something else than rows.
     """
     for select in reversed(list(tree.find_all(exp.Select))):
+        # What a LATERAL reads for each row is refused, as it was written.
+        if select.find_ancestor(exp.Lateral) is not None:
+            continue
         if any(select.args.get(name) for name in ("limit", "offset", "fetch")) and concerned(select):
             made = as_rank(select.copy())
             if select is tree:
