@@ -12,6 +12,7 @@ from .environment import Environment
 from .environment.file_sources import at_project
 from .lookup_source import LookupSource, lookup_source
 from .query.errors import QueryError
+from .query.names import unmarked
 from .query.program import Program, StreamInput
 from .stream.identifiers import joined, parts, with_suffix
 from .stream.limits import limited
@@ -25,7 +26,7 @@ def named(node: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except QueryError as problem:
-        raise QueryError(f"Model {node['name']}: {problem}") from problem
+        raise QueryError(f"Model {node['name']}: {unmarked(str(problem))}") from problem
 
 
 def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:

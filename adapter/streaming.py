@@ -173,7 +173,7 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
     with named(node):
         interval(settings, found)
         if settings.unique_key and found.dataflow is not None and found.dataflow.root.relation.changes:
-            key = own_names.marked_key(settings.unique_key, found.taken)
+            key = own_names.as_planned(settings.unique_key, found.taken)
             found = replace(found, dataflow=replace(found.dataflow, key=key))
         made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
         made = replace(made, operators=partial(_operators, node, found, made, settings))
@@ -197,7 +197,7 @@ def operator_tree(
         table=str(node.get("relation_name")),
         emission=settings.emission,
         ttl=settings.state_ttl,
-        domains=settings.constant_domains,
+        domains=own_names.as_planned(settings.constant_domains, found.taken),
         watermark=settings.watermark,
         changelog=settings.changelog,
     )
@@ -292,7 +292,8 @@ def _check_unwindowed(found: Plan, settings: stream_config.StreamConfig) -> None
             "config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave "
             "output_mode out, or write 'append'."
         )
-    unbounded_state.check(found, settings.state_ttl, settings.constant_domains)
+    domains = own_names.as_planned(settings.constant_domains, found.taken)
+    unbounded_state.check(found, settings.state_ttl, domains)
 
 
 def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> None:

@@ -89,8 +89,8 @@ def marked_column(name: str) -> str:
     return names.marked(name) if may_be_ours(name) else name
 
 
-def marked_key(columns: tuple[str, ...], taken: Collection[str]) -> tuple[str, ...]:
-    """Columns of the author's as a plan has them, in which these names are marked."""
+def as_planned(columns: tuple[str, ...], taken: Collection[str]) -> tuple[str, ...]:
+    """Columns of the author's, as a plan has them in which these names are marked."""
     return tuple(map(marked_column, columns)) if taken else columns
 
 

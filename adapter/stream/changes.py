@@ -134,11 +134,14 @@ class Changes:
         if others is not None and noted == str(others):
             return
         listed = ", ".join(quoted(field.name) for field in spark.table(self._model.target).schema.fields)
-        united = f"select {listed}, 1 as __sign from {_as_it_is(table)}"
+        united = f"select {listed}, 1 as __stream_sign from {_as_it_is(table)}"
         if self._table is not None:
-            united += f"\nunion all\nselect {listed}, if({ADDS}, -1, 1) as __sign from {self._model.changes}"
+            united += (
+                f"\nunion all\nselect {listed}, if({ADDS}, -1, 1) as __stream_sign from {self._model.changes}"
+            )
         query = each_change(
-            f"(\n  select {listed}, sum(__sign) as __times from (\n{united}\n) group by {listed} having sum(__sign) <> 0\n)",
+            f"(\n  select {listed}, sum(__stream_sign) as __stream_times from (\n{united}\n) group by {listed} "
+            "having sum(__stream_sign) <> 0\n)",
             listed,
         )
         step = position or Position(self._model.name, query_id=done.query_id if done else "", batch=-1)
@@ -188,12 +191,12 @@ def each_change(differences: str, columns: str) -> str:
     """A query with a row for every change.
 
     Args:
-        differences: a relation with how often a row came (less than 0: went) as `__times`.
+        differences: a relation with how often a row came (less than 0: went) as `__stream_times`.
         columns: its other columns, as a list.
     """
     return (
-        f"select {columns}, if(__times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}\n"
-        f"from {differences} lateral view explode(sequence(1L, abs(__times))) as __time"
+        f"select {columns}, if(__stream_times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}\n"
+        f"from {differences} lateral view explode(sequence(1L, abs(__stream_times))) as __stream_time"
     )
 
 

@@ -66,7 +66,7 @@ def compare(ours: DataFrame, theirs: DataFrame, sample: int) -> Difference:
     def lacking(more: str, less: str) -> list[dict[str, Any]]:
         some = grouped.where(F.col(more) > F.col(less)).orderBy(*keys).limit(sample)
         shown = [F.col("whole").getField(name).cast("string").alias(name) for name in ours.columns]
-        times = (F.col(more) - F.col(less)).alias("__times")
+        times = (F.col(more) - F.col(less)).alias("__stream_times")
         listed = []
         for each in some.select(*shown, times).collect():
             *values, often = each

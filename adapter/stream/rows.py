@@ -19,7 +19,7 @@ from .writing import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_LATE = "__late"
+_LATE = "__stream_late"
 _PATIENCE = 30.0
 """Seconds to wait for what Spark tells of rows that were written."""
 

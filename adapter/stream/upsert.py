@@ -30,7 +30,7 @@ _SMALL = 100_000
 _TINY = 20_000
 """A table of so many rows is written anew by the job that compares it, though it may turn out to stay as it is."""
 _FIRED, _CHANGED, _COMPARED, _NEW = "fired_windows", "changed_rows", "compared_rows", "new_rows"
-_TIMES = "__times_of_key"
+_TIMES = "__stream_times_of_key"
 """The column that says how many rows have a key."""
 
 
@@ -171,10 +171,11 @@ class UpsertSink(Sink):
         listed = ", ".join(map(quoted, columns.names))
         differences = sql(
             spark,
-            f"select {listed}, sum(__sign) as __times from (\n"
-            f"  select *, 1 as __sign from {_NEW}\n  union all\n  select *, -1 as __sign from {self._as_it_is(columns)}\n"
-            f") group by {listed} having sum(__sign) <> 0",
-        ).observe(_CHANGED, F.expr("sum(abs(__times))").alias("rows"))
+            f"select {listed}, sum(__stream_sign) as __stream_times from (\n"
+            f"  select *, 1 as __stream_sign from {_NEW}\n  union all\n"
+            f"  select *, -1 as __stream_sign from {self._as_it_is(columns)}\n"
+            f") group by {listed} having sum(__stream_sign) <> 0",
+        ).observe(_CHANGED, F.expr("sum(abs(__stream_times))").alias("rows"))
         kept.keep(differences)
         (changed,) = kept.observed(_CHANGED)
         if not changed:
@@ -192,12 +193,12 @@ class UpsertSink(Sink):
         if self._upsert.key is None:
             total = spark.table(DECIDED).count()
             rows = (
-                f"select {listed}, sum(__sign) as __times from (\n"
-                f"  select {listed}, 1 as __sign from {self._as_it_is(columns)}\n  union all\n"
-                f"  select {listed}, if({ADDS}, 1, -1) as __sign from {DECIDED}\n"
-                f") group by {listed} having sum(__sign) > 0"
+                f"select {listed}, sum(__stream_sign) as __stream_times from (\n"
+                f"  select {listed}, 1 as __stream_sign from {self._as_it_is(columns)}\n  union all\n"
+                f"  select {listed}, if({ADDS}, 1, -1) as __stream_sign from {DECIDED}\n"
+                f") group by {listed} having sum(__stream_sign) > 0"
             )
-            each = f"select {listed} from ({rows}) lateral view explode(sequence(1L, __times)) as __time"
+            each = f"select {listed} from ({rows}) lateral view explode(sequence(1L, __stream_times)) as __stream_time"
             self._overwrite(spark.sql(each), _counting(position, total))
             return
         kept = Kept()
@@ -302,17 +303,17 @@ class UpsertSink(Sink):
         if counted:
             times = f"coalesce(new_.{_TIMES}, 0)"
             if elsewhere is not None:
-                times += " + if(__new_there and __there_too, 1, 0)"
-                others = f"\nleft join (select *, true as __there_too from (\n{elsewhere}\n)) as other_\non "
+                times += " + if(__stream_new_there and __stream_there_too, 1, 0)"
+                others = f"\nleft join (select *, true as __stream_there_too from (\n{elsewhere}\n)) as other_\non "
                 others += self._same_key("other_", "new_")
             column = f",\n  {times} as {_TIMES}"
         return (
-            f"select case when not coalesce(__old_there, false) then '{INSERT}'\n"
-            f"  when not coalesce(__new_there, false) then '{DELETE}' when not ({whole}) then '{AFTER}' end "
+            f"select case when not coalesce(__stream_old_there, false) then '{INSERT}'\n"
+            f"  when not coalesce(__stream_new_there, false) then '{DELETE}' when not ({whole}) then '{AFTER}' end "
             f"as {CHANGE_TYPE},\n"
             f"  {before},\n  {after}{column}\n"
-            f"from (select *, true as __old_there from (\n{old}\n)) as old_\n"
-            f"full join (select *, true as __new_there from (\n{new}\n)) as new_ "
+            f"from (select *, true as __stream_old_there from (\n{old}\n)) as old_\n"
+            f"full join (select *, true as __stream_new_there from (\n{new}\n)) as new_ "
             f"on {self._same_key('old_', 'new_')}{others}"
         )
 

@@ -187,8 +187,8 @@ def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
         (
             f"select * from ({GROUPS}) as g, lateral (select v from {OTHER} as b where b.k = g.k order by v limit 1)",
             "'LATERAL (SELECT v FROM stream(db.t) AS b WHERE b.k = g.k ORDER BY v LIMIT 1)' reads a stream for each row; "
-            "write it as a join with its conditions in ON, and where only the first of these rows are asked for, filter on a "
-            "ROW_NUMBER() over that.",
+            "write it as a join with its conditions in ON, and where only the first of these rows are asked for, filter "
+            "on a ROW_NUMBER() over that.",
         ),
         (
             f"select d.k, g.n from db.dim as d left join ({GROUPS}) as g on g.k = d.k",

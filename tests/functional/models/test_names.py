@@ -41,6 +41,12 @@ COLUMNS = (
         "until",
         "__late",
         "__row_time",
+        "__sign",
+        "__times",
+        "__stream_weight",
+        "__row",
+        "__there",
+        "__known",
     ),
 )
 STREAMING = "{{ config(materialized='streaming_table') }}\n"
@@ -63,6 +69,8 @@ MODELS = {
     "my-model": WINDOWED,
     "my_model": WINDOWED,
     "grouped": "{{{{ config(changelog=true, constant_domains={domains}) }}}}\n" + GROUPED,
+    "of_groups": "{{{{ config(state_ttl='30 days') }}}}\nselect {keys}, sum(n) as n, max(m) as m from (select {keys}, v, "
+    f"count(*) as n, min(`__row_time`) as m from {STREAM} as t group by {{keys}}, v) group by {{keys}}",
     "in-between": "{{{{ config(materialized='ephemeral') }}}}\nselect * from " + STREAM,
     "named": "{{{{ config(alias='with space') }}}}\nselect *, `s`.`a b` as ab from {{{{ ref('in-between') }}}}",
     "below": "select n, `order` from {{{{ stream(ref('my-model')) }}}}",
@@ -129,6 +137,9 @@ sources:
         assert self.rows(project, f"select n, s.`@c`.`d-e` from {schema}.grouped") == [(6, "x")]
         assert self.rows(project, f"select count(*), max(`a.b`), sum(ab) from {schema}.`with space`") == [
             (6, "3", 6)
+        ]
+        assert self.rows(project, f"select n, m, `__row_time` from {schema}.of_groups") == [
+            (6, str(COLUMNS.index("__row_time")), str(COLUMNS.index("__row_time")))
         ]
         assert self.rows(project, f"select n, `order` from {schema}.below") == [(3, "0"), (6, "0")]
         kinds = self.rows(project, f"select _change_type, n from {schema}.grouped__changes")
