@@ -24,6 +24,7 @@ from day import EVENTS, QUERY, Bench, arguments, cumulate
 from py4j.protocol import Py4JJavaError
 
 from dbt.adapters.spark_streaming.environment import close_environments
+from dbt.adapters.spark_streaming.query import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream import changes, dataflow, microbatch, rows, sink, state, upsert
 
 SALES = (
@@ -36,6 +37,10 @@ RANKED = (
 )
 WORK = {
     "cumulate": QUERY.format(cumulate=cumulate("raw.events")),
+    "tumble": "select window_start, page, count(*) as views, sum(v) as total "
+    "from {tumble} group by window_start, window_end, page".format(
+        tumble=expansion.expand("raw.events", window_arguments.make("tumble", "ts", "1 minute"))
+    ),
     "ranking": RANKED.format(order="total desc, product", of=f"({GROUPS})"),
     "improving": RANKED.format(order="sales desc, product", of=f"({GROUPS})"),
     "ranked_rows": RANKED.format(order="amount desc, product", of=SALES),
@@ -80,19 +85,15 @@ class Profile:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._cpu: list[float] = []
-        self._compiled: list[int] = []
         metrics = bench.spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
         self._compilations = metrics.METRIC_COMPILATION_TIME()
         self._own = 0.0
         """CPU seconds that looking took."""
-        self._threads: list[dict[str, float]] = []
         self._context = bench.spark.sparkContext
         self._store = self._context._jsc.sc().statusStore()
         self._open: list[str] = []
-        self._wall: dict[str, float] = defaultdict(float)
         self._seen = 0
-        self._batches: list[dict[str, dict[str, float]]] = []
+        self.begin()
 
     def watch(self, owner: Any, name: str, label: Callable[..., str]) -> None:
         """Makes a function or method an action, named by its arguments."""
@@ -113,6 +114,12 @@ class Profile:
                 self._context.setLocalProperty("spark.job.description", outer)
 
         setattr(owner, name, watched)
+
+    def begin(self) -> None:
+        """A query's first micro-batch comes next."""
+        self._batches, self._wall = [], defaultdict(float)
+        self._cpu, self._threads = [self._bench.cpu() - self._own], [by_thread(self._bench.pid)]
+        self._compiled = [self._compilations.getCount()]
 
     def over(self) -> None:
         """A micro-batch is over."""
@@ -158,7 +165,6 @@ class Profile:
         threads = self._threads[-1]
         taken = {kind: threads[kind] - self._threads[-sample - 1].get(kind, 0.0) for kind in threads}
         compiled = (self._compiled[-1] - self._compiled[-sample - 1]) / sample
-        self._batches, self._cpu, self._threads, self._compiled = [], [], [], []
         columns = ("wall", "in jobs", "jobs", "tasks", "cpu", "shuffled")
         print(f"\n{title:42}" + "".join(f"{name:>9}" for name in columns))
         total = dict.fromkeys(columns, 0.0)
@@ -208,6 +214,7 @@ def main() -> None:
 
         microbatch.MicroBatch.release = over  # type: ignore[method-assign]
         for name in options.queries:
+            profile.begin()
             bench.streamed(
                 name, "raw.events", folder, EVENTS, WORK[name], domains=("category", "product", "device")
             )
