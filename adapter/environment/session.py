@@ -225,6 +225,8 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Each stream has a pool of its own.
+        "spark.scheduler.mode": "FAIR",
         # Without a UI nobody looks back at what ran; a stream that goes on all day would keep it all the same.
         "spark.ui.retainedJobs": "50",
         "spark.ui.retainedStages": "50",

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_POOL = "spark.scheduler.pool"
 _LOOK = 1.0
 """Seconds from one look to the next at whether a run should end."""
 
@@ -234,7 +235,8 @@ class RunningStream:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=model.trigger)
-        return writer.start()
+        with _pool(session, model.key):
+            return writer.start()
 
     def _take_all(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
         """Take in what tables hold that can't be read snapshot by snapshot, where the stream begins: its first
@@ -378,6 +380,19 @@ class _Callback:
 def _take(stream: RunningStream | None, batch: DataFrame, number: int) -> bool:
     # A call of its own: no name where the exception is raised has the run.
     return stream is not None and stream.take(batch, number)
+
+
+@contextmanager
+def _pool(session: SparkSession, name: str) -> Iterator[None]:
+    """The pool of Spark's fair scheduler for the threads that are started meanwhile: tasks of one model's large micro-batch
+    don't go before all of another's small one."""
+    context = session.sparkContext
+    before = context.getLocalProperty(_POOL)
+    context.setLocalProperty(_POOL, name)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_POOL, before)  # type: ignore[arg-type]
 
 
 class _Failed(Exception):

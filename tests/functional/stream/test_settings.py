@@ -52,3 +52,15 @@ def test_a_state_of_another_time_zone_is_not_gone_on_with(spark: Any, storage_ro
         spark.conf.set(ZONE, "UTC")
     with pytest.raises(StreamError, match="is 'UTC' and was 'Europe/Berlin'"):
         s.run()
+
+
+def test_each_stream_has_a_fair_share(spark: Any, storage_root: Path) -> None:
+    s = Stream(spark, storage_root, programs.tumble(SECOND), TUMBLE)
+    s.add((0, "a", 1))
+    s.run()
+    scheduler = spark.sparkContext._jsc.sc()
+    assert scheduler.getSchedulingMode().toString() == "FAIR"
+    # A pool is there from the first job in it.
+    assert scheduler.getPoolForName(s.model.key).isDefined()
+    # What else runs in the thread that began it isn't the stream's.
+    assert spark.sparkContext.getLocalProperty("spark.scheduler.pool") is None
