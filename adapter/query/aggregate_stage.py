@@ -6,6 +6,7 @@ keeps the rows of open windows instead.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -81,7 +82,14 @@ def hidden(name: str) -> str:
 
 def session_keys(window: Window) -> list[str]:
     """The columns of state that hold what sessions are partitioned by."""
-    return [f"session_by_{name.lower()}" for name in window.partition_by]
+    return [f"session_by_{_written_plainly(name.lower())}" for name in window.partition_by]
+
+
+def _written_plainly(name: str) -> str:
+    """A column's name, or where it can't be written without quotes, one made of it."""
+    return (
+        name if re.fullmatch(r"\w+", name) else "_".join([*re.findall(r"\w+", name), digest(name, length=8)])
+    )
 
 
 def slice_names(window: Window) -> list[str]:
@@ -348,9 +356,11 @@ class StageBuilder:
 
     def _metric(self, node: exp.Expr) -> str:
         call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
+        within = isinstance(call, exp.WithinGroup)
+        call = call.this if within else call
         name = function_name(call)
         distinct = is_distinct(call) and name not in PLAIN_WHEN_DISTINCT
-        if name not in (DISTINCT if distinct else KEPT):
+        if within or name not in (DISTINCT if distinct else KEPT):
             raise NotMergeable(
                 f"{name}({'DISTINCT …' if distinct else '…'}) is not kept as partial aggregates"
             )

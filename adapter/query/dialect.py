@@ -98,6 +98,24 @@ class _Dialect(Spark):
             is_sum = require_interval and isinstance(made, exp.Add)
             return self.expression(exp.Paren(this=made)) if is_sum else made
 
+        def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
+            """GROUP BY, whose first key may be WINDOW(…), or a column of that name."""
+            if not skip_group_by_token and not self._match(TokenType.GROUP_BY):
+                return None
+            if self._curr and self._curr.token_type == TokenType.WINDOW:
+                self._curr.token_type = TokenType.VAR
+            return super()._parse_group(skip_group_by_token=True)
+
+        def _parse_cube_or_rollup(self, with_prefix: bool = False) -> exp.Cube | exp.Rollup | None:
+            """CUBE or ROLLUP of any expressions: conditions, too."""
+            if with_prefix or not self._match_set((TokenType.CUBE, TokenType.ROLLUP)):
+                return super()._parse_cube_or_rollup(with_prefix)
+            kind = exp.Cube if self._prev.token_type == TokenType.CUBE else exp.Rollup
+            return self.expression(kind(expressions=self._parse_wrapped_csv(self._parse_disjunction)))
+
+        def _parse_grouping_set(self) -> exp.Expr | None:
+            return self._parse_grouping_sets() or self._parse_cube_or_rollup() or self._parse_disjunction()
+
         def _parse_value(self, values: bool = True) -> exp.Tuple | None:
             if self._match(TokenType.L_PAREN, advance=False):
                 return super()._parse_value(values)

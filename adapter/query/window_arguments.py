@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from . import intervals
 from .errors import QueryError
-from .windows import OPTIONS, Window, unquote
+from .windows import OPTIONS, Window, quote, unquote
 
 _LENGTHS = {
     "tumble": ("size",),
@@ -114,4 +114,4 @@ def from_hint(name: str, time_col: str, literals: Sequence[str], columns: Sequen
     count = len(_LENGTHS[kind])
     if len(texts) > count:
         options["offset"] = texts[count]
-    return make(kind, time_col, *texts[:count], partition_by=list(columns), **options)
+    return make(kind, quote(time_col), *texts[:count], partition_by=[*map(quote, columns)], **options)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query.expansion import expand
 from dbt.adapters.spark_streaming.query.intervals import DAY
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import own_names
 from tests.differential.duck import Laboratory, Streamed, rows_of, translated
-from tests.differential.outcome import compare
+from tests.differential.outcome import EQUAL, compare
 from tests.differential.tree import TIME, Column, Model, Written
 from tests.differential.zones import windows
 from tests.thorough import mostly_thorough
@@ -94,3 +95,31 @@ def test_columns_that_are_called_as_those_of_generated_sql(query: str) -> None:
         streamed.take((number, number + 1))
     streamed.flush()
     assert not compare(expected, streamed.rows())
+
+
+ODD = (
+    Column("my time", TIME),
+    Column("Odd name", "varchar"),
+    Column("a.b", "varchar"),
+    Column("n", "bigint"),
+)
+_BY_ODD = "window_start, window_end, `Odd name`, `a.b`"
+
+
+@pytest.mark.parametrize("kind", ["session", "dynamic_cumulate"])
+def test_sessions_of_columns_that_are_written_in_quotes(kind: str) -> None:
+    begin = datetime(2024, 3, 4, 8)
+    rows = [
+        (begin.replace(minute=at), item, "y" if at % 5 else None, at % 3)
+        for at, item in enumerate("xyxzxyzx" * 5)
+    ]
+    laboratory = Laboratory()
+    laboratory.put("odd", ODD, [rows[:20], rows[20:]])
+    window = window_arguments.make(
+        kind, "`my time`", *(["1 minute"] if kind != "session" else []), "3 minutes",
+        partition_by=["`Odd name`", "`a.b`"],
+    )  # fmt: skip
+    text = f"select {_BY_ODD}, count(*) as c, count(distinct n) as d from {expand('odd', window)} group by {_BY_ODD}"
+    plan = planner.plan(text, {"odd": Known("my time")})
+    outcome = laboratory.stream(text, generate.program(plan), 2, timedelta(hours=1))
+    assert outcome.kind == EQUAL, outcome.detail

@@ -241,7 +241,8 @@ def test_the_first_refusal_is_told_where_neither_takes_it() -> None:
     [
         (
             "collect_list(n)",
-            "its value depends on the order of rows, which is another each time; sort it: array_sort(collect_list(…))",
+            "its value depends on the order of rows, which is another each time; sort it: array_sort(collect_list(…)), or "
+            "LISTAGG(…) WITHIN GROUP (ORDER BY …)",
         ),
         ("mode(n)", "mode() takes other values of the same rows each time; compute it in a model of its own"),
         (
@@ -683,6 +684,40 @@ def test_a_subquery_of_one_row_is_kept_as_that(inner: str, one_row: bool) -> Non
 def test_what_a_group_is_compared_with_needs_no_bound_of_its_own() -> None:
     text = f"select k, count(*) / (select count(*) from {STREAM}) as share from {STREAM} group by k"
     assert flow(text, ttl=None).key == ("k",)
+
+
+@pytest.mark.parametrize(
+    ("call", "made"),
+    [
+        (
+            "listagg(k, ',') within group (order by n)",
+            "LISTAGG(k, ',') WITHIN GROUP (ORDER BY n, k)",
+        ),
+        (
+            "string_agg(k) within group (order by n, k desc)",
+            "STRING_AGG(k) WITHIN GROUP (ORDER BY n, k DESC)",
+        ),
+        (
+            "listagg(distinct k) within group (order by k) filter (where n > 1)",
+            "LISTAGG(DISTINCT k) WITHIN GROUP (ORDER BY k) FILTER(WHERE n > 1)",
+        ),
+    ],
+)
+def test_a_list_in_order_is_the_same_each_time(call: str, made: str) -> None:
+    """Where rows are equal by its order, their values put it in order."""
+    found = only(flow(f"select m, {call} as l from ({GROUPS}) group by m"), Recompute)
+    assert isinstance(found, Recompute)
+    assert f"{made} AS l" in found.sql
+
+
+def test_a_list_in_no_order_is_refused() -> None:
+    text = f"SELECT m, LISTAGG(k) AS l FROM ({GROUPS}) GROUP BY m"
+    with pytest.raises(QueryError) as raised:
+        flow(text)
+    assert str(raised.value).endswith(
+        ": listagg(…) is not kept as partial aggregates, and its value depends on the order of rows, which is another each "
+        "time; sort it: array_sort(collect_list(…)), or LISTAGG(…) WITHIN GROUP (ORDER BY …)."
+    )
 
 
 @pytest.mark.parametrize(

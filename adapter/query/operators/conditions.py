@@ -12,7 +12,7 @@ from sqlglot import exp
 from .. import event_clock, hints
 from ..aggregates import TYPED
 from ..clauses import aggregate, conjuncts, filters, only_asks, relations
-from ..dialect import DIALECT, canonical, function_name, sql, walk_same_query
+from ..dialect import DIALECT, arguments, canonical, function_name, is_distinct, sql, walk_same_query
 from ..errors import NotMeant
 from ..functions import builtin, makes_rows
 from ..locality import in_each_row
@@ -65,6 +65,7 @@ INEXACT = frozenset(
 )
 """Of floating-point numbers their value depends on the order in which rows are added up, so that computing again what
 was given before may give another last digit."""
+_LISTS = frozenset({"listagg", "string_agg"})
 _ORDER_LOST = frozenset({"array_sort", "sort_array", "size", "cardinality", "array_size"})
 _T = TypeVar("_T")
 _CLAUSES = ("expressions", "where", "having", "group", "qualify")
@@ -153,7 +154,10 @@ def why_not_over_again(select: exp.Select, keys: Sequence[frozenset[str]], to_th
 def _why_not_again(node: exp.Expr, to_the_digit: bool) -> str | None:
     name = function_name(node)
     if name in _BY_ORDER and not _is_sorted(node):
-        return "its value depends on the order of rows, which is another each time; sort it: array_sort(collect_list(…))"
+        return (
+            "its value depends on the order of rows, which is another each time; sort it: array_sort(collect_list(…)), or "
+            "LISTAGG(…) WITHIN GROUP (ORDER BY …)"
+        )
     if name in _BY_CHANCE:
         return f"{name}() takes other values of the same rows each time; compute it in a model of its own"
     if isinstance(node, exp.AnonymousAggFunc) and builtin(name) is None:
@@ -185,9 +189,27 @@ def _is_rounded(node: exp.Expr) -> bool:
     return types is not None and types.argument in ("float", "double", "string")
 
 
+def order_lists(query: exp.Expr) -> None:
+    """Adds its value to the order of each LISTAGG … WITHIN GROUP, so that it gives the same of rows that are equal by that
+    order. Changes the tree."""
+    for within in query.find_all(exp.WithinGroup):
+        # Of DISTINCT values Spark takes no other order than theirs.
+        if function_name(within.this) in _LISTS and not is_distinct(within.this) and not _is_ordered(within):
+            value = arguments(within.this)[0].copy()
+            within.expression.append("expressions", exp.Ordered(this=value, nulls_first=True))
+
+
+def _is_ordered(within: exp.WithinGroup) -> bool:
+    """Whether what is put into a list is among what that is ordered by."""
+    value = arguments(within.this)[0]
+    return any(each.this == value for each in within.expression.expressions)
+
+
 def _is_sorted(node: exp.Expr) -> bool:
-    """Whether an aggregate is sorted right away."""
+    """Whether an aggregate is sorted right away, or as it is made."""
     over = node.parent
+    if isinstance(over, exp.WithinGroup):
+        return function_name(node) in _LISTS and (is_distinct(node) or _is_ordered(over))
     while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.Window):
         over = over.parent
     return isinstance(over, exp.Func) and function_name(over) in _ORDER_LOST

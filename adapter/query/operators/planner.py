@@ -913,6 +913,7 @@ class _Planner:
             return self._over_groups(select)
         if below.relation.open_for is not None:
             return self._group(select, replace(source, operator=self._closed(below)))
+        conditions.order_lists(select)
         template, inputs = self._template(select, [replace(source, operator=self._closed(below))])
         self._refuse_chance(select, key_columns, partial(conditions.why_not_again, select), f"{reason}, and ")
         keys = tuple(sql(key) for key in in_all)
@@ -1352,6 +1353,7 @@ class _Planner:
         if by_end:
             growth = None
         for query in conditions.inner_queries(template):
+            conditions.order_lists(query)
             self._refuse_chance(
                 select, relation.key, partial(conditions.why_not_again, query), after=", and join that"
             )
