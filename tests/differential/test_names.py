@@ -13,6 +13,7 @@ from tests.differential.duck import Laboratory, Streamed, rows_of, translated
 from tests.differential.outcome import compare
 from tests.differential.tree import TIME, Column, Model, Written
 from tests.differential.zones import windows
+from tests.thorough import mostly_thorough
 
 COLUMNS = (Column("ts", TIME), Column("item", "varchar"), Column("n", "bigint"))
 STREAM = "(select /*+ STREAM */ ts, item, n, item as {name} from bid)"
@@ -34,7 +35,7 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", mostly_thorough(QUERIES, ["leaders", "steps"]))
 def test_any_name(query: str) -> None:
     begin = datetime(2024, 3, 4, 8)
     cuts = [

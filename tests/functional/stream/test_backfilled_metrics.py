@@ -115,10 +115,9 @@ def test_groups(spark: Any, storage_root: Path, ttl: bool) -> None:
         assert again == {tuple(map(repr, row)) for row in s.table().collect()}
 
     is_right()
-    for more in (AFTER, THEN):
-        s.add(more)
-        s.run(grouped(EDITED))
-        is_right()
+    s.add([*AFTER, *THEN])
+    s.run(grouped(EDITED))
+    is_right()
 
 
 @pytest.mark.thorough
@@ -189,7 +188,7 @@ def test_cut_short(spark: Any, storage_root: Path, place: tuple[str, str]) -> No
                 assert row["n"] == expected[key]["n"]
 
 
-@pytest.mark.parametrize("kind", ["tumble", "groups"])
+@pytest.mark.parametrize("kind", mostly_thorough(["tumble", "groups"], ["groups"]))
 @pytest.mark.usefixtures("failing")
 def test_a_step_that_was_cut_short(spark: Any, storage_root: Path, kind: str) -> None:
     """What had not been put out when the query was edited has what is new."""
@@ -216,7 +215,7 @@ def test_a_ranking_of_groups(spark: Any, storage_root: Path) -> None:
     s.add(BEFORE)
     s.run(ranked("n desc", 2, "count(*) as n"))
     new = ranked("ks desc, sd", 2, "sum(d) as sd, count(*) as n, count(distinct k) as ks")
-    for rows in ([], AFTER, THEN):
+    for rows in ([], [*AFTER, *THEN]):
         if rows:
             s.add(rows)
         s.run(new)
