@@ -544,7 +544,7 @@ def test_every_kind_of_model(spark: Any, root: Path, monkeypatch: pytest.MonkeyP
                 write_events(root / folder, number, 20, name)
 
     come(0, 1)
-    world = World(spark, Storage(str(root), lambda: spark), root, f"savepoints_{name}")
+    world = World(spark, Storage(str(root), lambda: spark), root, f"savepoints_{name}", kinds=[name])
     kinds = [KINDS[each] for each in (*KINDS[name].upstream, name)]
     models = {kind.name: world.model(kind) for kind in kinds}
     for kind in kinds:
