@@ -35,7 +35,7 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("query", mostly_thorough(QUERIES, ["leaders", "steps"]))
+@pytest.mark.parametrize("query", mostly_thorough(QUERIES, ["steps"]))
 def test_any_name(query: str) -> None:
     begin = datetime(2024, 3, 4, 8)
     cuts = [

@@ -31,7 +31,11 @@ class TestMicrobatchOfFiles(BaseMicrobatch):
 
 
 class TestIncrementalOnSchemaChange(BaseIncrementalOnSchemaChange):
-    pass
+    """Of columns that are new sync_all_columns makes the same as append_new_columns."""
+
+    @pytest.mark.thorough
+    def test_run_incremental_append_new_columns(self, project: Any) -> None:
+        super().test_run_incremental_append_new_columns(project)
 
 
 class TestIncrementalPredicatesDeleteInsert(BaseIncrementalPredicates):
@@ -58,7 +62,11 @@ class TestIncrementalPredicatesMerge(BaseIncrementalPredicates):
 
 
 class TestIncrementalUniqueKey(BaseIncrementalUniqueKey):
-    """Of lists of keys, none and several are in CI."""
+    """Of keys, none, one, several and one that isn't there are in CI."""
+
+    @pytest.mark.thorough
+    def test__empty_unique_key_list(self, project: Any) -> None:
+        super().test__empty_unique_key_list(project)
 
     @pytest.mark.thorough
     def test__empty_str_unique_key(self, project: Any) -> None:

@@ -127,7 +127,7 @@ def pieces(seed: int) -> list[TimeRange]:
 _IN_CI = {
     "cumulate_on_change",
     "session",
-    "dynamic_of_a_zone",
+    "day_of_a_zone",
     "kept_sessions",
     "joined",
 }

@@ -88,9 +88,7 @@ def made(spark: Any, root: Path, name: str) -> Stream:
 
 @pytest.mark.parametrize(
     "name",
-    mostly_thorough(
-        ["stateless", "windows", "groups", *OPERATORS], ["stateless", "windows", "groups of groups"]
-    ),
+    mostly_thorough(["stateless", "windows", "groups", *OPERATORS], ["stateless", "groups of groups"]),
 )
 def test_a_micro_batch_is_in_once(spark: Any, storage_root: Path, name: str) -> None:
     stream = made(spark, storage_root, name)
