@@ -408,7 +408,7 @@ SHAPES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(SHAPES, ["few keys"]))
+@pytest.mark.parametrize("name", mostly_thorough(SHAPES, []))
 def test_shapes(spark: Any, storage_root: Path, name: str) -> None:
     """Sets that are kept for some keys, values that few keys have, one group of all rows."""
     kind, shape, config = SHAPES[name]

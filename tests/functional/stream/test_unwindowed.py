@@ -167,6 +167,7 @@ def test_a_member_that_falls_makes_way_for_one_that_was_none(spark: Any, storage
     assert s.rows() == [("b", 9, 1), ("d", 8, 2)]
 
 
+@pytest.mark.thorough
 def test_members_are_forgotten_with_their_groups(spark: Any, storage_root: Path) -> None:
     """A ranking of each day, say, is kept no longer than its groups."""
     text = f"""select x, k, s, rn from (select *, row_number() over (partition by x order by s desc) as rn from (
