@@ -102,7 +102,7 @@ def test_what_is_written_otherwise_goes_on(laboratory: duck.Laboratory, name: st
     assert refused.keys() == {edit for edit, names in REFUSED_STILL.items() if name in names}, refused
 
 
-@pytest.mark.parametrize("name", mostly_thorough(NAMES, IN_CI[2:3]))
+@pytest.mark.parametrize("name", mostly_thorough(NAMES, IN_CI[3:4]))
 def test_what_goes_on_as_the_same_is_the_same(laboratory: duck.Laboratory, name: str) -> None:
     text, config = test_operators.QUERIES[name], _config(name)
 

@@ -105,7 +105,7 @@ CASES = {
 _ON_DUCKDB = [name for name in CASES if name not in ONLY_SPARK]
 
 
-@pytest.mark.parametrize("name", mostly_thorough(_ON_DUCKDB, _ON_DUCKDB[::6]))
+@pytest.mark.parametrize("name", mostly_thorough(_ON_DUCKDB, _ON_DUCKDB[::9]))
 @pytest.mark.parametrize("cuts", [4])
 def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str, cuts: int) -> None:
     batch, program = CASES[name]()
@@ -130,7 +130,7 @@ def test_what_a_table_outside_gave_is_taken_back_as_it_was(laboratory: duck.Labo
 
 
 @pytest.mark.parametrize("kind", ["left", "full", "left anti"])
-@pytest.mark.parametrize("cuts", [1, 3, 6])
+@pytest.mark.parametrize("cuts", mostly_thorough([1, 3, 6], [3]))
 def test_a_row_that_has_met_none_comes_once(laboratory: duck.Laboratory, kind: str, cuts: int) -> None:
     """Also where rows are late, and what they should have met is gone: each comes alone or with others, never both."""
     items = (

@@ -18,7 +18,7 @@ from tests.evolution import CONFIGS, KEPT, MIGRATED, OPERATORS, REFUSED, Query, 
 from tests.thorough import mostly_thorough
 
 IN_CI = [
-    *((f"{kind} WindowAggregate", "", "several at once") for kind in ("hop", "cumulate", "session")),
+    *((f"{kind} WindowAggregate", "", "several at once") for kind in ("cumulate", "session")),
     ("tumble WindowAggregate", "early", "a FILTER of distinct values where there was none"),
     ("dynamic_cumulate WindowAggregate", "early", "added: another over the same distinct values"),
     ("tumble WindowTopN of groups", "", "a smaller N"),

@@ -37,7 +37,7 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", mostly_thorough(QUERIES, ["steps"]))
 def test_any_name(query: str) -> None:
     begin = datetime(2024, 3, 4, 8)
     cuts = [

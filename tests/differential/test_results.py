@@ -116,7 +116,6 @@ _ENDS = [
     ("sessions joined", "early, updated"),
     ("rows of sessions ranked", "late"),
     ("without a key", "early"),
-    ("except", "early, complete later, late"),
     ("cumulate of windows", "early, complete later, late"),
     ("exists", "complete later"),
     ("windows of a join", "early"),

@@ -11,7 +11,6 @@ from tests.oracle.cases import NO_ORACLE, ORACLE, case_names
 from tests.oracle.compare import difference, read_expected
 from tests.oracle.streams import Case, Input
 from tests.spark_rows import rows_of
-from tests.thorough import mostly_thorough
 
 __all__ = ["many_rows"]  # a fixture
 
@@ -23,8 +22,8 @@ RUNS = [
     *((case, "small", cuts) for case in case_names() for cuts in (3, 7)),
     *((case, "tiny", 12) for case in case_names() if case in IN_MANY_PIECES),
 ]
-# All are cut in `test_programs`, which needs a tenth of the time. This is what Spark makes of some.
-_IN_CI = {(case, "small", 3) for case in ("group_topn_raw",)} & set(RUNS)
+# All are cut in `test_programs`, which needs a tenth of the time. This is what Spark makes of them, with code for whole
+# stages and in several tasks; in CI `functional/query/test_operators.py` and `property/test_streams.py` are run so.
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,8 @@ def cases(spark: Any, storage_root: Any, tmp_path_factory: pytest.TempPathFactor
     return case
 
 
-@pytest.mark.parametrize("run", mostly_thorough(RUNS, _IN_CI), ids=lambda run: "-".join(map(str, run)))
+@pytest.mark.thorough
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: "-".join(map(str, run)))
 def test_a_stream_has_the_rows_of_flink(cases: Any, run: tuple[str, str, int]) -> None:
     case, size, cuts = run
     assert ORACLE is not None

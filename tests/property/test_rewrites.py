@@ -289,11 +289,11 @@ def test_same_rows(
     table: list[Any],
 ) -> None:
     quick.createDataFrame(table, COLUMNS).createOrReplaceTempView(TABLE)
-    for text in data.draw(st.lists(queries, min_size=5, max_size=5)):
+    for text in data.draw(st.lists(queries, min_size=3, max_size=3)):
         compare(quick, name, text, **options)
 
 
-@pytest.mark.parametrize("values", mostly_thorough([63, 64, 65, 150], [64, 150]))
+@pytest.mark.parametrize("values", mostly_thorough([63, 64, 65, 150], [65]))
 def test_any_number_of_values(quick: Any, values: int) -> None:
     """Bits fill one BIGINT to its sign and go on in others, each FILTER's after the one before."""
     quick.range(3000).selectExpr(

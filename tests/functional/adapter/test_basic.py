@@ -32,6 +32,7 @@ class TestSingularTests(BaseSingularTests):
     pass
 
 
+@pytest.mark.thorough
 class TestSingularTestsEphemeral(BaseSingularTestsEphemeral):
     pass
 
@@ -48,6 +49,7 @@ class TestIncremental(BaseIncremental):
     pass
 
 
+@pytest.mark.thorough
 class TestIncrementalNotSchemaChange(BaseIncrementalNotSchemaChange):
     pass
 
@@ -64,6 +66,7 @@ class TestGenericTests(BaseGenericTests):
     pass
 
 
+@pytest.mark.thorough
 class TestSnapshotCheckCols(BaseSnapshotCheckCols):
     pass
 

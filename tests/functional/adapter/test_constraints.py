@@ -56,6 +56,7 @@ class TestTableConstraintsColumnsEqual(SparkTypes, BaseTableConstraintsColumnsEq
         )
 
 
+@pytest.mark.thorough
 class TestViewConstraintsColumnsEqual(SparkTypes, BaseViewConstraintsColumnsEqual):
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
@@ -68,6 +69,7 @@ class TestViewConstraintsColumnsEqual(SparkTypes, BaseViewConstraintsColumnsEqua
         )
 
 
+@pytest.mark.thorough
 class TestIncrementalConstraintsColumnsEqual(SparkTypes, BaseIncrementalConstraintsColumnsEqual):
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
@@ -109,6 +111,7 @@ class TestConstraintsRuntimeDdlEnforcement(BaseConstraintsRuntimeDdlEnforcement)
         return f"{EXPECTED} where {NULL} and {CHECK.format('(id > 0)')} and {CHECK.format('id >= 1')}"
 
 
+@pytest.mark.thorough
 class TestIncrementalConstraintsRuntimeDdlEnforcement(BaseIncrementalConstraintsRuntimeDdlEnforcement):
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
@@ -177,6 +180,7 @@ class TestConstraintsRollback(Broken, BaseConstraintsRollback):
         )
 
 
+@pytest.mark.thorough
 class TestIncrementalConstraintsRollback(Broken, BaseIncrementalConstraintsRollback):
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ class TestMicrobatch(BaseMicrobatch):
     pass
 
 
+@pytest.mark.thorough
 class TestMicrobatchOfFiles(BaseMicrobatch):
     """Parquet's rows don't change, so partitions are overwritten, as in dbt-spark."""
 
@@ -30,7 +31,11 @@ class TestMicrobatchOfFiles(BaseMicrobatch):
 
 
 class TestIncrementalOnSchemaChange(BaseIncrementalOnSchemaChange):
-    pass
+    """Of columns that are new sync_all_columns makes the same as append_new_columns."""
+
+    @pytest.mark.thorough
+    def test_run_incremental_append_new_columns(self, project: Any) -> None:
+        super().test_run_incremental_append_new_columns(project)
 
 
 class TestIncrementalPredicatesDeleteInsert(BaseIncrementalPredicates):
@@ -57,7 +62,31 @@ class TestIncrementalPredicatesMerge(BaseIncrementalPredicates):
 
 
 class TestIncrementalUniqueKey(BaseIncrementalUniqueKey):
-    pass
+    """Of keys, none, one, several and one that isn't there are in CI."""
+
+    @pytest.mark.thorough
+    def test__empty_unique_key_list(self, project: Any) -> None:
+        super().test__empty_unique_key_list(project)
+
+    @pytest.mark.thorough
+    def test__empty_str_unique_key(self, project: Any) -> None:
+        super().test__empty_str_unique_key(project)
+
+    @pytest.mark.thorough
+    def test__unary_unique_key_list(self, project: Any) -> None:
+        super().test__unary_unique_key_list(project)
+
+    @pytest.mark.thorough
+    def test__duplicated_unary_unique_key_list(self, project: Any) -> None:
+        super().test__duplicated_unary_unique_key_list(project)
+
+    @pytest.mark.thorough
+    def test__trinary_unique_key_list_no_update(self, project: Any) -> None:
+        super().test__trinary_unique_key_list_no_update(project)
+
+    @pytest.mark.thorough
+    def test__bad_unique_key_list(self, project: Any) -> None:
+        super().test__bad_unique_key_list(project)
 
 
 @pytest.mark.thorough

@@ -1,5 +1,6 @@
 """dbt's own suite: descriptions as comments."""
 
+import pytest
 from dbt.tests.adapter.persist_docs.test_persist_docs import (
     BasePersistDocs,
     BasePersistDocsAllColumnsMissing,
@@ -18,6 +19,7 @@ class TestPersistDocsColumnMissing(BasePersistDocsColumnMissing):
     pass
 
 
+@pytest.mark.thorough
 class TestPersistDocsAllColumnsMissing(BasePersistDocsAllColumnsMissing):
     pass
 
@@ -26,6 +28,7 @@ class TestPersistDocsQuotedColumnCaseSensitive(BasePersistDocsQuotedColumnCaseSe
     pass
 
 
+@pytest.mark.thorough
 class TestPersistDocsQuotedDescriptionNotAppliedOnMismatch(
     BasePersistDocsQuotedDescriptionNotAppliedOnMismatch
 ):

@@ -26,10 +26,12 @@ class TestPythonMetaGetTests(BasePythonMetaGetTests):
     pass
 
 
+@pytest.mark.thorough
 class TestPythonEmptyTests(BasePythonEmptyTests):
     pass
 
 
+@pytest.mark.thorough
 class TestPythonSampleTests(BasePythonSampleTests):
     pass
 

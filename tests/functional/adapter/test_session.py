@@ -135,7 +135,7 @@ if sys.argv[2] == "stay":
 """
 
 
-@pytest.mark.parametrize("end", ["killed", "ended"])
+@pytest.mark.parametrize("end", mostly_thorough(["killed", "ended"], ["killed"]))
 def test_the_jvm_ends_with_its_process(tmp_path: Path, end: str) -> None:
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path / "root"), "stay" if end == "killed" else "go"],

@@ -93,9 +93,6 @@ class TestBackfill:
         # Once more changes nothing, and the state is where it was: the open window has its row.
         again = self.backfill(project, "hours", "00:00:00", "04:00:00")
         assert again.exit_code == 0, again.output
-        run_dbt(["run", "--select", "hours", "curve", "--vars", "{flush: true}"])
-        for model in ("hours", "curve"):
-            assert rows(project, model) == rows(project, f"{model}_in_batch")
         add("12:30 p1 d1", "14:10 p1 d1")
         run_dbt(["run", "--select", "hours", "curve", "--vars", "{flush: true}"])
         for model in ("hours", "curve"):

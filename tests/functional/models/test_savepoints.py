@@ -132,6 +132,7 @@ class TestSavepoints(Commands):
         run_dbt(["run", "--select", "pages"])
         assert self.pages(project, spark) == rows
 
+    @pytest.mark.thorough
     def test_there_and_back_and_built_anew(self, project: Any, spark: Any) -> None:
         self.done(project, "savepoint", "pages", "again")
         rows = self.pages(project, spark)

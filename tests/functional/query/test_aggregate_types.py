@@ -263,7 +263,7 @@ def overflowing(spark: Any) -> Any:
     return rows
 
 
-@pytest.mark.parametrize("window", mostly_thorough(WINDOWS, ["cumulate"]))
+@pytest.mark.parametrize("window", mostly_thorough(WINDOWS, []))
 def test_overflow_is_sparks_own(spark: Any, ask: Any, window: str) -> None:
     overflowing(spark)
     asked = list(OVERFLOWING)

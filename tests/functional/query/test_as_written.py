@@ -41,7 +41,7 @@ def test_streams_have_the_rows_of_the_text(spark: Any, storage_root: Path, folde
     expected = rows(batch)
     assert expected
     program = generate.program(planner.plan_any(QUERIES[name], KNOWN, ask=asks(spark)))
-    model = model_of(spark, storage_root, folder, program, batch, files=2)
-    assert run_stream(spark, model, program).batches == 2
+    model = model_of(spark, storage_root, folder, program, batch, files=4)
+    assert run_stream(spark, model, program).batches == 1
     flush(spark, model, program)
     assert rows(spark.table(model.target)) == expected

@@ -109,7 +109,7 @@ def differences(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -
     ][:5]
 
 
-@pytest.mark.parametrize("name", mostly_thorough(WINDOWS, ["cumulate", "session"]))
+@pytest.mark.parametrize("name", mostly_thorough(WINDOWS, ["session"]))
 @pytest.mark.parametrize("keys", mostly_thorough(["", "k, s"], ["k, s"]))
 def test_every_mergeable_aggregate(spark: Any, rows: str, name: str, keys: str) -> None:
     if not keys and WINDOWS[name].merges:
@@ -133,7 +133,7 @@ def test_least_and_greatest_of_a_key_are_taken_at_its_extremes(spark: Any, rows:
     assert {(row.at, row.least) for row in found} <= there
 
 
-@pytest.mark.parametrize("name", mostly_thorough(WINDOWS, ["hop", "session"]))
+@pytest.mark.parametrize("name", mostly_thorough(WINDOWS, ["hop"]))
 @pytest.mark.parametrize(
     "clause", mostly_thorough(["grouping sets ((k, s), (s), ())", "cube (k, s)"], ["cube (k, s)"])
 )

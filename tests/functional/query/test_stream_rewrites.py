@@ -46,9 +46,7 @@ QUERIES = {
 
 
 _IN_CI = {
-    "enum over cumulate",
     "enum over a whole stream",
-    "split_topn of windows' rows",
     "split_topn of groups",
 }
 

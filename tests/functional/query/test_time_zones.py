@@ -93,7 +93,7 @@ def events(spark: Any, moments: list[datetime], tmp_path: Path) -> Iterator[Path
     spark.catalog.dropTempView("moments")
 
 
-@pytest.mark.parametrize("name", mostly_thorough(CASES, [*CASES][1:]))
+@pytest.mark.parametrize("name", mostly_thorough(CASES, ["hours since midnight"]))
 def test_days_of_23_and_25_hours(
     spark: Any, storage_root: Path, events: Path, moments: list[datetime], name: str
 ) -> None:

@@ -182,6 +182,7 @@ class World:
         schema: where the models are.
         location: where the schema is; None: where the catalog has it.
         catalog: where it is kept; None: in the session's own.
+        kinds: the models that are asked for, and those they read; all others would be planned for nothing.
     """
 
     def __init__(
@@ -192,8 +193,11 @@ class World:
         schema: str = SCHEMA,
         location: Path | None = None,
         catalog: str | None = None,
+        kinds: Collection[str] = tuple(KINDS),
     ) -> None:
         self.spark, self.storage, self.root = spark, storage, root
+        asked = {*kinds}.union(*(KINDS[name].upstream for name in kinds))
+        self._kinds = [kind for kind in KINDS.values() if kind.name in asked]
         # In full: a thread of Python's has no session by which Spark would know the catalog.
         self.schema = f"{catalog or spark.conf.get('spark.sql.defaultCatalog')}.{schema}"
         where = f" location '{location}'" if location is not None else ""
@@ -261,7 +265,7 @@ class World:
         plain.createDataFrame(list(CUSTOMERS), "id int, region string").createOrReplaceTempView("customers")
         # Asked once: when the JVM was killed nothing can be asked, and what goes wrong then is to be the stream's.
         self._columns: dict[str, dict[str, str]] = {}
-        for kind in KINDS.values():
+        for kind in self._kinds:
             rows = plain.sql(kind.batch)
             rows.createOrReplaceTempView(kind.name)
             self._columns[kind.name] = {f.name: f.dataType.simpleString() for f in rows.schema.fields}
@@ -276,10 +280,19 @@ class Faults:
         life: what is to happen.
         jvm: the process to kill.
         catalog: the class of the faulty catalog; None where there is none.
+        points: where streams are aborted; None: anywhere.
     """
 
-    def __init__(self, world: World, life: Life, jvm: int, catalog: Any = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        life: Life,
+        jvm: int,
+        catalog: Any = None,
+        points: Collection[str] | None = None,
+    ) -> None:
         self._world, self._life, self._jvm, self._catalog = world, life, jvm, catalog
+        self._points = points
         self._log = world.root / "kills.jsonl"
         self._chance = random.Random(life.seed)
         self._lock = threading.Lock()
@@ -345,6 +358,8 @@ class Faults:
         self._often[what] += 1
 
     def _abort_of(self, point: str, model: str) -> str | None:
+        if self._points is not None and point not in self._points:
+            return None
         step, _, side = point.partition(":")
         possible = [point] if "abort" in self._life.faults else []
         if self._catalog is not None and side == "before" and step in COMMITS:
@@ -663,7 +678,7 @@ def live(root: Path) -> int:
     jvm: Any = spark._jvm
     pid = int(jvm.java.lang.ProcessHandle.current().pid())
     spark.sparkContext.setLogLevel("OFF")
-    world = World(spark, environment.storage, root)
+    world = World(spark, environment.storage, root, kinds=life.kinds)
     catalog = jvm.kills.FaultyCatalog if (root / "faults.jar").exists() else None
     faults = Faults(world, life, pid, catalog)
     (root / "started").write_text(json.dumps({"python": os.getpid(), "jvm": pid}))
@@ -685,7 +700,7 @@ def live(root: Path) -> int:
 
 def _calm(world: World, storage: Any, kinds: Sequence[Kind]) -> list[str]:
     """Where an undisturbed stream, with its whole input in one micro-batch, gives other rows."""
-    calm = World(world.spark, storage, world.root, "calm")
+    calm = World(world.spark, storage, world.root, "calm", kinds=[kind.name for kind in kinds])
     problems = []
     for kind in kinds:
         calm.make_table(kind)

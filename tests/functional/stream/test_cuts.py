@@ -59,7 +59,7 @@ def naive(spark: Any, events: Any, step: int, max_size: int) -> list[tuple[Any, 
     )
 
 
-@pytest.mark.parametrize("cuts", mostly_thorough([1, 3, 17], [3]))
+@pytest.mark.parametrize("cuts", mostly_thorough([1, 3, 17], []))
 def test_cumulate_with_exact_distinct(
     spark: Any, storage_root: Path, events: Any, expected: list[tuple[Any, ...]], cuts: int
 ) -> None:

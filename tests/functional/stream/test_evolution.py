@@ -98,6 +98,13 @@ EDITED = {"c": NEW["c"], "u": KEPT["u"], **{k: v for k, v in NEW.items() if k !=
 EDITED |= {name: KEPT[name] for name in ("s", "n", "a", "sd")}
 EXPECTED = {name: text if name in KEPT else _filtered(text) for name, text in EDITED.items()}
 
+
+def few(items: dict[str, str]) -> dict[str, str]:
+    """One of each kind of aggregate, where all of them are edited over windows: Spark plans these in half of the time."""
+    names = {"gone", "n", "u", "a", "w", "same_name", "c", "mb", "uf", "lo"}
+    return {name: text for name, text in items.items() if name in names}
+
+
 WINDOWS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "tumble": (("10 minutes",), {}),
     "hop": (("5 minutes", "10 minutes"), {}),
@@ -315,23 +322,23 @@ def test_groups(spark: Any, storage_root: Path, name: str) -> None:
     s = Edited(spark, storage_root, **config)
     # One key that nothing comes for any more.
     s.add([*BEFORE, Event(14, "idle", 1, 1, False), Event(1, "back", 5, 5, False)])
-    s.run(grouped(OLD))
+    s.run(grouped(few(OLD)))
     sent = s.rows("k")
-    s.run(grouped(EDITED))
-    assert {key: {name: row[name] for name in OLD} for key, row in s.rows("k").items()} == sent
+    s.run(grouped(few(EDITED)))
+    assert {key: {name: row[name] for name in few(OLD)} for key, row in s.rows("k").items()} == sent
     s.add(AFTER)
-    s.run(grouped(EDITED))
+    s.run(grouped(few(EDITED)))
     # With state_ttl its first life is over.
     s.add([*THEN, Event(30, "back", 3, 3, True)])
-    s.run(grouped(EDITED))
+    s.run(grouped(few(EDITED)))
     found = s.rows("k")
-    text = grouped(EXPECTED)
+    text = grouped(few(EXPECTED))
     if "state_ttl" in config:
         text = text.replace("group by k", "where k <> 'back' or late group by k")
     expected = _by_key(s.batch(text), ("k",))
     assert found.keys() == expected.keys()
     for key, row in found.items():
-        for name in EDITED:
+        for name in few(EDITED):
             if name in KEPT or key != ("idle",):
                 assert row[name] == expected[key][name], (key, name)
     assert found[("idle",)]["c"] is None and found[("a",)]["gone"] is None
@@ -618,7 +625,7 @@ CUT_ABOVE = {
 
 @pytest.mark.parametrize(
     "name",
-    mostly_thorough(OPERATORS, ["a ranking"]),
+    mostly_thorough(OPERATORS, ["having"]),
 )
 def test_operators(spark: Any, storage_root: Path, failing: None, name: str) -> None:
     """What stands on groups is made anew from them, without new rows of the stream."""
@@ -698,10 +705,9 @@ CUT_SHORT = {
     "of fewer groups": "table.overwrite:before",
     "in another order": "state.migrate:after",
 }
-MOST = ["of fewer groups"]
 
 
-@pytest.mark.parametrize("name", mostly_thorough(RANKINGS, MOST))
+@pytest.mark.parametrize("name", mostly_thorough(RANKINGS, []))
 @pytest.mark.usefixtures("failing")
 def test_rankings(spark: Any, storage_root: Path, name: str) -> None:
     """They are made anew from the groups at once, also where that is cut short."""
@@ -804,7 +810,7 @@ LIVES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(LIVES, ["state_ttl"]))
+@pytest.mark.parametrize("name", mostly_thorough(LIVES, []))
 def test_aggregates_of_windows_below_groups(spark: Any, storage_root: Path, failing: None, name: str) -> None:
     """They come and go together with those of the groups that stand on them."""
     old = below_groups({"n": "sum(n)", "m": "max(m)"}, {"n": "count(*)", "m": "max(v)"})

@@ -11,6 +11,7 @@ from dbt.adapters.spark_streaming.query import expansion, generate, planner, win
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.progress import read_progress
 from tests.functional.stream.harness import CUMULATE, TUMBLE, Stream
+from tests.thorough import mostly_thorough
 
 E = "(select /*+ STREAM */ * from events)"
 
@@ -44,7 +45,7 @@ WORK = {
 }
 
 
-@pytest.mark.parametrize("name", WORK)
+@pytest.mark.parametrize("name", mostly_thorough(WORK, ["ranking", "cumulate"]))
 def test_a_micro_batch_takes_few_jobs(spark: Any, storage_root: Path, name: str) -> None:
     text, columns, most = WORK[name]
     s = Stream(spark, storage_root, generate.program(planner.plan(text, {"events": Known("ts")})), columns)

@@ -46,7 +46,12 @@ def add(root: Path, *numbers: int) -> None:
             write_events(root / stream, number, ROWS, 0)
 
 
-def test_aborted_at_every_step(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "points", [pytest.param(STEPS, id="these"), pytest.param(None, id="all", marks=pytest.mark.thorough)]
+)
+def test_aborted_at_every_step(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: set[str] | None
+) -> None:
     kills.do_often(monkeypatch.setattr)
     kills.cut(["counts"], 10, monkeypatch.setattr)
     monkeypatch.setattr(upsert, "_SMALL", 0)
@@ -56,12 +61,12 @@ def test_aborted_at_every_step(spark: Any, tmp_path: Path, monkeypatch: pytest.M
     session.conf.set("spark.sql.shuffle.partitions", "1")
     storage = Storage(str(tmp_path / "storage"), lambda: spark)
     add(tmp_path, 0, 1, 2, 3)
-    world = World(session, storage, tmp_path, "kill_tests")
+    world = World(session, storage, tmp_path, f"kill_tests_{points is None}", kinds=names)
     for edition, some in enumerate((names, ("unkeyed", "edited"))):
         life = Life(new_aborts=1.0, each=1, refresh=("unkeyed",) if edition else ())
         kills.write_life(tmp_path, life)
         run = [KINDS[name].at(edition) for name in some]
-        drive = Drive(world, run, Faults(world, life, jvm=0))
+        drive = Drive(world, run, Faults(world, life, jvm=0, points=points))
         drive.run()
         assert not drive.problems, "\n".join(drive.problems)
     aborted = {each["what"] for each in kills.read_log(tmp_path / "kills.jsonl")}
@@ -85,7 +90,8 @@ def test_a_full_disk_and_one_that_is_read_only(spark: Any, tmp_path: Path, small
     kinds = [KINDS[name] for name in ("passed", "cumulated", "counts")]
     add(tmp_path, 0, 1)
     storage = Storage(str(small_disk / "storage"), lambda: spark)
-    world = World(spark, storage, tmp_path, "full_disk_tests", small_disk / "warehouse")
+    names = [kind.name for kind in kinds]
+    world = World(spark, storage, tmp_path, "full_disk_tests", small_disk / "warehouse", kinds=names)
 
     def failed() -> dict[str, Exception]:
         drive = Drive(world, kinds, None)
@@ -149,7 +155,8 @@ def test_killed(spark: Any, tmp_path: Path, who: str) -> None:
     session = spark.newSession()
     for key, value in catalog_settings(catalog, storage).items():
         session.conf.set(key, value)
-    world, kinds = World(session, storage, tmp_path, catalog="killed"), [KINDS[name] for name in names]
+    world = World(session, storage, tmp_path, catalog="killed", kinds=names)
+    kinds = [KINDS[name] for name in names]
     drive = Drive(world, kinds, None)
     drive.run()
     assert drive.problems == []

@@ -121,6 +121,7 @@ def test_a_row_of_a_join_that_comes_behind_the_watermark_is_counted(spark: Any, 
     assert stream.rows() == [("b", 1, 2), ("z", 0, 1)]
 
 
+@pytest.mark.thorough
 def test_so_is_one_of_streams_put_together(spark: Any, storage_root: Path) -> None:
     both = f"(select k, v, ts as at from (select k, v, ts from {EVENTS} union all select k, v + 10, ts from {EVENTS}))"
     text = f"""select a.k, a.v, b.v as w from {both} as a join {EVENTS} as b
@@ -144,6 +145,7 @@ def test_a_row_that_might_have_been_the_first_is_counted(spark: Any, storage_roo
     assert stream.rows() == [("a", 1), ("b", 3), ("y", 4), ("z", 0)]
 
 
+@pytest.mark.thorough
 def test_so_is_one_of_a_join_with_windows(spark: Any, storage_root: Path) -> None:
     tumble = expansion.expand("events", window_arguments.make("tumble", "ts", "10 seconds"))
     best = f"select window_start, window_end, max(v) as v from {tumble} group by window_start, window_end"

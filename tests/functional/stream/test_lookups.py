@@ -266,7 +266,7 @@ ABOVE_WINDOWS = f"""with n as (
 @pytest.mark.parametrize(
     ("text", "columns"),
     [
-        (NAMED, "k string, name string, region string"),
+        pytest.param(NAMED, "k string, name string, region string", marks=pytest.mark.thorough),
         (ABOVE_WINDOWS, "window_end timestamp, name string, n bigint"),
     ],
     ids=["rows", "windows"],

@@ -61,7 +61,8 @@ def test_a_poison_row_is_no_dead_end(spark: Any, storage_root: Path, strict: Non
         s.model, s.program = replace(s.model, keep_state=True), program(poisoned)
         s.add((hour * 3_600_000, "1", 1), (hour * 3_600_000 + 1, "bad", 13), (hour * 3_600_000 + 2, "22", 2))
         commits = len(s.snapshots(s.model.state)), len(s.snapshots(s.model.target))
-        for _ in range(2):
+        # Again and again, whatever it was; asked of the first, as what else doesn't depend on the row.
+        for _ in range(1 if hour else 2):
             with pytest.raises(StreamError) as raised:
                 s.run()
             message = str(raised.value.msg)
@@ -69,13 +70,15 @@ def test_a_poison_row_is_no_dead_end(spark: Any, storage_root: Path, strict: Non
             assert "\tat " not in message and "Traceback" not in message and len(message) < 500
         assert commits == (len(s.snapshots(s.model.state)), len(s.snapshots(s.model.target)))
         s.model, s.program = replace(s.model, keep_state=False), program(cure)
-        with pytest.raises(StreamError, match=r"To keep the state.*keep_state: true"):
-            s.run()
+        if hour == 0:
+            with pytest.raises(StreamError, match=r"To keep the state.*keep_state: true"):
+                s.run()
         s.model = replace(s.model, keep_state=True)
         assert s.run().rows_in == 3
-        # Said once, it holds.
-        s.model = replace(s.model, keep_state=False)
-        assert s.run().batches == 0
+        if hour == 0:
+            # Said once, it holds.
+            s.model = replace(s.model, keep_state=False)
+            assert s.run().batches == 0
     s.flush()
     counted = {(row[0], row[2]): row[3] for row in s.rows()}
     spark.table(s.events).createOrReplaceTempView("events")

@@ -15,6 +15,7 @@ from dbt.adapters.spark_streaming.stream import session
 from tests.functional.query.test_operators import window
 from tests.functional.quick import session_set
 from tests.functional.stream.harness import CUMULATE, TUMBLE, Stream
+from tests.thorough import mostly_thorough
 
 E = "(select /*+ STREAM */ * from events)"
 GROUPS = f"select k, count(*) as c, sum(v) as s, count(distinct x) as d from {E} group by k"
@@ -61,7 +62,7 @@ def operations(s: Stream) -> list[str]:
     return [row[0] for row in s.spark.sql(text).collect()]
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", mostly_thorough(QUERIES, ["windows with distinct values"]))
 def test_another_number_of_tasks_moves_no_state(spark: Any, storage_root: Path, name: str) -> None:
     at_once, changed = (stream(spark, storage_root, *QUERIES[name]) for _ in range(2))
     for piece in PIECES:

@@ -86,6 +86,7 @@ def test_the_timeline_of_the_dynamic_table_paper(spark: Any, storage_root: Path)
     assert sorted_rows(replayed(stream.spark, stream.model)) == stream.rows()
 
 
+@pytest.mark.thorough
 def test_complete_results_wait_and_count_what_comes_meanwhile(spark: Any, storage_root: Path) -> None:
     window = window_arguments.make("tumble", "ts", "10 minutes")
     stream = made(spark, storage_root, select(window), complete_result_offset="2 minutes")
@@ -113,6 +114,7 @@ def test_late_rows_update_until_the_last_result(spark: Any, storage_root: Path) 
     assert sorted_rows(replayed(stream.spark, stream.model)) == stream.rows()
 
 
+@pytest.mark.thorough
 def test_a_result_that_no_longer_passes_having_is_deleted(spark: Any, storage_root: Path) -> None:
     window = window_arguments.make("tumble", "ts", "10 minutes")
     text = select(window, "having count(*) < 3")
@@ -122,6 +124,7 @@ def test_a_result_that_no_longer_passes_having_is_deleted(spark: Any, storage_ro
     assert stream.rows() == []
 
 
+@pytest.mark.thorough
 def test_early_results_of_a_session_that_goes_on(spark: Any, storage_root: Path) -> None:
     window = window_arguments.make("session", "ts", "10 minutes", partition_by=["k"])
     stream = made(

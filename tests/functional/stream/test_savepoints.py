@@ -187,7 +187,7 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("first", mostly_thorough([0, 1], [0]))
+@pytest.mark.parametrize("first", mostly_thorough([0, 1, 2], [0]))
 @pytest.mark.usefixtures("failing")
 def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
     kind = Kind(groups(spark, root), GROUPS)
@@ -195,7 +195,7 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
     stream.add((0, "a", 1), (0, "b", 2))
     stream.run()
     take(stream, "first")
-    for number, (point, nth) in enumerate(POINTS[first::2]):
+    for number, (point, nth) in enumerate(POINTS[first::3]):
         stream.add((0, "a", number), (0, f"k{number}", number))
         stream.run()
         failpoints.arm(failpoints.parse(f"raise {point} {nth} {name}"))
@@ -544,7 +544,7 @@ def test_every_kind_of_model(spark: Any, root: Path, monkeypatch: pytest.MonkeyP
                 write_events(root / folder, number, 20, name)
 
     come(0, 1)
-    world = World(spark, Storage(str(root), lambda: spark), root, f"savepoints_{name}")
+    world = World(spark, Storage(str(root), lambda: spark), root, f"savepoints_{name}", kinds=[name])
     kinds = [KINDS[each] for each in (*KINDS[name].upstream, name)]
     models = {kind.name: world.model(kind) for kind in kinds}
     for kind in kinds:

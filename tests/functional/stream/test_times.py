@@ -46,7 +46,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(QUERIES, ["cumulate", "session", "append"]))
+@pytest.mark.parametrize("name", mostly_thorough(QUERIES, ["cumulate", "append"]))
 def test_a_time_beyond_them_is_dropped_and_counted(spark: Any, storage_root: Path, name: str) -> None:
     text, columns, judged = QUERIES[name]
     s = Stream(spark, storage_root, generate.program(planner.plan(text, {"events": Known("ts")})), columns)

@@ -62,7 +62,7 @@ def test_only_rows_that_changed_are_written(
     assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
-@pytest.mark.parametrize("tiny", [0, 20_000], ids=["compared first", "at once"])
+@pytest.mark.parametrize("tiny", mostly_thorough([0, 20_000], [0]), ids=["compared first", "at once"])
 def test_a_table_that_stays_as_it_is_gets_no_commit(
     spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, tiny: int
 ) -> None:
@@ -108,6 +108,7 @@ def test_an_idle_key_is_forgotten_and_begins_anew(spark: Any, storage_root: Path
     assert s.rows() == [("a", 1, 1), ("b", 3, 2), ("c", 1, 1)]
 
 
+@pytest.mark.thorough
 def test_forgotten_without_folding(spark: Any, storage_root: Path) -> None:
     """The state may still have the rows of a forgotten key: they count no more."""
     s = stream(spark, storage_root, GROUPS, OF_GROUPS, ttl=10 * SECOND)
@@ -150,6 +151,7 @@ def test_a_ranking_of_rows_keeps_its_members_alone(spark: Any, storage_root: Pat
     assert s.rows() == [("a", 98, 2), ("a", 99, 1)]
 
 
+@pytest.mark.thorough
 def test_a_member_that_falls_makes_way_for_one_that_was_none(spark: Any, storage_root: Path) -> None:
     text = f"""select k, s, rn from (select *, row_number() over (order by s desc) as rn from (
         select k, sum(v) as s from {E} group by k)) where rn <= 2"""
@@ -165,6 +167,7 @@ def test_a_member_that_falls_makes_way_for_one_that_was_none(spark: Any, storage
     assert s.rows() == [("b", 9, 1), ("d", 8, 2)]
 
 
+@pytest.mark.thorough
 def test_members_are_forgotten_with_their_groups(spark: Any, storage_root: Path) -> None:
     """A ranking of each day, say, is kept no longer than its groups."""
     text = f"""select x, k, s, rn from (select *, row_number() over (partition by x order by s desc) as rn from (
@@ -185,7 +188,13 @@ def test_members_are_forgotten_with_their_groups(spark: Any, storage_root: Path)
     assert s.rows() == [(1, "d", 1, 1), (2, "a", 2, 1)]
 
 
-@pytest.mark.parametrize("small", [{"_TINY": 0}, {}], ids=["compared first", "at once"])
+@pytest.mark.parametrize(
+    "small",
+    [
+        pytest.param({"_TINY": 0}, id="compared first"),
+        pytest.param({}, id="at once", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_wide_table_is_planned_at_once(
     spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, small: dict[str, int]
 ) -> None:
@@ -207,7 +216,7 @@ _RANKINGS = [
 ]
 
 
-@pytest.mark.parametrize("over", mostly_thorough(_RANKINGS, _RANKINGS[:1]))
+@pytest.mark.parametrize("over", mostly_thorough(_RANKINGS, []))
 def test_a_group_moves_up_where_a_member_is_forgotten(spark: Any, storage_root: Path, over: str) -> None:
     text = f"""select x, k, s, rn from (select *, {over}order by s desc) as rn from (
         select x, k, sum(v) as s from {E} group by x, k)) where rn <= 2"""
@@ -380,7 +389,7 @@ _OF_MAPS |= {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(_OF_MAPS, ["the last row", "two rankings", "of a window"]))
+@pytest.mark.parametrize("name", mostly_thorough(_OF_MAPS, ["two rankings", "of a window"]))
 def test_rows_with_maps_are_ranked_and_replaced(spark: Any, storage_root: Path, name: str) -> None:
     """Ties are broken by all columns, and of maps Spark knows no order; stream and batch choose the same row."""
     text, order = _OF_MAPS[name]
