@@ -93,7 +93,7 @@ QUERIES = {
     "percentile of groups": f"select item, percentile(total, 0.5) as p from ({GROUPS}) group by item",
     "collected groups": f"select item, to_json(sort_array(collect_list(total))) as l from ({GROUPS}) group by item",
     "lists in order": f"""select l, count(*) as n from (select item, listagg(string(bidder), ',') within group
-        (order by n % 3) as l from ({GROUPS}) group by item) group by l""",
+        (order by n % 3, bidder) as l from ({GROUPS}) group by item) group by l""",
     "groups of topn": f"""select bidder, count(*) as n, sum(total) as total from ({first("total desc, bidder")})
         group by bidder""",
     "groups of first rows": f"select item, count(*) as n, sum(price) as s from ({FIRST_ROWS}) group by item",
