@@ -11,6 +11,11 @@ from .errors import StreamError
 from .model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 
 _NOT_COMPARED = re.compile(r"\bvariant\b(?!`)")
+_LOSES_NULLS = re.compile(
+    r"\bmap<[^<>]*,(?:tinyint|smallint|int|bigint|float|double|boolean|date|timestamp(?:_ntz)?|decimal\([\d,]*\))>"
+)
+"""MAPs that Spark 4.1 reads 0 out of where they have a NULL, once rows are grouped by them: its generated code for putting
+such a MAP's entries in order doesn't ask whether a value is NULL."""
 
 
 def check_columns(
@@ -38,11 +43,33 @@ def check_columns(
                 )
     if program.upsert is None:
         return
+    if program.again is not None:
+        check_kept(model, gives)
     for name, kind in gives.items():
         if _NOT_COMPARED.search(kind):
             raise StreamError(
                 f"Model {model.name}: its column {name} is or holds a VARIANT, which Spark can't compare, and rows of this "
                 f"query change, so they are compared with those in the table. Select to_json({name}) instead."
+            )
+
+
+def check_kept(model: StreamModel, kept: Mapping[str, str]) -> None:
+    """Return if rows that change can be grouped as a whole, as operators do, with what they hold.
+
+    Args:
+        model: the model.
+        kept: columns of its state, or of its rows, and their types.
+
+    Raises:
+        StreamError: they hold MAPs that come out otherwise.
+    """
+    for kind in kept.values():
+        found = _LOSES_NULLS.search(kind.lower())
+        if found:
+            raise StreamError(
+                f"Model {model.name}: among rows that change is a {found[0].upper()}. Spark groups such rows, and reads 0 "
+                "for each NULL in a MAP of numbers, dates, times or booleans. Take map_entries(…) or to_json(…) of it in "
+                "the query below, or have its values as texts."
             )
 
 

@@ -16,6 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..query.program import Level, StatePart, Step
+from .columns import check_kept
+from .identifiers import type_text
 from .microbatch import MicroBatch, text_of
 from .rows import Judged, counted, counting, cut_off, leaf
 from .session import are_few, show
@@ -94,7 +96,13 @@ class DataflowBatch(MicroBatch):
         self._spread(rows)
         if not state.exists:
             with self.figures.timed("state"):
-                state.create(self._spark, self._layout(), program.signature, self._input_schema)
+                layout = self._layout()
+                if program.upsert is not None:
+                    check_kept(
+                        self._work.model,
+                        {each.name: type_text(each.dataType) for each in layout.schema.fields},
+                    )
+                state.create(self._spark, layout, program.signature, self._input_schema)
         is_empty = state.rows == 0
         texts: dict[str, str] = {}
         for number, level in enumerate(program.levels):
