@@ -257,6 +257,8 @@ def remove_with(query: exp.Query) -> None:
 
 def function_name(node: exp.Expr) -> str:
     """Spark's name of a function call, in lower case."""
+    if isinstance(node, exp.WithinGroup):
+        return function_name(node.this)
     named = isinstance(node, exp.Anonymous | exp.AnonymousAggFunc)
     name = node.name if named else sql(_outline(node)).partition("(")[0]
     return name.strip().lower()

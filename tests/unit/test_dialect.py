@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query import dialect
+from dbt.adapters.spark_streaming.query import dialect, rewriting
+from dbt.adapters.spark_streaming.query.dialect import function_name, parse
 from dbt.adapters.spark_streaming.query.errors import QueryError
 
 
@@ -34,3 +36,12 @@ def test_a_compiled_sqlglot_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_any_expression_is_a_key(text: str) -> None:
     assert dialect.sql(dialect.parse(text)) == text
+
+
+def test_an_ordered_aggregate_is_called_by_its_own_name() -> None:
+    """`split_distinct` asked what "x within group()" gives for no rows."""
+    calls = "percentile_cont(0.5) within group (order by v), listagg(k) within group (order by v)"
+    names = [function_name(call) for call in parse(f"select {calls} from t").find_all(exp.WithinGroup)]
+    assert sorted(names) == ["listagg", "percentile_cont"]
+    text = rewriting.rewritten("split_distinct", f"select count(distinct k), {calls} from t")
+    assert "PERCENTILE_CONT(0.5) WITHIN GROUP" in text
