@@ -11,7 +11,7 @@ from .query import own_names
 from .query.errors import QueryError
 from .query.streams import Known
 from .stream.changes import KEY_PROPERTY, REPLACED_PROPERTY
-from .stream.iceberg import load
+from .stream.iceberg import IcebergTable, load
 from .stream.identifiers import last
 from .stream.model import feed_of
 
@@ -43,8 +43,7 @@ def with_feeds(
             )
             continue
         of_table = load(spark, table)
-        if of_table is not None and (columns := _as_ours(of_table.column_names)):
-            found[relation] = replace(found.get(relation, Known()), columns=columns)
+        _note_columns(found, relation, of_table)
         if of_table is not None and of_table.property(REPLACED_PROPERTY) is not None:
             if feed is not None:
                 # Nothing tells its rows apart: each change says the whole of the row that came or went.
@@ -64,10 +63,13 @@ def with_columns(
     """What is known of relations, and columns that generated SQL may have, too. Arguments as of `with_feeds`."""
     found = dict(known)
     for relation, table in tables.items():
-        of_table = load(spark, table)
-        if of_table is not None and (columns := _as_ours(of_table.column_names)):
-            found[relation] = replace(found.get(relation, Known()), columns=columns)
+        _note_columns(found, relation, load(spark, table))
     return found
+
+
+def _note_columns(found: dict[str, Known], relation: str, table: IcebergTable | None) -> None:
+    if table is not None and (columns := _as_ours(table.column_names)):
+        found[relation] = replace(found.get(relation, Known()), columns=columns)
 
 
 def _as_ours(columns: Iterable[str]) -> tuple[str, ...]:

@@ -84,6 +84,13 @@ def is_over(node: exp.Expr) -> bool:
     return isinstance(over, exp.Window) and over.this is node
 
 
+def branches(case: exp.Case | exp.If) -> tuple[list[exp.If], exp.Expr | None]:
+    """The branches of a CASE or IF, each with its condition and its value, and the value where none is taken."""
+    if isinstance(case, exp.If):
+        return [case], case.args.get("false")
+    return case.args["ifs"], case.args.get("default")
+
+
 def left_out(star: exp.Expr) -> set[str]:
     """The columns, in lower case, that a star doesn't hand on as they are: of its EXCEPT, REPLACE and RENAME."""
     changed = (each for arg in ("except_", "replace", "rename") for each in star.args.get(arg) or ())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .clauses import relations
+from .clauses import branches, relations
 from .dialect import function_name
 
 _PARTS = {
@@ -42,13 +42,10 @@ def is_finite(node: exp.Expr, select: exp.Select) -> bool:
         return _is_finite_column(node, select)
     if isinstance(node, exp.Mod):
         return is_finite(node.expression, select)
-    if isinstance(node, exp.Case):
-        results = [branch.args["true"] for branch in node.args["ifs"]]
-        return all(is_finite(each, select) for each in [*results, *filter(None, [node.args.get("default")])])
-    if isinstance(node, exp.If):
-        return all(
-            is_finite(each, select) for each in filter(None, [node.args["true"], node.args.get("false")])
-        )
+    if isinstance(node, exp.Case | exp.If):
+        taken, default = branches(node)
+        values = [*(each.args["true"] for each in taken), default]
+        return all(is_finite(each, select) for each in values if each is not None)
     if isinstance(node, exp.Func) and not isinstance(node, exp.AggFunc):
         name = function_name(node).lower()
         if name in _PARTS:

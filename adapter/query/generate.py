@@ -14,8 +14,6 @@ from functools import partial
 from . import event_clock, instants, lookup_keys, own_names
 from .dialect import parse, sql
 from .emission import FINAL, Emission
-from .errors import QueryError
-from .names import unmarked
 from .operators import generate as operators
 from .operators.base import WindowResults
 from .plan import (
@@ -44,12 +42,8 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
     Raises:
         QueryError: results would change that can't be found again.
     """
-    if not plan.taken:
-        return _program(plan, emission, upsert, ttl)
-    try:
+    with own_names.as_written():
         return own_names.apart(_program(plan, emission, upsert, ttl), plan.taken)
-    except QueryError as problem:
-        raise type(problem)(unmarked(str(problem))) from problem.__cause__
 
 
 def _program(plan: Plan, emission: Emission, upsert: bool, ttl: int | None) -> Program:
@@ -158,8 +152,7 @@ def _tables(plan: Plan) -> list[Step]:
 
 def batch(plan: Plan) -> str:
     """One SELECT with the same rows, over the streams as tables."""
-    made = _batch(plan)
-    return own_names.apart(made, plan.taken) if plan.taken else made
+    return own_names.apart(_batch(plan), plan.taken)
 
 
 def _batch(plan: Plan) -> str:
@@ -192,8 +185,7 @@ def times(plan: Plan) -> str | None:
         f"(select first(event_time) from (\n{_indented(stage.rows)}\n)) as `{stage.window.time_col}`"
         for stage in stages
     )
-    made = f"with {names}\nselect {columns}"
-    return (own_names.apart(made, plan.taken) if plan.taken else made) if stages else None
+    return own_names.apart(f"with {names}\nselect {columns}", plan.taken) if stages else None
 
 
 def pretty(text: str) -> str:

@@ -18,7 +18,8 @@ that the author has, too, become others.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -77,7 +78,7 @@ def _of_author(tree: exp.Expr) -> list[exp.Expr]:
             )
         around = node.parent
         is_table = isinstance(around, exp.Table)
-        is_qualified = isinstance(around, exp.Table) and bool(around.args.get("db"))
+        is_qualified = around is not None and bool(around.args.get("db"))
         is_relation = is_table or (isinstance(around, exp.Column) and node.arg_key != "this")
         if not is_relation or (node.name.lower() in queries and not is_qualified):
             found.append(node)
@@ -115,8 +116,24 @@ def marked_in(answer: object, taken: Collection[str]) -> object:
     )
 
 
+@contextmanager
+def as_written() -> Iterator[None]:
+    """Has messages of the block name things as the author does."""
+    try:
+        yield
+    except QueryError as problem:
+        raise type(problem)(unmarked(str(problem))) from problem.__cause__
+
+
 def apart(made: _T, taken: Collection[str]) -> _T:
-    """Generated SQL, or something that holds some, without marks, in which no name is another one's, too."""
+    """Generated SQL, or something that holds some, without marks, in which no name is another one's, too.
+
+    Args:
+        made: what was planned of a tree that is marked.
+        taken: the names that the author has; none: nothing was marked.
+    """
+    if not taken:
+        return made
 
     def renamed(name: str) -> str:
         if names.is_marked(name):

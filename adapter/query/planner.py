@@ -51,7 +51,6 @@ from .emission import FINAL, Emission
 from .errors import NotInStages, NotMeant, QueryError, Unbounded, Unkeyed
 from .functions import QueryRunner
 from .locality import Columns, Source, check, check_ranks, output_columns
-from .names import unmarked
 from .operators.base import Recompute, WindowClose
 from .operators.planner import dataflow
 from .plan import AggregateStage, GroupStage, Plan, RowsStage, Stream, TopStage
@@ -115,13 +114,7 @@ def plan_any(
         QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
     """
     ask = None if ask is None else cache(ask)  # the same text is planned twice
-    return _with_names_apart(
-        text,
-        known,
-        domains,
-        ask,
-        lambda tree, known, domains, ask: _planned_anyhow(text, tree, known, ttl, domains, ask, emission),
-    )
+    return _with_names_apart(text, known, domains, ask, partial(_planned_anyhow, ttl=ttl, emission=emission))
 
 
 def _with_names_apart(
@@ -129,7 +122,7 @@ def _with_names_apart(
     known: Mapping[str, Known] | None,
     domains: Collection[str],
     ask: QueryRunner | None,
-    made: Callable[[exp.Query, Mapping[str, Known], Collection[str], QueryRunner | None], Plan],
+    made: Callable[[str, exp.Query, Mapping[str, Known], Collection[str], QueryRunner | None], Plan],
 ) -> Plan:
     """A plan in which the author's names are told from those of generated SQL (`own_names`).
 
@@ -138,12 +131,12 @@ def _with_names_apart(
         known: what is known of relations.
         domains: columns.
         ask: asks a session.
-        made: makes the plan of a tree, with the same.
+        made: makes the plan of a text and its tree, with the same.
     """
     tree, known = _parsed(text), known or {}
     taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
     if not taken:
-        return made(tree, known, domains, ask)
+        return made(text, tree, known, domains, ask)
 
     def asked(query: str) -> Sequence[object]:
         assert ask is not None
@@ -151,10 +144,8 @@ def _with_names_apart(
 
     own_names.mark(tree)
     domains = [own_names.marked_column(name) for name in domains]
-    try:
-        found = made(tree, own_names.marked(known), domains, None if ask is None else asked)
-    except QueryError as problem:
-        raise type(problem)(unmarked(str(problem))) from problem.__cause__
+    with own_names.as_written():
+        found = made(text, tree, own_names.marked(known), domains, None if ask is None else asked)
     return replace(found, taken=taken)
 
 
@@ -162,13 +153,13 @@ def _planned_anyhow(
     text: str,
     tree: exp.Query,
     known: Mapping[str, Known],
-    ttl: int | None,
     domains: Collection[str],
     ask: QueryRunner | None,
+    ttl: int | None,
     emission: Emission,
 ) -> Plan:
     """The same as `plan_any` of a text that is parsed."""
-    as_operators = partial(_in_operators, text, tree, known, ttl, domains, ask, emission)
+    as_operators = partial(_in_operators, text, tree, known, domains, ask, ttl, emission)
     try:
         found = _in_stages(text, tree.copy(), known, ttl, False, ask)
         if emission.changes and found.windowed:
@@ -252,7 +243,7 @@ def plan(
         QueryError: as in `plan_any`, or its parts go together only as operators.
     """
     return _with_names_apart(
-        text, known, (), ask, lambda tree, known, _, ask: _in_stages(text, tree, known, ttl, batch, ask)
+        text, known, (), ask, lambda text, tree, known, _, ask: _in_stages(text, tree, known, ttl, batch, ask)
     )
 
 
@@ -349,22 +340,16 @@ def plan_operators(
     Raises:
         QueryError: it has no meaning over a stream, or its state can grow for ever (`Unbounded`).
     """
-    return _with_names_apart(
-        text,
-        known,
-        domains,
-        ask,
-        lambda tree, known, domains, ask: _in_operators(text, tree, known, ttl, domains, ask, emission),
-    )
+    return _with_names_apart(text, known, domains, ask, partial(_in_operators, ttl=ttl, emission=emission))
 
 
 def _in_operators(
     text: str,
     parsed: exp.Query,
     known: Mapping[str, Known],
-    ttl: int | None,
     domains: Collection[str],
     ask: QueryRunner | None,
+    ttl: int | None,
     emission: Emission,
 ) -> Plan:
     """The same of a text that is parsed. Changes the tree."""

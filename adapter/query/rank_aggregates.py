@@ -14,17 +14,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from typing import TypeVar
 
 from sqlglot import exp
 
 from . import ranks
-from .clauses import filters, is_over, relations
+from .clauses import branches, filters, is_over, left_out, relations
 from .errors import QueryError
 from .grouping import grouping
 from .identity import shown_as
 from .rank_bounds import places_let_through
 
+_Column = TypeVar("_Column")
 _PASS_OVER_NULL = (
     exp.Sum,
     exp.Avg,
@@ -71,11 +73,17 @@ def places_asked_for(select: exp.Select) -> dict[str, int]:
 
 def _asked_by_all(select: exp.Select, alias: str) -> dict[str, int]:
     """By column the last place that any of the aggregates looks at, of those that bound it."""
-    found: dict[str, int] | None = None
-    for call in _aggregates(select):
-        own = {name: last for (table, name), last in _asked_by(call).items() if table in ("", alias)}
-        found = own if found is None else {name: max(found[name], own[name]) for name in found if name in own}
-    return found or {}
+    return _by_any(
+        {name: last for (table, name), last in _asked_by(call).items() if table in ("", alias)}
+        for call in _aggregates(select)
+    )
+
+
+def _by_any(asked: Iterable[dict[_Column, int]]) -> dict[_Column, int]:
+    """The last places that any of several looks at, of the columns that each of them bounds."""
+    listed = list(asked)
+    in_all = [column for column in listed[0] if all(column in each for each in listed)] if listed else []
+    return {column: max(each[column] for each in listed) for column in in_all}
 
 
 def _aggregates(select: exp.Select) -> Iterator[exp.Expr]:
@@ -114,21 +122,12 @@ def _of_value(value: exp.Expr) -> dict[tuple[str, str], int]:
     value = value.unnest()
     if isinstance(value, exp.Cast):
         return _of_value(value.this)
-    if isinstance(value, exp.If):
-        branches, default = [value], value.args.get("false")
-    elif isinstance(value, exp.Case) and value.this is None:
-        branches, default = value.args["ifs"], value.args.get("default")
-    else:
+    if not isinstance(value, exp.Case | exp.If) or (isinstance(value, exp.Case) and value.this is not None):
         return {}
+    tests, default = branches(value)
     if default is not None and not isinstance(default.unnest(), exp.Null):
         return {}
-    found: dict[tuple[str, str], int] | None = None
-    for branch in branches:
-        if isinstance(branch.args["true"].unnest(), exp.Null):
-            continue
-        own = _last(branch.this)
-        found = own if found is None else {name: max(found[name], own[name]) for name in found if name in own}
-    return found or {}
+    return _by_any(_last(each.this) for each in tests if not isinstance(each.args["true"].unnest(), exp.Null))
 
 
 def _last(condition: exp.Expr) -> dict[tuple[str, str], int]:
@@ -157,9 +156,7 @@ def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
         return False
     below = relations(query)[0]
     if len(query.expressions) == 1 and isinstance(query.expressions[0], exp.Star):
-        star = query.expressions[0]
-        changed = any(star.args.get(each) for each in ("except_", "replace", "rename"))
-        return not changed and _is_within(below, rank, keys)
+        return not left_out(query.expressions[0]) and _is_within(below, rank, keys)
     named = {
         item.alias_or_name.lower(): item.unalias().name.lower()
         for item in query.expressions

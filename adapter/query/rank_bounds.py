@@ -20,6 +20,8 @@ from functools import reduce
 
 from sqlglot import exp
 
+from .clauses import branches
+
 _INVERSE: Mapping[type[exp.Expr], type[exp.Expr]] = {
     exp.GT: exp.LTE,
     exp.GTE: exp.LT,
@@ -123,16 +125,13 @@ def _means(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
     return None
 
 
-def _branches(case: exp.Expr, holds: bool) -> list[_Found]:
+def _branches(case: exp.Case | exp.If, holds: bool) -> list[_Found]:
     """What is known in each branch of a CASE or IF that has such a value. That those before aren't TRUE says nothing: they
     may be NULL."""
-    if isinstance(case, exp.If):
-        branches, default = [case], case.args.get("false")
-    else:
-        branches, default = case.args.get("ifs") or [], case.args.get("default")
+    tests, default = branches(case)
     value = case.this if isinstance(case, exp.Case) else None
     found = []
-    for branch in branches:
+    for branch in tests:
         test = {} if value is not None else _where(branch.this, True)
         found.append(_all([test, _where(branch.args["true"], holds)]))
     return [*found, None if default is None else _where(default, holds)]
@@ -172,15 +171,13 @@ class _Sum:
 def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> _Found:
     one, other = _sum(left), _sum(right)
     difference = None if one is None or other is None else _added(one, other, -1, checked=False)
-    if difference is None or difference.column is None:
+    if difference is None or difference.column is None or kind is exp.NEQ:
         return {}
     limit, exact = -difference.number * difference.times, difference.exact
     if kind is exp.EQ:
         return {difference.column: Places(_first(limit, exact, False), _last(limit, exact, False))}
     is_last = (kind in (exp.LT, exp.LTE)) == (difference.times > 0)
     strict = kind in (exp.LT, exp.GT)
-    if kind is exp.NEQ:
-        return {}
     if is_last:
         return {difference.column: Places(None, _last(limit, exact, strict))}
     return {difference.column: Places(_first(limit, exact, strict), None)}

@@ -139,5 +139,4 @@ def _filter(query: exp.Select, asked: _Asked) -> None:
         return  # it is read as it is
     column, last = exp.column(asked.column, quoted=True), exp.Literal.number(asked.last)
     kind = exp.EQ if asked.alone else exp.LTE
-    below = exp.Subquery(this=query.copy())
-    query.replace(exp.select("*").from_(below).where(kind(this=column, expression=last)))
+    query.replace(ranks.within(query.copy(), [kind(this=column, expression=last)]))

@@ -167,6 +167,11 @@ def fixed(ranking: exp.Select) -> frozenset[str]:
     )
 
 
+def within(ranking: exp.Query, conditions: Sequence[exp.Expr]) -> exp.Select:
+    """The rows of a ranking for which conditions hold."""
+    return exp.select("*").from_(exp.Subquery(this=ranking)).where(*conditions)
+
+
 def is_of_one_place(test: exp.Expr, places: Places) -> bool:
     """Whether a condition names the one place of a rank that it lets through."""
     return isinstance(test, exp.EQ | exp.NullSafeEQ) and places.first == places.last

@@ -76,8 +76,7 @@ class Overwriting:
 
     def __init__(self, text: str, ask: TimesRunner, batch: bool = True) -> None:
         self.plan = planner.plan(text, batch=batch, ask=ask)
-        taken = self.plan.taken
-        self._ask = (lambda query: ask(own_names.apart(query, taken))) if taken else ask
+        self._ask = lambda query: ask(own_names.apart(query, self.plan.taken))
         self._windows = _windows(self.plan, text)
         self._column, self._shift = _column(self.plan)
         self._check_times()

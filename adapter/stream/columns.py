@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..query.nested_types import parts_of
 from ..query.program import BATCH_ID, CHANGE_TYPE, Program
@@ -44,7 +44,7 @@ def check_columns(
     if program.upsert is None:
         return
     if program.again is not None:
-        check_kept(model, gives)
+        check_kept(model, gives.values())
     for name, kind in gives.items():
         if _NOT_COMPARED.search(kind):
             raise StreamError(
@@ -53,17 +53,17 @@ def check_columns(
             )
 
 
-def check_kept(model: StreamModel, kept: Mapping[str, str]) -> None:
+def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
     """Return if rows that change can be grouped as a whole, as operators do, with what they hold.
 
     Args:
         model: the model.
-        kept: columns of its state, or of its rows, and their types.
+        kinds: the types of its state's columns, or of its rows'.
 
     Raises:
         StreamError: they hold MAPs that come out otherwise.
     """
-    for kind in kept.values():
+    for kind in kinds:
         found = _LOSES_NULLS.search(kind.lower())
         if found:
             raise StreamError(

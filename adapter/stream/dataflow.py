@@ -98,10 +98,7 @@ class DataflowBatch(MicroBatch):
             with self.figures.timed("state"):
                 layout = self._layout()
                 if program.upsert is not None:
-                    check_kept(
-                        self._work.model,
-                        {each.name: type_text(each.dataType) for each in layout.schema.fields},
-                    )
+                    check_kept(self._work.model, (type_text(each.dataType) for each in layout.schema.fields))
                 state.create(self._spark, layout, program.signature, self._input_schema)
         is_empty = state.rows == 0
         texts: dict[str, str] = {}

@@ -206,8 +206,7 @@ class IcebergTable:
     @property
     def column_names(self) -> tuple[str, ...]:
         """What its columns are called."""
-        # As one text, not one by one: see `count`.
-        return tuple(re.findall(r"^ *\d+: (.+?): (?:optional|required) ", str(self._table.schema()), re.M))
+        return tuple(columns_in_spark(self.spark, self._table).names)
 
     def property(self, name: str) -> str | None:
         """A property of the table."""

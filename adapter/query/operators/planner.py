@@ -1651,8 +1651,7 @@ def _as_it_ends(ranking: exp.Select, ended: Mapping[str, int]) -> exp.Select:
     if not ended:
         return ranking
     tests = [exp.column(name, quoted=True) <= last for name, last in sorted(ended.items())]
-    below = exp.Subquery(this=ranking, alias=exp.TableAlias(this=exp.to_identifier("ranked")))
-    return exp.select("*").from_(below).where(*tests)
+    return ranks.within(ranking, tests)
 
 
 def _begin_anew(select: exp.Select, alias: str) -> None:
