@@ -197,10 +197,14 @@ OPERATORS: dict[str, Callable[[Query], str]] = {
     "GroupAggregate over GroupAggregate": lambda q: (
         f"select n, count(*) as c, max(s) as most from ({q.grouped()}) group by n"
     ),
+    "GroupAggregate over TopN of groups": lambda q: (
+        f"select u, count(*) as c, max(n) as most from ({q.ranked(f'({q.grouped()})', 'u')}) group by u"
+    ),
 }
 
 RANKS: Mapping[str, dict[str, Any]] = {
     "TopN of groups": {"keys": ("k", "u"), "order": "n desc, k"},
+    "GroupAggregate over TopN of groups": {"keys": ("k", "u"), "order": "n desc, k"},
     "TopN of rows": {"order": "v desc, u", "rows": 3},
     "tumble WindowTopN of rows": {"order": "v desc, u", "rows": 3},
     "tumble WindowTopN of groups": {"order": "n desc, k"},

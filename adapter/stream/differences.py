@@ -369,12 +369,16 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         _of_aggregates(found, {"name": name, **had}, {"name": name, **has}, same_rows)
         kept -= {had.get("given")}
         found.begun_in |= {part: found.begun[name] for part in new["parts"][has["operator"]]}
-    found.removed += [
-        metric["sql"]
-        for name in groups[0]
-        if name not in groups[1]
-        for metric in groups[0][name]["metrics"].values()
-    ]
+    lost, anew = (
+        {
+            metric["sql"]: None
+            for name in groups[one]
+            if name not in groups[1 - one]
+            for metric in groups[one][name]["metrics"].values()
+        }
+        for one in (0, 1)
+    )
+    found.removed += [text for text in lost if text not in anew]
     parts = [_all_parts(each) for each in (old, new)]
     found.gone_parts += sorted((parts[0] | {old["output"]}) - kept - {*found.gone_parts})
     found.begun_parts |= parts[1] - parts[0]

@@ -21,6 +21,7 @@ from dbt.adapters.spark_streaming.query.operators.base import (
     OverAggregate,
     Project,
     Recompute,
+    TopN,
     UnionAll,
     WindowClose,
     WindowRows,
@@ -128,6 +129,60 @@ def test_subqueries_touch_what_they_are_correlated_by(
     made = only(flow(f"select * from ({GROUPS}) as g where {condition.format(t=OTHER)}"), Recompute)
     assert isinstance(made, Recompute)
     assert made.keys == keys
+
+
+PAIRS = f"select k, v, count(*) as n, sum(v) as s, count(distinct ts) as d from {STREAM} group by k, v"
+
+
+def ranked_pairs(
+    order: str, items: str = "*", rank: str = "row_number", by: str = "k", of: str = PAIRS
+) -> str:
+    ranked = f"select {items}, {rank}() over (partition by {by} order by {order}) as rn from ({of}) as p"
+    return f"select k, count(*) as n from ({ranked}) where rn <= 3 group by k"
+
+
+@pytest.mark.parametrize(
+    ("text", "improves", "of_groups"),
+    [
+        (ranked_pairs("n desc"), True, ("k",)),
+        (ranked_pairs("n desc", items="s, k, v, n"), False, ("k",)),
+        (ranked_pairs("n desc", items="s, k, v, n", rank="rank"), True, ("k",)),
+        (ranked_pairs("n desc", rank="dense_rank"), False, ("k",)),
+        (ranked_pairs("n desc", of=f"select * from ({PAIRS}) where n > 2"), False, ("k",)),
+        (ranked_pairs("s desc"), False, ("k",)),
+        (ranked_pairs("s desc", by="n % 2"), False, None),
+        (ranked_pairs("n desc, k", by="v, k"), True, ("v", "k")),
+    ],
+)
+def test_a_ranking_over_groups_keeps_its_members(
+    text: str, improves: bool, of_groups: tuple[str, ...] | None
+) -> None:
+    made = only(flow(text, ttl=None, domains=("k", "v")), TopN)
+    assert isinstance(made, TopN)
+    assert (made.improves, made.of_groups, made.rows) == (improves, of_groups, 3)
+
+
+OF_GROUPS = f"select n, k, count(*) as v, count(distinct s) as d from ({PAIRS}) group by n, k"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ranked_pairs("n", of=f"select distinct n, s, k from ({PAIRS})"),
+        ranked_pairs(
+            "n", of=f"select a.k, a.n, b.v from ({PAIRS}) as a join ({PAIRS}) as b on a.k = b.k and a.n > b.n"
+        ),
+        # Values of rows that come and go are counted when a group is read.
+        ranked_pairs("d", of=OF_GROUPS),
+    ],
+)
+def test_a_ranking_over_other_rows_that_change_keeps_these(text: str) -> None:
+    found = kinds(flow(text, ttl=None, domains=("k", "v", "n", "s")))
+    assert "TopN" not in found and "Recompute" in found
+
+
+def test_under_a_ttl_a_ranking_over_groups_keeps_their_rows() -> None:
+    assert "TopN" not in kinds(flow(ranked_pairs("n desc")))
 
 
 def test_a_ranking_of_rows_that_only_come_keeps_its_first_rows() -> None:

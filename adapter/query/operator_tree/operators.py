@@ -21,7 +21,16 @@ from . import text
 from .node import APPEND, EVERYTHING, PARTITIONS, RETRACT, Changelog, Computing, Metric, Node, State, make
 from .selects import CHANGES, Read, Selects, project, ranking
 from .state import Columns
-from .unwindowed import Bounds, by_keys, key_of, metrics_of, state_of_groups, written_of
+from .unwindowed import (
+    RETRACTABLE,
+    UPDATABLE,
+    Bounds,
+    by_keys,
+    key_of,
+    metrics_of,
+    state_of_groups,
+    written_of,
+)
 
 _INPUT_ROWS = "an input's row that later changes need"
 _WINDOW_END = "window end + allowed lateness"
@@ -114,6 +123,8 @@ class Operators:
             return self._outer_in_time(operator, inputs)
         if isinstance(operator, base.Recompute):
             return self._recompute(operator, inputs)
+        if isinstance(operator, base.TopN):
+            return self._top_n(operator, inputs)
         if isinstance(operator, base.TemporalFilter):
             stays = f"{intervals.format(operator.lasts)} after its event time"
             known = self.bounds.after("it came")
@@ -324,6 +335,17 @@ class Operators:
             name, state = "IntervalJoin", self._in_time(operator, state, operator.until)
         node = self._node(operator, name, what, inputs, state, computing=computing)
         return Read(node, rank=rank)
+
+    def _top_n(self, operator: base.TopN, inputs: tuple[Node, ...]) -> Read:
+        select = _select(operator.written)
+        if written := self.read[operator.inputs[0].name].written:
+            select = text.put_back(select, written, ())
+        ((_, placed),) = ranks.ranks(select).items()
+        _, what = ranking(select, placed, operator.rows, False)
+        name, note = ("UpdatableTopN", UPDATABLE) if operator.improves else ("RetractableTopN", RETRACTABLE)
+        state = self._state(operator, "a member that came, changed or went", "when it is no member any more")
+        node = self._node(operator, name, what, inputs, state, notes=(note,))
+        return Read(node, rank=(operator.rank.lower(), operator.rows))
 
     @staticmethod
     def _in_time(

@@ -20,10 +20,10 @@ from .selects import Read, named_ranking
 from .state import Columns
 from .window_stages import grouping_sets
 
-_UPDATABLE = (
+UPDATABLE = (
     "A group's place only gets better, so the members and the groups that changed are all that is ranked."
 )
-_RETRACTABLE = (
+RETRACTABLE = (
     "The members and the groups that changed are ranked; where they don't fill a ranking any more, that ranking is looked "
     "up again in its groups' state."
 )
@@ -152,7 +152,7 @@ def top(stage: TopStage, bounds: Bounds, columns: Columns, below: Read) -> Read:
     kept = "a row that is, or was, among the first"
     clears = bounds.after("its ranking's last new member") or "when others take its place"
     if stage.over is not None:
-        notes.append(_UPDATABLE if stage.improves else _RETRACTABLE)
+        notes.append(UPDATABLE if stage.improves else RETRACTABLE)
         kept = "a member that came, changed or went"
         clears = bounds.after("its group's last row") or "when it is no member any more"
     elif name == "Deduplicate" and stage.final:

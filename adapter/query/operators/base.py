@@ -353,6 +353,46 @@ class Top:
     """The condition that rows pass before they are ranked."""
 
 
+BY, ORDER, ID = "__by_", "__order_", "__id_"
+"""What the columns of a `TopN`'s rows begin with that say what they are ranked within and by, and which group they are."""
+
+
+@dataclass(frozen=True)
+class TopN:
+    """The first rows of a ranking over groups, whose places change: of each ranking its members are kept, and of one whose
+    members fall the groups are read."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    """One: groups, or what is computed from them row by row."""
+    sql: str
+    """The rows that are ranked: with the weight, and columns that begin with `BY`, `ORDER` and `ID`."""
+    relation: Relation
+    label: str
+    function: str
+    order: str
+    """SQL over the column with a row."""
+    rows: int
+    """The last place that is asked for."""
+    rank: str
+    """The column of the place."""
+    written: str
+    """The SELECT of the ranking, over its input."""
+    within: tuple[str, ...]
+    """The expressions that it is within."""
+    orders: int
+    """How many columns there are that begin with `ORDER`."""
+    ids: int
+    """The same with `ID`."""
+    columns: tuple[str, ...] | None
+    """The result's, in order; None: they aren't known by name, and the rank is the last."""
+    of_groups: tuple[str, ...] | None
+    """The keys of the groups that it is within; None: something else."""
+    improves: bool
+    """Whether a group's place can only get better through its own rows."""
+    growth: UnboundedState | None = None
+
+
 Until: TypeAlias = tuple[tuple[str, int], ...]
 """Watermarks, the last of which is meant: columns of a row, and microseconds after each."""
 
@@ -374,6 +414,7 @@ Operator: TypeAlias = (
     | TemporalFilter
     | OverAggregate
     | Recompute
+    | TopN
 )
 
 

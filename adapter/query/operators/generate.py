@@ -42,6 +42,7 @@ from .base import (
     SetOperation,
     Source,
     TemporalFilter,
+    TopN,
     UnionAll,
     Until,
     WindowChanges,
@@ -62,6 +63,7 @@ from .recent_rows import RecentRows
 from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
 from .time_bounds import kept_until
+from .top_n import RankedGroups
 from .window_changes import ChangedWindows
 from .window_close import OpenWindows
 
@@ -190,6 +192,8 @@ class _Generator:
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.parts_of: dict[str, set[str]] = {}
         """By operator the parts of the state that it has, or shares."""
+        self.looks_into: dict[str, set[str]] = {}
+        """By operator those of others that it reads, too."""
         self.rows: list[Rows] = []
         self.known: list[Step] = []
         """What `rows` are made of."""
@@ -197,6 +201,8 @@ class _Generator:
         self.parts: dict[str, StatePart] = {}
         self.keeps: dict[str, BufferedRows | Operator] = {}
         """By part of the state whose rows it has, or what it is of."""
+        self.groups: dict[str, GroupChanges] = {}
+        """The pieces of each `GroupAggregate`."""
         self.uses = Counter(each.name for operator in flow.operators for each in operator.inputs)
         # What it lets go and what it holds back are two readings.
         self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
@@ -221,7 +227,8 @@ class _Generator:
                     replace(step, sql=step.initial or step.sql, asks=()) for step in self.steps[begun:]
                 ]
             own = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
-            self.steps[begun:] = reading(self.steps[begun:], own)
+            also = [self.parts[part] for part in self.looks_into.get(operator.name, ())]
+            self.steps[begun:] = reading(self.steps[begun:], [*own, *also])
             self.parts |= {part.name: part for part in reading(own, own) if part.name not in had}
             if operator.name in below_rows:
                 self.known += self.steps[begun:]
@@ -256,6 +263,8 @@ class _Generator:
             self._has(given.state(), operator)
         elif isinstance(operator, GroupAggregate):
             self._group(operator)
+        elif isinstance(operator, TopN):
+            self._top_n(operator)
         elif isinstance(operator, SetOperation):
             self._set_operation(operator)
         elif isinstance(operator, LateRows):
@@ -364,6 +373,18 @@ class _Generator:
         self.steps += pieces.steps()
         for part in pieces.parts():
             self._has(part, operator)
+        self.groups[operator.name] = pieces
+
+    def _top_n(self, operator: TopN) -> None:
+        path: list[Project] = []
+        (below,) = operator.inputs
+        while isinstance(below, Project):
+            path.insert(0, below)
+            (below,) = below.inputs
+        ranked = RankedGroups(operator, self.groups[below.name], path)
+        self.steps += ranked.steps()
+        self._has(ranked.state(), operator)
+        self.looks_into[operator.name] = self.parts_of[below.name]
 
     def _close(self, operator: WindowClose) -> None:
         held = OpenWindows(operator, self.ttl, self.emission)

@@ -52,6 +52,7 @@ from .base import (
     SetOperation,
     Source,
     TemporalFilter,
+    TopN,
     UnionAll,
     WindowChanges,
     WindowClose,
@@ -182,7 +183,14 @@ def _of(operator: Operator, below: Sequence[Lineage]) -> Lineage:
 
 
 def _of_text(
-    operator: Project | Join | OuterIntervalJoin | Local | MaterializedProject | OverAggregate | Recompute,
+    operator: Project
+    | Join
+    | OuterIntervalJoin
+    | Local
+    | MaterializedProject
+    | OverAggregate
+    | Recompute
+    | TopN,
     below: Sequence[Lineage],
 ) -> Lineage:
     """Of a text that isn't understood: the text without the names of its relations, and all that it reads."""
@@ -191,6 +199,8 @@ def _of_text(
         also = [placed(key, operator.aliases) for keys in operator.keys for key in keys]
         if operator.top is not None:
             also += ["top", operator.top.rows]
+    if isinstance(operator, TopN):
+        also = [operator.function, operator.order, operator.rows, operator.rank, operator.columns]
     text = without_names(parse(operator.sql))
     return _opaque(type(operator).__name__, text, *also, *(each.means for each in below))
 

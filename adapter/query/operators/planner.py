@@ -38,7 +38,6 @@ from ..unwindowed.select_kind import is_grouped
 from ..windows import Window, quote
 from . import above_groups, conditions, generations, semi_joins, single_rows, subqueries_below
 from .base import (
-    GIVEN_BY,
     OVER_LIFE,
     Dataflow,
     GroupAggregate,
@@ -68,6 +67,8 @@ from .base import (
 from .base import (
     ROW_TIME as TIME_OF_ROW,
 )
+from .hidden_items import hide_from_stars, with_row, with_weight
+from .ranked_groups import top_n
 from .reach import ordered_by, reach
 from .relation import EVENT_TIME, WEIGHT, WINDOW_END, Relation, comes_in_order, comes_late, weight_of
 from .time_bounds import TimeBounds, delay_of
@@ -808,7 +809,7 @@ class _Planner:
         of a table for it, is kept with the row, and less is kept."""
         (rows,) = below.inputs
         made = select.copy()
-        _hide_from_stars(made, [(source.alias, TIME_OF_ROW)])
+        hide_from_stars(made, [(source.alias, TIME_OF_ROW)])
         time = exp.column(TIME_OF_ROW, table=source.alias, quoted=True)
         made.append("expressions", exp.alias_(time, TIME_OF_ROW, quoted=True))
         instead = [replace(each, operator=rows) if each is source else each for each in read]
@@ -1137,6 +1138,17 @@ class _Planner:
                     if not is_ended
                 ),
             )
+        if (
+            self.ttl is None
+            and is_ended
+            and relation.changes
+            and len(over) == len(ranked) == 1
+            and not _multiplies(select)
+        ):
+            ((name, _),) = ranked.items()
+            found = top_n(select, template, source.alias, inputs[0], name, bounds[name], made)
+            if found is not None:
+                return self._add(replace(found, growth=growth))
         self._refuse_chance(select, made.key, partial(conditions.why_not_over_again, template, relation.keys))
         return self._recompute(
             select, template, inputs, keys, (source.alias,), made, "OVER", top=top, growth=growth
@@ -1599,30 +1611,6 @@ class _Planner:
         )
 
 
-def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Select:
-    """A SELECT that also puts out the product of its inputs' weights, and keeps theirs out of its stars.
-
-    Args:
-        select: over relations that have weights.
-        inputs: the alias of each, and its column with the weight.
-    """
-    made = select.copy()
-    _hide_from_stars(made, inputs)
-    factors = [sql(exp.column(name, table=alias, quoted=True)) for alias, name in inputs]
-    product: exp.Expr = exp.maybe_parse(" * ".join(factors), dialect=DIALECT)
-    made.append("expressions", exp.alias_(product, WEIGHT, quoted=True))
-    return made
-
-
-def with_row(select: exp.Select, alias: str) -> exp.Select:
-    """A SELECT that also puts out, as `GIVEN_BY`, which row of an input gave each of its rows, and keeps it out of stars."""
-    made = select.copy()
-    _hide_from_stars(made, [(alias, GIVEN_BY)])
-    column = exp.column(GIVEN_BY, table=alias, quoted=True)
-    made.append("expressions", exp.alias_(column, GIVEN_BY, quoted=True))
-    return made
-
-
 def _starts(found: Plan, zone: str) -> dict[str, int]:
     """The columns with the starts of windows that have closed: by how much they are before the ends."""
     sizes = {stage.window.size for stage in found.windowed if not stage.window.merges}
@@ -1659,17 +1647,7 @@ def _begin_anew(select: exp.Select, alias: str) -> None:
     life = exp.column(OVER_LIFE, table=alias, quoted=True)
     for window in conditions.windows_of(select):
         window.set("partition_by", [*(window.args.get("partition_by") or ()), life.copy()])
-    _hide_from_stars(select, [(alias, OVER_LIFE)])
-
-
-def _hide_from_stars(select: exp.Select, columns: Sequence[tuple[str, str]]) -> None:
-    """Keeps columns, each with its relation's alias, out of the stars of a SELECT. Changes the tree."""
-    for item in list(select.expressions):
-        star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
-        if isinstance(star, exp.Star):
-            table = item.table.lower() if isinstance(item, exp.Column) else ""
-            hidden = [exp.to_identifier(name) for alias, name in columns if table in ("", alias.lower())]
-            star.set("except_", [*(star.args.get("except_") or ()), *hidden])
+    hide_from_stars(select, [(alias, OVER_LIFE)])
 
 
 def _check_relation(node: exp.Expr, join: exp.Join | None) -> None:

@@ -424,8 +424,14 @@ class _Planner:
             and self.ttl is None
             and isinstance(group, GroupStage)
             and not group.signed
-            and function != "dense_rank"
-            and all(rankings.improves(each, sources, group) for each in rank.args["order"].expressions),
+            and rankings.only_improves(
+                select,
+                rank.this,
+                rank.args["order"].expressions,
+                group,
+                lambda node: rankings.carried(node, sources, group),
+                rankings.listed_names(sources[0].node),
+            ),
             written=sql(hints.user_tree(select)),
         )
         self.fused.add(group.name)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
 from .. import hints, ranks
 from ..aggregate_stage import RESERVED
+from ..clauses import relations
 from ..dialect import DIALECT, canonical, sql
 from ..errors import QueryError
 from ..locality import Source, output_columns
 from ..names import Names
 from ..plan import GroupStage, Key, KeyedStage
-from ..tie_breaking import fields_of
+from ..tie_breaking import fields_of, listed
 from ..windows import quote
 from .groups import identity_columns
 
@@ -96,12 +97,78 @@ def group_keys(
     return tuple(found)
 
 
-def improves(ordered: exp.Expr, sources: Sequence[Source], group: GroupStage) -> bool:
-    """Whether a group only moves up in this order, or not at all, as its rows come in."""
-    if not isinstance(ordered.this, exp.Column):
+def carried(node: exp.Expr, sources: Sequence[Source], group: GroupStage | KeyedStage) -> str | None:
+    """The column of a grouping that an expression is; None: something else."""
+    if not isinstance(node, exp.Column) or node.is_star:
+        return None
+    found = output_columns(exp.Select(expressions=[node.copy()]), sources)
+    name, _, column = next(iter(found.values()), "").partition(".")
+    return column if name == group.name else None
+
+
+def only_improves(
+    select: exp.Select,
+    function: exp.Expr,
+    order: Sequence[exp.Expr],
+    group: GroupStage,
+    carries: Callable[[exp.Expr], str | None],
+    of_star: Sequence[str] | None,
+) -> bool:
+    """Whether a group's place can only get better through its own rows.
+
+    Args:
+        select: with the ranking.
+        function: that ranks.
+        order: by what, without what breaks ties.
+        group: the groups, to which rows are only added.
+        carries: says which column of the groups an expression is; None: something else.
+        of_star: the columns that a '*' of the SELECT stands for, in their order; None: that isn't known.
+    """
+    if isinstance(function, exp.DenseRank) or not all(
+        _improves(each, carries(each.this), group) for each in order
+    ):
         return False
-    carried = output_columns(exp.Select(expressions=[ordered.this.copy()]), sources)
-    what = next(iter(carried.values()), "").partition(".")[2]
+    if not isinstance(function, exp.RowNumber):
+        return True  # who is equal shares a place
+    # Equal rows are told apart by the select list. What comes in it before the group's keys may change and leave the
+    # place that is ordered by as it is.
+    keys = frozenset(identity_columns(group))
+    seen = {carries(each.this) for each in order}
+    for item in listed(select):
+        columns: Sequence[exp.Expr] = [item.unalias()]
+        if item.is_star:
+            columns = [exp.column(name, quoted=True) for name in of_star or ("",)]
+        for column in columns:
+            if keys <= seen:
+                return True
+            if (what := carries(column)) not in keys:
+                return False
+            seen.add(what)
+    return keys <= seen
+
+
+def listed_names(query: exp.Expr) -> list[str] | None:
+    """The columns of a query or relation in their order; None: that isn't known."""
+    if isinstance(query, exp.Subquery):
+        return listed_names(query.this)
+    if not isinstance(query, exp.Select):
+        return None
+    found: list[str] = []
+    for item in query.expressions:
+        if item.is_star:
+            nodes = relations(query)
+            below = listed_names(nodes[0]) if isinstance(item, exp.Star) and len(nodes) == 1 else None
+            if below is None or item.args.get("replace") or item.args.get("rename"):
+                return None
+            hidden = {each.name.lower() for each in item.args.get("except_") or ()}
+            found += [name for name in below if name.lower() not in hidden]
+        else:
+            found.append(item.alias_or_name)
+    return found
+
+
+def _improves(ordered: exp.Expr, what: str | None, group: GroupStage) -> bool:
+    """Whether a group only moves up in this order, or not at all, as its rows come in."""
     if what in identity_columns(group):
         return True
     metric = next((metric for metric in group.metrics if metric.name == what), None)

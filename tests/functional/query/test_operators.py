@@ -96,6 +96,14 @@ QUERIES = {
         (order by n % 3, bidder) as l from ({GROUPS}) group by item) group by l""",
     "groups of topn": f"""select bidder, count(*) as n, sum(total) as total from ({first("total desc, bidder")})
         group by bidder""",
+    "groups of topn that improves": f"""select bidder, count(*) as n, sum(rn) as places from ({first("n desc, item, bidder")})
+        group by bidder""",
+    "groups of topn by a value": f"""select rn, count(*) as n, max(total) as most, sum(bidder) as b from (
+        select rn, bidder, total from (select total, bidder, row_number() over (partition by n % 2 order by total, item) as rn
+        from ({GROUPS}) as g where n <> 3) where rn <= 3) group by rn""",
+    "topn of groups and groups": f"""select t.rn, t.bidder, t.total, i.n from (select rn, item, bidder, total from (
+        select dense_rank() over (partition by item order by total % 5) as rn, item, bidder, total from ({GROUPS}) as g)
+        where rn <= 2) as t join ({ITEMS}) as i on i.item = t.item""",
     "groups of first rows": f"select item, count(*) as n, sum(price) as s from ({FIRST_ROWS}) group by item",
     "topn of first rows": first("price desc nulls last, bidder", of=FIRST_ROWS),
     "topn of a join of groups": first(
@@ -243,7 +251,8 @@ QUERIES = {
 WITHOUT_TTL = {
     "groups of windows", "topn of windows", "limit of windows", "last window", "windows of two lengths",
     "windows of two kinds",
-    "groups of groups", "groups of groups without keys", "groups of topn", "topn of first rows", "topn of a join of groups",
+    "groups of groups", "groups of groups without keys", "groups of topn", "groups of topn that improves",
+    "groups of topn by a value", "topn of groups and groups", "topn of first rows", "topn of a join of groups",
     "rank of rank", "full join of groups", "semi join of groups", "not in", "a cte twice", "rollup without its id",
     "join of three", "full join in time", "not exists in time", "decimals of groups", "stddev of groups",
     "sessions in groups", "exists in time", "right join in time", "windows of a left join in time",
@@ -268,7 +277,7 @@ def planned(name: str, ask: QueryRunner | None = None) -> Plan:
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
 # all of them with `-m thorough`.
-_IN_CI = {"q7"}
+_IN_CI = {"q7", "groups of topn"}
 
 
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))

@@ -1,0 +1,135 @@
+"""A ranking that stands over groups → its `TopN`, where the groups' own state says all there is to be known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from ..clauses import relations
+from ..dialect import canonical, function_name, parse, sql
+from ..names import digest
+from ..tie_breaking import fields_of, tie
+from ..unwindowed.rankings import listed_names, only_improves
+from . import conditions
+from .base import BY, ID, ORDER, GroupAggregate, Operator, Project, TopN
+from .hidden_items import with_weight
+from .relation import WEIGHT, Relation
+from .top_n import ROW
+
+
+def top_n(
+    select: exp.Select,
+    template: exp.Select,
+    alias: str,
+    below: Operator,
+    name: str,
+    last: int,
+    relation: Relation,
+) -> TopN | None:
+    """The operator of a SELECT with one ranking; None: it needs more than the groups have.
+
+    Args:
+        select: the query. Its ties are broken.
+        template: the same over its input.
+        alias: what it calls that.
+        below: its input.
+        name: the ranking's column, in lower case.
+        last: the last place that is asked for.
+        relation: of the result.
+    """
+    path, group = _path(below)
+    key = below.relation.key
+    if group is None or not key or not _is_read_anew(group) or fields_of(select) is not None:
+        return None
+    item = next(each for each in template.expressions if each.alias_or_name.lower() == name)
+    columns = _columns(template, item)
+    if columns is None and template.expressions[-1] is not item:
+        return None
+    (rank,) = conditions.windows_of(template)
+    order = list(rank.args["order"].expressions)
+    is_tied = isinstance(rank.this, exp.RowNumber) and tie(select) is not None
+    if is_tied:
+        order.pop()
+    within = rank.args.get("partition_by") or []
+    rows = template.copy()
+    rows.set("expressions", [each for each in rows.expressions if each.alias_or_name.lower() != name])
+    ids = [exp.column(each, table=alias, quoted=True) for each in sorted(key)]
+    for prefix, listed in ((BY, within), (ORDER, [each.this for each in order]), (ID, ids)):
+        for number, each in enumerate(listed):
+            rows.append("expressions", exp.alias_(each.copy(), f"{prefix}{number}", quoted=True))
+    by = []
+    for number, each in enumerate(order):
+        placed = each.copy()
+        placed.set("this", exp.column(f"{ORDER}{number}", table=ROW, quoted=True))
+        by.append(sql(placed))
+    by += [ROW] if is_tied else []
+    of_group = _carried(path, group)
+    has_filter = any(parse(each.sql).args.get("where") for each in path) or template.args.get("where")
+    return TopN(
+        f"top_{digest(below.name, canonical(template), str(last))}",
+        (below,),
+        sql(with_weight(rows, [(alias, WEIGHT)])),
+        relation,
+        "TopN",
+        function_name(rank.this),
+        ", ".join(by),
+        last,
+        item.alias_or_name,
+        sql(template),
+        tuple(map(sql, within)),
+        len(order),
+        len(ids),
+        columns,
+        _keys_of(group, [conditions.carried(each, alias, of_group) for each in within]),
+        not (has_filter or group.stage.signed)
+        and only_improves(
+            template,
+            rank.this,
+            order,
+            group.stage,
+            lambda node: conditions.carried(node, alias, of_group),
+            listed_names(parse(path[-1].sql)) if path else None,
+        ),
+    )
+
+
+def _path(below: Operator) -> tuple[list[Project], GroupAggregate | None]:
+    """What stands between groups and a ranking over them, the lowest first; and these."""
+    path: list[Project] = []
+    while isinstance(below, Project):
+        path.insert(0, below)
+        (below,) = below.inputs
+    return path, below if isinstance(below, GroupAggregate) else None
+
+
+def _is_read_anew(group: GroupAggregate) -> bool:
+    """Whether the groups of a ranking are found in the state as they were put out, and stay until they change."""
+    counts_values = group.stage.signed and bool(group.stage.distinct_sets)
+    return not counts_values and not group.ends and group.relation.repeatable
+
+
+def _columns(template: exp.Select, rank: exp.Expr) -> tuple[str, ...] | None:
+    """The columns of the result in their order; None: they can't be told by their names."""
+    names = [each.alias_or_name for each in template.expressions]
+    is_told = not template.is_star and all(names) and len({name.lower() for name in names}) == len(names)
+    return tuple(names) if is_told else None
+
+
+def _carried(path: Sequence[Project], group: GroupAggregate) -> dict[str, str]:
+    """By column above a grouping which of its own it is, where it is one."""
+    stage = group.stage
+    found = {
+        name.lower(): name for name in (*(key.name for key in stage.keys), *(m.name for m in stage.metrics))
+    }
+    for each in path:
+        select = parse(each.sql)
+        assert isinstance(select, exp.Select)
+        found = conditions.outputs(select, relations(select)[0].alias_or_name).carry(found)
+    return found
+
+
+def _keys_of(group: GroupAggregate, columns: Sequence[str | None]) -> tuple[str, ...] | None:
+    keys = {key.name for key in group.stage.keys}
+    found = tuple(name for name in columns if name in keys)
+    return found if len(found) == len(columns) else None

@@ -1,0 +1,199 @@
+"""SQL of a ranking over groups: of each ranking its members are kept, and the groups aren't kept twice.
+
+What changes in a ranking comes out of its members and the groups that changed. Where a member falls, a group that was none
+may move up; the groups of that ranking alone are read then, out of their own state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..program import STEP, StatePart, Step, now
+from ..unwindowed.groups import Groups
+from ..unwindowed.key_generations import NO_STEP, matching, of_keys, same
+from ..windows import quote
+from .base import BY, ID, ORDER, Project, TopN, over
+from .relation import WEIGHT
+
+ROW, PLACE = "__ranked", "__place"
+"""The columns of candidates: a row, with what it is ranked within and by; and its place."""
+_CAME, _MEMBER = "__came", "__member"
+
+
+class RankedGroups:
+    """The pieces of a `TopN`.
+
+    Args:
+        operator: the operator.
+        groups: the pieces of the groups that it ranks.
+        path: the operators between these and it, row by row, the lowest first.
+    """
+
+    def __init__(self, operator: TopN, groups: Groups, path: Sequence[Project]) -> None:
+        self.operator, self.groups, self.path, self.name = operator, groups, path, operator.name
+        self.part = f"{operator.name}_members"
+        # Called after the part, as which they go on when the query is written otherwise.
+        self.kept_row, self.member = quote(f"{self.part}_row"), quote(f"{self.part}_there")
+        self.keys = [f"`{BY}{number}`" for number in range(len(operator.within))]
+        self.ids = [f"`{ID}{number}`" for number in range(operator.ids)]
+        self.columns = ", ".join([*self.keys, *self.ids, ROW])
+        self.candidates, self.known = f"{self.name}_candidates", f"{self.name}_known"
+        self.front, self.fallen = f"{self.name}_front", f"{self.name}_fallen"
+        self.now, self.moved = f"{self.name}_now", f"{self.name}_moved"
+
+    def steps(self) -> list[Step]:
+        """Up to the change of the result."""
+        (below,) = self.operator.inputs
+        came = f"select {self.columns} from {self.candidates} where {_CAME}"
+        gone = f"(select * from {self.candidates} where not {_CAME})"
+        stay = (
+            f"select {self.columns} from {self.known} as known\n"
+            f"left anti join {gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
+        )
+        none = f"select {self.columns} from {self.candidates} where false"
+        known = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, self.candidates))
+        last = self.now if self.operator.improves else self.front
+        ranked, first = self._first(f"{stay}\nunion all\n{came}"), self._first(came)
+        return [
+            Step(self.candidates, self._rows(f"select * from {below.name}"), persist=True, lazy=True),
+            Step(self.known, known, persist=True, lazy=True, initial=none),
+            Step(last, ranked, persist=True, lazy=True, initial=first),
+            *([] if self.operator.improves else self._moving_up()),
+            self._moves(),
+            self._change(),
+        ]
+
+    def _rows(self, rows: str) -> str:
+        """What rows of the input, with a weight each, are in a ranking: what they are within, and which of them came."""
+        made = over(self.operator.sql, [rows])
+        listed = [f"{ROW}.{name}" for name in (*self.keys, *self.ids)]
+        return (
+            f"select {', '.join([*listed, ROW, _CAME])} from (\n"
+            f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} > 0 as {_CAME} from (\n{made}\n)\n)"
+        )
+
+    def _first(self, rows: str) -> str:
+        """The rows that are in the rankings, with their places."""
+        placed = f"select *, {self._place()} as {PLACE} from (\n{rows}\n)"
+        return f"select * from (\n{placed}\n) where {PLACE} <= {self.operator.rows}"
+
+    def _place(self, function: str | None = None, also: str = "") -> str:
+        by = f"partition by {', '.join(self.keys)} " if self.keys else ""
+        return f"{function or self.operator.function}() over ({by}order by {self.operator.order}{also})"
+
+    def _moving_up(self) -> list[Step]:
+        """The rankings in which groups that are no candidates may have moved up, and these as they are after the batch."""
+        listed = ", ".join(self.keys) or "true as anything"
+        groups = f"select *, 1L as {WEIGHT} from (\n{self._groups()}\n)"
+        for each in self.path:
+            groups = over(each.sql, [groups])
+        anew = self._first(
+            f"select {self.columns} from (\n{of_keys(f'({self._rows(groups)})', self.keys, self.fallen)}\n)"
+        )
+        stay = (
+            f"select front.* from {self.front} as front\n"
+            f"left anti join {self.fallen} as fallen on {same('front', 'fallen', self.keys)}"
+        )
+        return [
+            Step(
+                self.fallen,
+                self._fallen(listed),
+                persist=True,
+                # Of nothing that was known the candidates are all there is.
+                initial=f"select {listed} from {self.front} where false",
+            ),
+            Step(
+                self.now,
+                f"{stay}\nunion all\n{anew}",
+                persist=True,
+                lazy=True,
+                initial=f"select * from {self.front}",
+                unless_empty=self.fallen,
+            ),
+        ]
+
+    def _groups(self) -> str:
+        """The groups after the batch, of those that the fallen rankings are of."""
+        rows, of = self.groups.known_and_new(), self.operator.of_groups
+        if of is None or not self.keys:
+            return self.groups.of(rows, self.fallen, [])
+        named = ", ".join(f"{key} as {quote(name)}" for key, name in zip(self.keys, of, strict=True))
+        return self.groups.of(rows, f"(select {named} from {self.fallen})", [quote(name) for name in of])
+
+    def _fallen(self, listed: str) -> str:
+        if self.operator.function == "dense_rank":
+            # Where two values become one, another moves up.
+            on = same("known", "gone", [*self.keys, *self.ids])
+            gone = f"(select * from {self.candidates} where not {_CAME})"
+            return (
+                f"select distinct {listed} from {self.known} as known\nleft semi join {gone} as gone on {on}"
+            )
+        by = f"partition by {', '.join(self.keys)} " if self.keys else ""
+        # Only a ranking that is full has others behind its last member.
+        place = self._place("row_number", "" if self.operator.order.endswith(ROW) else f", {ROW}")
+        last = (
+            f"select {self.columns}, true as is_last from (\n"
+            f"select *, {place} as {PLACE}, count(*) over ({by.strip()}) as members from {self.known}\n"
+            f") where {PLACE} = members and members >= {self.operator.rows}"
+        )
+        # If so many candidates stand before where that stood, they are the first.
+        return (
+            f"select {listed} from (\n"
+            f"select *, sum(if(is_last, 0, 1)) over ({by}order by {self.operator.order}) as ahead from (\n"
+            f"select {self.columns}, false as is_last from {self.front}\nunion all\n{last}\n)\n"
+            f") where is_last and ahead < {self.operator.rows}"
+        )
+
+    def _moves(self) -> Step:
+        """The members that came, changed or went."""
+        is_same = same("known", "now", [*self.keys, *self.ids])
+        moved = (
+            f"select coalesce(now.{ROW}, known.{ROW}) as {ROW}, now.{ROW} is not null as {_MEMBER}\n"
+            f"from {self.known} as known full join {self.now} as now on {is_same}\n"
+            f"where not (known.{ROW} <=> now.{ROW})"
+        )
+        first = f"select {ROW}, true as {_MEMBER} from {self.now}"
+        return Step(self.moved, moved, persist=True, lazy=True, initial=first)
+
+    def _change(self) -> Step:
+        """What changes in the result."""
+        after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
+        before = self._first(f"select * from {self.known}")
+        both = f"{after}\nunion all\nselect {ROW}, {PLACE}, -1L as {WEIGHT} from (\n{before}\n)"
+        net = (
+            f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n{both}\n)\n"
+            f"group by {ROW}, {PLACE} having sum({WEIGHT}) <> 0"
+        )
+        return Step(self.name, self._shown(net), persist=True, initial=self._shown(after))
+
+    def _shown(self, rows: str) -> str:
+        """The query's columns."""
+        rank, columns = quote(self.operator.rank), self.operator.columns
+        rows = f"select {ROW}.*, {PLACE} as {rank}, {WEIGHT} from (\n{rows}\n)"
+        if columns is not None:
+            return f"select {', '.join(map(quote, columns))}, {WEIGHT} from (\n{rows}\n)"
+        order = [f"`{ORDER}{number}`" for number in range(self.operator.orders)]
+        return f"select * except ({', '.join([*self.keys, *self.ids, *order])}) from (\n{rows}\n)"
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def _stored(self) -> str:
+        """All rows of the state."""
+        listed = [f"{self.kept_row}.{name}" for name in (*self.keys, *self.ids)]
+        columns = [STEP, *listed, f"{self.kept_row} as {ROW}", f"{self.member} as {_MEMBER}"]
+        return f"select {', '.join(columns)} from (\n{matching(self.part, [], None)}\n)"
+
+    def _members(self, rows: str) -> str:
+        """Who is in the rankings, by the last that the state says of each."""
+        by = ", ".join([*self.keys, *self.ids])
+        last = f"max_by(struct({_MEMBER}, {ROW}), coalesce({STEP}, -1L)) as last"
+        found = f"select {by}, {last} from (\n{rows}\n) group by {by}"
+        return f"select {by}, last.{ROW} as {ROW} from (\n{found}\n) where last.{_MEMBER}"
+
+    def state(self) -> StatePart:
+        """The members that came, changed or went."""
+        columns = f"{ROW} as {self.kept_row}, {_MEMBER} as {self.member}"
+        append = f"select {now(STEP)} as {STEP}, {columns} from {self.moved}"
+        folded = f"{NO_STEP}, {ROW} as {self.kept_row}, true as {self.member}"
+        fold = f"select {folded} from (\n{self._members(self._stored())}\n)"
+        return StatePart(self.part, append, fold, closes=None)
