@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from dbt.adapters.spark_streaming.environment.storage import Storage
 
 logger = AdapterLogger("Spark")
+
+_MEMORY_OF_PARALLEL = 16 << 30
+"""Bytes up to which Java's memory is collected by its parallel collector."""
 
 ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
@@ -136,7 +140,7 @@ class SessionEnvironment(Environment):
         # Last, so that they win.
         for key in ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"):
             flags += conf.get(key, "").split()
-        return flags
+        return [*_collector(memory, [*flags, *_java_reads(os.environ)]), *flags]
 
     def enter(self, group: str, description: str = "") -> None:
         """See `Environment.enter`."""
@@ -282,6 +286,29 @@ def _page_size(memory: str) -> str:
     """
     pages = (size(memory, plain=1 << 20) or 0) >> 31
     return f"{min(64, 1 << max(0, pages.bit_length() - 1))}m"
+
+
+def _java_reads(environment: Mapping[str, str]) -> list[str]:
+    """The flags that Java takes from environment variables."""
+    return [
+        flag
+        for name in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
+        for flag in environment.get(name, "").split()
+    ]
+
+
+def _collector(memory: str, flags: Sequence[str]) -> list[str]:
+    """Java's garbage collector, where nobody says which.
+
+    The parallel one stops all for as long as it collects, and leaves the rest of the time to the work: a micro-batch costs
+    some 5 % less CPU than with G1, whose bookkeeping is in each compiled method. Of a large memory a stop would be long.
+
+    >>> _collector("2g", []), _collector("48g", []), _collector("2g", ["-XX:+UseG1GC"])
+    (['-XX:+UseParallelGC'], [], [])
+    """
+    is_small = (size(memory, plain=1 << 20) or 0) <= _MEMORY_OF_PARALLEL
+    is_told = any(re.fullmatch(r"-XX:\+Use\w+GC", flag) for flag in flags)
+    return ["-XX:+UseParallelGC"] if is_small and not is_told else []
 
 
 def _region_size(memory: str) -> str | None:

@@ -53,7 +53,7 @@ from .functions import QueryRunner
 from .locality import Columns, Source, check, check_ranks, output_columns
 from .operators.base import Recompute, WindowClose
 from .operators.planner import dataflow
-from .plan import AggregateStage, GroupStage, Plan, RowsStage, Stream, TopStage
+from .plan import AggregateStage, GroupStage, KeyedStage, Plan, RowsStage, Stream, TopStage
 from .program import MiniBatch
 from .row_level import (
     check_joins,
@@ -194,7 +194,7 @@ def _from_changes(found: Plan, as_operators: Callable[[], Plan]) -> Plan:
     groups = [
         each
         for each in found.stages
-        if isinstance(each, GroupStage) or (isinstance(each, TopStage) and not each.final)
+        if isinstance(each, GroupStage | KeyedStage) or (isinstance(each, TopStage) and not each.final)
     ]
     if found.rewrites or len(groups) != len(found.stages):
         return found

@@ -604,8 +604,18 @@ def test_windows_over_a_model_whose_rows_change() -> None:
     ]
     # There are never more windows than rows in the table upstream.
     assert planner.plan_any(text, known).dataflow is not None
-    with pytest.raises(QueryError, match="has a unique_key, whose rows replace each other"):
-        planner.plan_any(text, {"db.s": Known(event_time="ts", key=("k",))}, DAY)
+    keyed = {"db.s": Known(event_time="ts", key=("k",))}
+    with pytest.raises(QueryError) as problem:
+        planner.plan_any(text, keyed, DAY)
+    assert str(problem.value) == (
+        "config 'state_ttl' forgets what was idle, but the rows of db.s stay until others replace them; leave it out, or "
+        "give the model constant_domains: ['k'] if the set of their values doesn't grow."
+    )
+    assert planner.plan_any(text, keyed, DAY, ("k",)).dataflow is not None
+    with pytest.raises(Unbounded, match="it keeps a row for every value of k that ever comes"):
+        planner.plan_any(text, keyed)
+    made = planner.plan_any(text, keyed, domains=("k",)).dataflow
+    assert made is not None and kinds(made)[:3] == ["Source", "ChangelogNormalize", "Project"]
 
 
 def test_steps_without_new_rows_are_left_out_by_having() -> None:

@@ -81,6 +81,9 @@ class Operators:
         inputs = tuple(self.read[each.name].node for each in operator.inputs)
         if isinstance(operator, base.Source):
             return Read(self.source(operator.view))
+        if isinstance(operator, base.ChangelogNormalize):
+            state = self._state(operator, "the last row of a key", self._clears("its last row"))
+            return Read(self._node(operator, "ChangelogNormalize", operator.label, inputs, state=state))
         if isinstance(operator, base.WindowResults):
             return Read(_at(self.within(operator.plan), operator.relation), _lifted_in_windows(operator.plan))
         if isinstance(operator, base.GroupAggregate):

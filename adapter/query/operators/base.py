@@ -15,7 +15,7 @@ from .reach import Reach
 from .relation import Relation
 
 if TYPE_CHECKING:
-    from ..plan import AggregateStage, GroupStage, Plan, RowsStage
+    from ..plan import AggregateStage, GroupStage, KeyedStage, Plan, RowsStage
     from ..windows import Window
 
 
@@ -56,6 +56,19 @@ class Source:
     label: str
     changelog: bool = False
     inputs: tuple[Operator, ...] = ()
+    growth: UnboundedState | None = None
+
+
+@dataclass(frozen=True)
+class ChangelogNormalize:
+    """Of an upsert source, the row that each new one replaces: it goes, and the new one comes."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    """The `Source`."""
+    stage: KeyedStage
+    relation: Relation
+    label: str
     growth: UnboundedState | None = None
 
 
@@ -398,6 +411,7 @@ Until: TypeAlias = tuple[tuple[str, int], ...]
 
 Operator: TypeAlias = (
     Source
+    | ChangelogNormalize
     | WindowResults
     | WindowChanges
     | WindowRows

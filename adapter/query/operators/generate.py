@@ -24,10 +24,13 @@ from ..program import (
     now,
     reading,
 )
+from ..unwindowed.changelog_normalize import SIGN_OF_ROW, SIGNED
+from ..unwindowed.changelog_normalize import ChangelogNormalize as Normalized
 from ..windows import quote
 from . import generations
 from .alike import alike
 from .base import (
+    ChangelogNormalize,
     Dataflow,
     GroupAggregate,
     Join,
@@ -245,6 +248,8 @@ class _Generator:
     def _make(self, operator: Operator) -> None:
         if isinstance(operator, Source):
             self._step(operator, self._source(operator))
+        elif isinstance(operator, ChangelogNormalize):
+            self._normalize(operator)
         elif isinstance(operator, WindowResults):
             text = self._lasting(operator, operator.plan.output)
             self._step(operator, text, lookups=self._asked(operator))
@@ -348,6 +353,16 @@ class _Generator:
         self._step(operator, f"select {ROW}.* from {operator.rows}")
 
     # -- kept --------------------------------------------------------------------------------------
+
+    def _normalize(self, operator: ChangelogNormalize) -> None:
+        pieces = Normalized(operator.stage)
+        self.steps += pieces.known()
+        self._step(
+            operator,
+            f"select * except ({SIGN_OF_ROW}), cast({SIGN_OF_ROW} as bigint) as {WEIGHT} from {operator.name}{SIGNED}",
+        )
+        for part in pieces.parts():
+            self._has(part, operator)
 
     def _keep(self, kept: BufferedRows, beside: Sequence[BufferedRows] = ()) -> None:
         self._has(kept.state(beside), kept)

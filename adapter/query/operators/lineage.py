@@ -38,6 +38,7 @@ from ..source_text import without_names
 from .base import (
     GIVEN_BY,
     ROW_TIME,
+    ChangelogNormalize,
     Dataflow,
     GroupAggregate,
     Join,
@@ -152,6 +153,8 @@ def _opaque(*texts: object) -> Lineage:
 def _of(operator: Operator, below: Sequence[Lineage]) -> Lineage:
     if isinstance(operator, Source):
         return _opaque("source", operator.name, operator.changelog)
+    if isinstance(operator, ChangelogNormalize):
+        return _opaque("last row", operator.name)
     if isinstance(operator, WindowResults):
         return _of_windows(operator, below)
     if isinstance(operator, WindowRows):

@@ -25,7 +25,7 @@ from ..grouping import grouping
 from ..identity import shown_as
 from ..locality import Source as From
 from ..names import digest, unmarked
-from ..plan import AggregateStage, GroupStage, Key, Plan
+from ..plan import AggregateStage, GroupStage, Key, KeyedStage, Plan
 from ..row_level import check_joins, refuse_limit
 from ..static_sides import nest, unclear
 from ..stream_rewrites import Rewrites
@@ -39,6 +39,7 @@ from ..windows import Window, quote
 from . import above_groups, conditions, generations, semi_joins, single_rows, subqueries_below
 from .base import (
     OVER_LIFE,
+    ChangelogNormalize,
     Dataflow,
     GroupAggregate,
     Join,
@@ -234,12 +235,8 @@ class _Planner:
     def _source(self, table: exp.Table) -> Operator:
         known = self.streams.known(table.name)
         relation = next(s.relation for s in self.streams.streams.values() if s.view == table.name)
-        if known.key and not known.changes:
-            raise QueryError(
-                f"{relation} has a unique_key, whose rows replace each other; group or rank it by itself."
-            )
         keys = (frozenset(name.lower() for name in known.key),) if known.changes and known.key else ()
-        return self._add(
+        source = self._add(
             Source(
                 f"source_{digest(relation.lower())}",
                 table.name,
@@ -252,6 +249,43 @@ class _Planner:
                 ),
                 relation,
                 known.changes,
+            )
+        )
+        return self._normalized(source, known, relation) if known.key and not known.changes else source
+
+    def _normalized(self, source: Operator, known: Known, relation: str) -> Operator:
+        """The rows of a source of which each takes the place of the one before it."""
+        assert isinstance(source, Source)
+        missing = sorted({name.lower() for name in known.key} - self.domains)
+        keys = ", ".join(known.key)
+        if self.ttl is not None and missing:
+            raise NotMeant(
+                f"config 'state_ttl' forgets what was idle, but the rows of {relation} stay until others replace them; "
+                f"leave it out, or give the model constant_domains: {missing} if the set of their values doesn't grow."
+            )
+        name = f"normalize_{digest(source.name, *known.key, '/', known.event_time)}"
+        return self._add(
+            ChangelogNormalize(
+                name,
+                (source,),
+                KeyedStage(
+                    name,
+                    0,
+                    (source.view,),
+                    source.name,
+                    source.name,
+                    known.key,
+                    feed=False,
+                    time=known.event_time,
+                    stored=True,
+                    signed=True,
+                    growth=None,
+                ),
+                Relation(True, keys=(frozenset(name.lower() for name in known.key),), bounded=not missing),
+                f"the last row per {keys}",
+                UnboundedState(f"a row for every value of {keys}", frozenset(map(str.lower, known.key)))
+                if missing
+                else None,
             )
         )
 

@@ -40,7 +40,7 @@ class ChangelogNormalize:
         steps = [Step(self.changed, self._changed(), persist=True, initial=self._of_batch())]
         if self.stage.signed:
             before = self._known_rows()
-            gone = f"select own.{self.row}.*, -1 as {SIGN_OF_ROW} from ({before}) as own"
+            gone = f"select {self.row}.*, -1 as {SIGN_OF_ROW} from ({before})"
             came = f"select {self.row}.*, 1 as {SIGN_OF_ROW} from {self.changed} where {THERE}"
             steps.append(Step(self.name + SIGNED, f"{gone}\nunion all\n{came}", initial=came))
         else:

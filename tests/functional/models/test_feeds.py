@@ -117,9 +117,13 @@ class TestUpserts:
             "devices.sql": f"{config}select device, page, amount, ts from {rows}",
             "pages.sql": f"{config}select page, count(*) as n, sum(amount) as s, max(amount) as m from {rows} group by page",
             "best.sql": f"{config}select device, amount from {rows} order by amount desc, device limit 2",
+            "beside.sql": f"{config}select d.device, d.amount, p.n from {rows} as d join (select page, count(*) as n "
+            f"from {rows} group by page) as p on p.page = d.page",
+            "hours.sql": f"{config}select window_end, count(*) as n, sum(amount) as s from "
+            "{{ tumble(source('raw', 'events'), 'ts', '1 hour') }} group by window_start, window_end",
         }
 
-    def test_the_latest_row_of_each_device(self, project: Any) -> None:
+    def test_the_latest_row_of_each_device(self, project: Any, spark: Any, events: Path) -> None:
         run_dbt(["run"])
 
         def rows(table: str, columns: str) -> list[tuple[Any, ...]]:
@@ -135,3 +139,31 @@ class TestUpserts:
         ]
         assert rows("pages", "page, n, s, m") == [("p1", 4, 21, 9)]
         assert rows("best", "device, amount") == [("d3", 5), ("d9", 9)]
+        assert [(amount, n) for _, amount, n in rows("beside", "device, amount, n")] == [
+            (4, 4),
+            (3, 4),
+            (5, 4),
+            (9, 4),
+        ]
+        # d1 moves to another page, and into another hour; d8 says when the hours before are over.
+        write_events(
+            spark,
+            events,
+            "d",
+            "('2024-03-04 02:10:00', 'p2', 'd1', 7), ('2024-03-04 09:00:00', 'p2', 'd8', 1)",
+        )
+        run_dbt(["run"])
+        assert rows("pages", "page, n, s, m") == [("p1", 3, 17, 9), ("p2", 2, 8, 7)]
+        assert rows("beside", "device, amount, n") == [
+            ("d1", 7, 2),
+            ("d2", 3, 3),
+            ("d3", 5, 3),
+            ("d8", 1, 2),
+            ("d9", 9, 3),
+        ]
+        closed = "select timestamp_micros(3600000000 * (unix_micros(ts) div 3600000000 + 1)), count(*), sum(amount)"
+        expected = project.run_sql(
+            f"{closed} from {project.test_schema}.devices where ts < '2024-03-04 08:00' group by 1",
+            fetch="all",
+        )
+        assert rows("hours", "window_end, n, s") == sorted(map(tuple, expected))

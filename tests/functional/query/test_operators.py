@@ -96,11 +96,11 @@ QUERIES = {
         (order by n % 3, bidder) as l from ({GROUPS}) group by item) group by l""",
     "groups of topn": f"""select bidder, count(*) as n, sum(total) as total from ({first("total desc, bidder")})
         group by bidder""",
-    "groups of topn that improves": f"""select bidder, count(*) as n, sum(rn) as places from ({first("n desc, item, bidder")})
-        group by bidder""",
+    "groups of topn that improves": f"""select bidder, count(*) as n, sum(rn) as places
+        from ({first("n desc, item, bidder")}) group by bidder""",
     "groups of topn by a value": f"""select rn, count(*) as n, max(total) as most, sum(bidder) as b from (
-        select rn, bidder, total from (select total, bidder, row_number() over (partition by n % 2 order by total, item) as rn
-        from ({GROUPS}) as g where n <> 3) where rn <= 3) group by rn""",
+        select rn, bidder, total from (select total, bidder, row_number() over (partition by n % 2 order by total, item)
+        as rn from ({GROUPS}) as g where n <> 3) where rn <= 3) group by rn""",
     "topn of groups and groups": f"""select t.rn, t.bidder, t.total, i.n from (select rn, item, bidder, total from (
         select dense_rank() over (partition by item order by total % 5) as rn, item, bidder, total from ({GROUPS}) as g)
         where rn <= 2) as t join ({ITEMS}) as i on i.item = t.item""",
