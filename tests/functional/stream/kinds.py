@@ -66,12 +66,20 @@ class Kind:
     upsert: bool = False
     ttl: int | None = None
     """Its state_ttl, in microseconds."""
+    domains: tuple[str, ...] = ()
+    """Its constant_domains."""
+    key: tuple[str, ...] = ()
+    """By which rows of `events` replace each other."""
     edits: tuple[str, ...] = ()
     """Other queries that it has in other lives, each with the rows that it would have had all the time."""
 
     @property
     def batch(self) -> str:
         """Its query on plain Spark."""
+        if self.key:
+            by = ", ".join(self.key)
+            ranked = f"select *, row_number() over (partition by {by} order by ts desc) as newest from events"
+            return self.text.replace(_E, f"(select * from ({ranked}) where newest = 1)")
         return self.text.replace("current_timestamp()", self.clock) if self.clock else self.text
 
     def at(self, edition: int) -> Kind:
@@ -85,7 +93,10 @@ class Kind:
         known = {"customers": Known(lookup=True), **self._known()}
         when = emission.read(self.configs)
         return generate.program(
-            planner.plan_any(self.text, known, self.ttl, emission=when), when, self.upsert, self.ttl
+            planner.plan_any(self.text, known, self.ttl, self.domains, emission=when),
+            when,
+            self.upsert,
+            self.ttl,
         )
 
     @property
@@ -94,7 +105,7 @@ class Kind:
         return tuple(name for name in self.reads if name in KINDS)
 
     def _known(self) -> dict[str, Known]:
-        known = {"events": Known("ts"), "orders": Known("ts")}
+        known = {"events": Known("ts", self.key), "orders": Known("ts")}
         for name in self.upstream:
             replaces = KINDS[name].program.upsert
             key = replaces.key if replaces is not None else None
@@ -309,6 +320,24 @@ _KINDS = (
         f"select n, count(*) as c, sum(s) as s from ({_BY_KEY.format('count(distinct x) as d')}) where d >= 0 group by n",
         edits=(f"select n, count(*) as c, max(s) as s from ({_BY_KEY.format('min(v) as m')}) group by n",),
         changelog=True,
+        domains=("k",),
+    ),
+    # A ranking over groups, and groups of it; its members fall and others move up.
+    Kind(
+        "of_best",
+        f"select g, count(*) as c, sum(s) as s, sum(r) as places from (select *, row_number() over (partition by g order by "
+        f"s % 50 desc, k) as r from ({_BY_KEY.format('min(v) as m')})) where r <= 2 group by g",
+        changelog=True,
+        domains=("k",),
+    ),
+    # Rows that replace each other, beside groups of the same.
+    Kind(
+        "upserts",
+        f"select e.k, e.x, e.v, t.n, t.s from {_E} as e join "
+        f"(select x % 7 as g, count(*) as n, sum(v) as s from {_E} group by x % 7) as t on t.g = e.x % 7",
+        changelog=True,
+        domains=("k", "x"),
+        key=("k", "x"),
     ),
     # Of the changes of others.
     Kind(
