@@ -17,7 +17,7 @@ from .relation import WEIGHT
 
 ROW, PLACE = "__ranked", "__place"
 """The columns of candidates: a row, with what it is ranked within and by; and its place."""
-_CAME, _MEMBER = "__came", "__member"
+_CAME, _FRESH, _MEMBER = "__came", "__fresh", "__member"
 
 
 class RankedGroups:
@@ -44,10 +44,10 @@ class RankedGroups:
     def steps(self) -> list[Step]:
         """Up to the change of the result."""
         (below,) = self.operator.inputs
-        came = f"select {self.columns} from {self.candidates} where {_CAME}"
+        came = f"select {self.columns}, true as {_FRESH} from {self.candidates} where {_CAME}"
         gone = f"(select * from {self.candidates} where not {_CAME})"
         stay = (
-            f"select {self.columns} from {self.known} as known\n"
+            f"select {self.columns}, false as {_FRESH} from {self.known} as known\n"
             f"left anti join {gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
         )
         none = f"select {self.columns} from {self.candidates} where false"
@@ -87,9 +87,8 @@ class RankedGroups:
         groups = f"select *, 1L as {WEIGHT} from (\n{self._groups()}\n)"
         for each in self.path:
             groups = over(each.sql, [groups])
-        anew = self._first(
-            f"select {self.columns} from (\n{of_keys(f'({self._rows(groups)})', self.keys, self.fallen)}\n)"
-        )
+        of_fallen = of_keys(f"({self._rows(groups)})", self.keys, self.fallen)
+        anew = self._first(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
         stay = (
             f"select front.* from {self.front} as front\n"
             f"left anti join {self.fallen} as fallen on {same('front', 'fallen', self.keys)}"
@@ -130,7 +129,9 @@ class RankedGroups:
             )
         by = f"partition by {', '.join(self.keys)} " if self.keys else ""
         # Only a ranking that is full has others behind its last member.
-        place = self._place("row_number", "" if self.operator.order.endswith(ROW) else f", {ROW}")
+        place = self._place(
+            "row_number", "" if self.operator.order.endswith(ROW) else f", {', '.join(self.ids)}"
+        )
         last = (
             f"select {self.columns}, true as is_last from (\n"
             f"select *, {place} as {PLACE}, count(*) over ({by.strip()}) as members from {self.known}\n"
@@ -150,7 +151,8 @@ class RankedGroups:
         moved = (
             f"select coalesce(now.{ROW}, known.{ROW}) as {ROW}, now.{ROW} is not null as {_MEMBER}\n"
             f"from {self.known} as known full join {self.now} as now on {is_same}\n"
-            f"where not (known.{ROW} <=> now.{ROW})"
+            # A row with a MAP can't be compared with another.
+            f"where known.{ROW} is null or now.{ROW} is null or now.{_FRESH}"
         )
         first = f"select {ROW}, true as {_MEMBER} from {self.now}"
         return Step(self.moved, moved, persist=True, lazy=True, initial=first)

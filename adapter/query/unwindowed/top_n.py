@@ -198,23 +198,21 @@ class UpdatableTopN(TopN):
             ),
             Step(
                 self.candidates,
-                f"select {columns}{self._with_fresh('false as fresh')} from {self.known} as known\n"
+                f"select {columns}, false as fresh from {self.known} as known\n"
                 f"left anti join {self.groups.changed} as changed on {self._same_group('known')}\n"
-                f"union all\nselect {columns}{self._with_fresh('true as fresh')} from {self.new}",
+                f"union all\nselect {columns}, true as fresh from {self.new}",
             ),
         ]
-        steps += self._ranked(
-            self.first(f"select {columns}{self._with_fresh('fresh')} from {self.candidates}")
-        )
+        steps += self._ranked(self.first(f"select {columns}, fresh from {self.candidates}"))
         is_same = f"{same('known', 'now', self.keys)} and {self._same_ids('known', 'now')}"
         keys = [f"coalesce(now.{key}, known.{key}) as {key}" for key in self.keys]
         row = f"coalesce(now.{self.row}, known.{self.row}) as {self.row}"
         items = [f"{now(STEP)} as {STEP}", *keys, row, f"now.{self.row} is not null as member"]
-        differs = f"not (known.{self.row} <=> now.{self.row})"
+        # By what came, for a row with a MAP can't be compared with another.
+        differs = f"known.{self.row} is null or now.{self.row} is null or now.fresh"
         initial = None
         if self.ttl is not None:
             items.append(f"generations.{EXPIRES_AT}")
-            differs += " or now.fresh"
             initial = self._changes(
                 items, is_same, differs, self._generations(f"select * from {self.groups.changed}")
             )
@@ -266,10 +264,6 @@ class UpdatableTopN(TopN):
             Step(self.now, self.first(self._as_candidates(rows)), persist=True, lazy=True),
             Step(self.changes, f"select {', '.join(items)} from {self.now}", persist=True, lazy=True),
         ]
-
-    def _with_fresh(self, item: str) -> str:
-        """Whether a candidate's group goes on by what came in, where groups are forgotten."""
-        return "" if self.ttl is None else f", {item}"
 
     def _of_groups(self, wanted: str, by: list[str]) -> str:
         """The stage's rows out of the groups that are wanted, of those that the state has and those that came."""
@@ -358,7 +352,7 @@ class RetractableTopN(UpdatableTopN):
         if self.ttl is not None:
             fallen = f"{fallen}\nunion\n{self._with_room()}"
         found = of_keys(f"(\n{self._as_candidates(self._of_all())}\n)", self.keys, self.fallen)
-        anew = self.first(f"select {columns}{self._with_fresh('true as fresh')} from (\n{found}\n)")
+        anew = self.first(f"select {columns}, true as fresh from (\n{found}\n)")
         stay = (
             f"select front.* from {self.front} as front\n"
             f"left anti join {self.fallen} as fallen on {same('front', 'fallen', self.keys)}"
@@ -393,7 +387,7 @@ class RetractableTopN(UpdatableTopN):
         by = f"partition by {', '.join(self.keys)} " if self.keys else ""
         columns = ", ".join([*self.keys, self.row])
         order = self.stage.top.order
-        total = order if order.endswith(self.row) else f"{order}, {self.row}"
+        total = order if order.endswith(self.row) else f"{order}, {', '.join(self.ids)}"
         last = (
             f"select {columns} from (\n"
             f"  select *, row_number() over ({by}order by {total}) as place, count(*) over ({by}) as members\n"

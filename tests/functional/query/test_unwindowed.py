@@ -66,6 +66,9 @@ QUERIES = {
         from (select item, price from {B} union all select item, price from {A}) group by item""",
     "groups with a table": f"""select t.name, count(*) as n from {B} as b join values ('a', 'x'), ('b', 'y') as t(item, name)
         on b.item = t.item group by t.name""",
+    "topn of rows with maps": f"""select item, bidder, m['n'] as m, rn from ({
+        first("total desc", rank="rank", of=f"select *, map('n', string(total)) as m from ({GROUPS})")
+    })""",
     "topn that improves": first("n desc, item, bidder"),
     "topn that may fall": first("total desc, bidder"),
     "topn of the least": first("total, n desc", "rn <= 3"),
