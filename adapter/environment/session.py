@@ -292,7 +292,7 @@ def _java_reads(environment: Mapping[str, str]) -> list[str]:
     """The flags that Java takes from environment variables."""
     return [
         flag
-        for name in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
+        for name in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
         for flag in environment.get(name, "").split()
     ]
 
@@ -303,11 +303,12 @@ def _collector(memory: str, flags: Sequence[str]) -> list[str]:
     The parallel one stops all for as long as it collects, and leaves the rest of the time to the work: a micro-batch costs
     some 5 % less CPU than with G1, whose bookkeeping is in each compiled method. Of a large memory a stop would be long.
 
-    >>> _collector("2g", []), _collector("48g", []), _collector("2g", ["-XX:+UseG1GC"])
-    (['-XX:+UseParallelGC'], [], [])
+    >>> _collector("2g", []), _collector("48g", []), _collector("2g", ["-XX:+UseG1GC"]), _collector("2g", ["@flags.txt"])
+    (['-XX:+UseParallelGC'], [], [], [])
     """
     is_small = (size(memory, plain=1 << 20) or 0) <= _MEMORY_OF_PARALLEL
-    is_told = any(re.fullmatch(r"-XX:\+Use\w+GC", flag) for flag in flags)
+    # A file of flags may say so, too.
+    is_told = any(re.fullmatch(r"-XX:\+Use\w+GC|@.+", flag) for flag in flags)
     return ["-XX:+UseParallelGC"] if is_small and not is_told else []
 
 

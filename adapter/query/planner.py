@@ -68,6 +68,7 @@ from .streams import Known, Streams, is_printed
 from .tie_breaking import break_ties
 from .types import find_ties, find_types
 from .unwindowed import generate as unwindowed
+from .unwindowed import limits
 from .unwindowed.planner import unwindowed_plan
 from .unwindowed.unbounded_state import unbounded
 from .upsert_keys import replacing
@@ -357,10 +358,10 @@ def _in_operators(
     read.check_stars()
     tree, rewrites = read.tree, read.rewrites
     # What reads a stream is one operator wherever it stands.
-    ctes.check_read_once(tree, lambda query: not any(map(hints.is_stream, query.find_all(exp.Table))))
+    ctes.check_read_once(tree, lambda query: not _reads_stream(query))
     outside = lookups.place(tree, [relation for relation, what in known.items() if what.lookup])
     event_clock.mark(tree, known)
-    batch = sql(_with_ties_broken(on_change.told(tree)))
+    batch = sql(_with_ties_broken(limits.write_as_ranks(on_change.told(tree), _reads_stream)))
     flow, streams, ended = dataflow(
         tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission
     )
@@ -399,6 +400,10 @@ def _plan_within_windows(
 ) -> Plan:
     ctes.check_read_once(tree)
     return _Planner(tree, rewrites, streams, stages, keeps_rows=keeps_rows).plan()
+
+
+def _reads_stream(query: exp.Expr) -> bool:
+    return any(map(hints.is_stream, query.find_all(exp.Table)))
 
 
 def _with_ties_broken(tree: exp.Query) -> exp.Query:

@@ -134,6 +134,30 @@ def test_a_place_may_get_worse_by_a_tie(laboratory: duck.Laboratory, in_operator
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 
+@pytest.mark.parametrize("in_operators", [False, True])
+@pytest.mark.parametrize("by", ["m", "m % 2", "case when m > 1 then 'much' end"])
+def test_a_group_that_leaves_its_ranking_makes_way(
+    laboratory: duck.Laboratory, in_operators: bool, by: str
+) -> None:
+    at = datetime(2024, 3, 4, 8)
+    laboratory.put("bids", BIDS, [[(at, 1, "a", 1), (at, 1, "b", 1)], [], [(at, 1, "a", 2)]])
+    query = f"""select * from (select item, bidder, m, row_number() over (partition by {by} order by item, bidder) as rn
+        from (select item, bidder, max(price) as m from {B} group by item, bidder)) where rn <= 1"""
+    made = planner.plan_operators if in_operators else planner.plan_any
+    outcome = laboratory.stream(
+        *_made(made(query, KNOWN, None, ("item", "bidder"))), 3, delay=timedelta(hours=1)
+    )
+    put(laboratory)
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
+@pytest.mark.parametrize("in_operators", [False, True])
+def test_ties_of_a_limit_go_the_same_way_in_batch(in_operators: bool) -> None:
+    made = planner.plan_operators if in_operators else planner.plan_any
+    text = f"select item, n from (select item, count(*) as n from {B} group by item) order by n limit 1"
+    assert "ORDER BY n, STRUCT(item, n)" in generate.batch(made(text, KNOWN, None, ("item",)))
+
+
 def test_what_a_table_outside_gave_is_taken_back_as_it_was(laboratory: duck.Laboratory) -> None:
     """Whatever it says by then: each group is in the sum of one name, or of none."""
     batch, program = CASES["lookups: below a group by over groups"]()

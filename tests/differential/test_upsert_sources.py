@@ -4,7 +4,7 @@ last rows."""
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -12,7 +12,7 @@ from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
-from tests.differential.two_streams import put
+from tests.differential.two_streams import BIDS, put
 from tests.functional.query.test_operators import window
 from tests.functional.query.test_unwindowed import DAY, KNOWN, A, B
 from tests.thorough import mostly_thorough
@@ -50,6 +50,62 @@ BOUNDED = {
     "percentiles",
 }
 """Those that need no time to live: the keys' values are few."""
+
+
+IDLE = {
+    "groups": f"select item, count(*) as n, sum(price) as s from {B} group by item",
+    "different rows": f"select distinct item, price from {B}",
+    "groups of groups": f"""select item, max(s) as s from (select item, bidder, sum(price) as s
+        from {B} group by item, bidder) group by item""",
+    "a join": f"""select b.item, b.price, g.n from {B} as b
+        left join (select item, count(*) as n from {B} group by item) as g on g.item = b.item""",
+    "windows": f"""select window_end, count(*) as n, sum(price) as s from {window("tumble", "10 minutes", of=B)}
+        group by window_start, window_end""",
+    "topn": f"""select item, count(*) as n from (select *, row_number() over (partition by item
+        order by price desc, bidder) as rn from {B}) where rn <= 2 group by item""",
+}
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_rows_that_stay_are_not_forgotten(name: str) -> None:
+    """A time to live is for rows that only come: what is idle in a table is there, and is taken away when it goes."""
+    at = datetime(2024, 3, 4, 8)
+    pieces = [
+        [(0, 1, "a", 5), (1, 1, "c", 5), (2, 3, "a", 6)],
+        [(300, 2, "b", 1)],
+        [(310, 2, "b", 2)],
+        [(600, 1, "a", 7)],
+        [(601, 1, "a", 9), (602, 3, "a", 1)],
+        [(1200, 2, "b", 3)],
+    ]
+    made = duck.Laboratory()
+    put(made)
+    made.put("bids", BIDS, [[(at + timedelta(minutes=n), *row) for n, *row in piece] for piece in pieces])
+    plan = planner.plan_any(IDLE[name], UPSERTS, 30 * 60_000_000, ("item", "bidder"))
+    batch = re.sub(r"\bbids\b", LAST, generate.batch(plan))
+    outcome = made.stream(batch, generate.program(plan, ttl=30 * 60_000_000), 6, delay=timedelta(minutes=1))
+    made.base.close()
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+@pytest.mark.parametrize("prices", [(7, 3), (3, 7)])
+def test_of_two_rows_of_one_time_the_greater_is_there(pieces: int, prices: tuple[int, int]) -> None:
+    at = datetime(2024, 3, 4, 8)
+    made = duck.Laboratory()
+    put(made)
+    rows = [[(at, 1, "a", price)] for price in prices]
+    made.put("bids", BIDS, rows if pieces == 2 else [[*rows[0], *rows[1]]])
+    plan = planner.plan_any(
+        f"select item, price from {B} union all select item, price from {B}",
+        UPSERTS,
+        None,
+        ("item", "bidder"),
+    )
+    batch = "select 'a' as item, 7L as price union all select 'a', 7L"
+    outcome = made.stream(batch, generate.program(plan), 6, delay=timedelta(minutes=1))
+    made.base.close()
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, ["joined with groups", "windows", "except", "lag"]))

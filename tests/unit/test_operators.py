@@ -151,6 +151,7 @@ def ranked_pairs(
         (ranked_pairs("n desc", of=f"select * from ({PAIRS}) where n > 2"), False, ("k",)),
         (ranked_pairs("s desc"), False, ("k",)),
         (ranked_pairs("s desc", by="n % 2"), False, None),
+        (ranked_pairs("n desc", by="n % 2"), False, None),
         (ranked_pairs("n desc, k", by="v, k"), True, ("v", "k")),
     ],
 )
@@ -172,6 +173,8 @@ OF_GROUPS = f"select n, k, count(*) as v, count(distinct s) as d from ({PAIRS}) 
         ranked_pairs(
             "n", of=f"select a.k, a.n, b.v from ({PAIRS}) as a join ({PAIRS}) as b on a.k = b.k and a.n > b.n"
         ),
+        # What is asked of a table may be another answer when a row goes.
+        ranked_pairs("n", of=PAIRS, items="*, exists(select 1 from db.levels as l where l.u = n) as x"),
         # Values of rows that come and go are counted when a group is read.
         ranked_pairs("d", of=OF_GROUPS),
     ],

@@ -473,7 +473,24 @@ class Dataflow:
 
 def ttl_of(operator: Operator, ttl: int | None) -> int | None:
     """Microseconds after which what an operator keeps expires when it is idle, or its window has ended; None: never."""
-    return getattr(operator, "lasts", 0) if getattr(operator, "ends", ()) else ttl
+    return getattr(operator, "lasts", 0) if getattr(operator, "ends", ()) else ttl_over(operator, ttl)
+
+
+def ttl_over(operator: Operator, ttl: int | None) -> int | None:
+    """The same of what is kept of an operator's rows. Those of a table that is read through its changes, or whose rows
+    replace each other, stay there however long they are idle, and are taken away when they go: they can't grow for ever."""
+    return None if stay(operator) else ttl
+
+
+def stay(operator: Operator) -> bool:
+    """Whether all rows that an operator is computed from stay until they are taken away."""
+    below = list(in_order(operator))
+    replaced = {each.inputs[0].name for each in below if isinstance(each, ChangelogNormalize)}
+    return all(
+        isinstance(each, Source) and (each.changelog or each.name in replaced)
+        for each in below
+        if not each.inputs
+    )
 
 
 def in_order(root: Operator) -> Iterator[Operator]:

@@ -55,6 +55,7 @@ from .base import (
     in_order,
     over,
     ttl_of,
+    ttl_over,
 )
 from .buffered_rows import ROW, TIMES, BufferedRows, Partitions, added_up, netted, packed, spread
 from .given_rows import GivenRows
@@ -402,7 +403,7 @@ class _Generator:
         self.looks_into[operator.name] = self.parts_of[below.name]
 
     def _close(self, operator: WindowClose) -> None:
-        held = OpenWindows(operator, self.ttl, self.emission)
+        held = OpenWindows(operator, ttl_over(operator, self.ttl), self.emission)
         self._step(operator, *held.change())
         self._has(held.state(), operator)
 
@@ -417,7 +418,7 @@ class _Generator:
         be retracted."""
         if until is not None:
             return kept_until(each, until)
-        ttl = self.ttl if ends is None else 0
+        ttl = ttl_over(each, self.ttl) if ends is None else 0
         if ttl is None or not each.relation.changes:
             return BufferedRows(each, ttl, ends=ends)
         also = [] if ends is None else ["until", ends]
@@ -512,9 +513,10 @@ class _Generator:
     def _lasting(self, operator: WindowRows | WindowResults, rows: str) -> str:
         """Rows of windows, without those of which nothing is known any more: they can't be added to."""
         end = operator.relation.open_until
-        if self.ttl is None or end is None or operator.relation.open_for is not None:
+        ttl = ttl_over(operator, self.ttl)
+        if ttl is None or end is None or operator.relation.open_for is not None:
             return rows
-        return generations.countable(f"(\n{rows}\n)", f"own.{quote(end)}", self.ttl)
+        return generations.countable(f"(\n{rows}\n)", f"own.{quote(end)}", ttl)
 
 
 def _touched(operator: Recompute, partitions: Partitions) -> str:

@@ -64,6 +64,7 @@ from .base import (
     WindowRows,
     in_order,
     input_name,
+    ttl_over,
 )
 from .base import (
     ROW_TIME as TIME_OF_ROW,
@@ -468,9 +469,10 @@ class _Planner:
 
     def _in_time(self, operator: Operator, until: str) -> Operator:
         """Rows without those of which nothing is known any more, some time after they would have counted."""
-        if self.ttl is None:
+        ttl = ttl_over(operator, self.ttl)
+        if ttl is None:
             return operator
-        text = generations.countable(input_name(0), until, self.ttl)
+        text = generations.countable(input_name(0), until, ttl)
         name = f"project_{digest(operator.name, text)}"
         return self._add(Project(name, (operator,), text, operator.relation, "rows that may still count"))
 
@@ -1029,7 +1031,7 @@ class _Planner:
             self._key_of_end(keys, source.alias, each, builder.grouping_sets)
             for each in below.relation.in_time
         )
-        is_timed = self.ttl is not None or ends is not None
+        is_timed = ttl_over(below, self.ttl) is not None or ends is not None
         rows = builder.rows([*(["row_time"] if is_timed else []), *(["sign"] if signed else [])])
         identity = digest(
             below.name,
@@ -1173,7 +1175,7 @@ class _Planner:
                 ),
             )
         if (
-            self.ttl is None
+            ttl_over(inputs[0], self.ttl) is None
             and is_ended
             and relation.changes
             and len(over) == len(ranked) == 1

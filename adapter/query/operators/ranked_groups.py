@@ -42,6 +42,8 @@ def top_n(
     key = below.relation.key
     if group is None or not key or not _is_read_anew(group) or fields_of(select) is not None:
         return None
+    if conditions.reads_tables(template):
+        return None  # what a row that goes was, another version of the table may not say
     item = next(each for each in template.expressions if each.alias_or_name.lower() == name)
     columns = _columns(template, item)
     if columns is None and template.expressions[-1] is not item:
@@ -65,6 +67,7 @@ def top_n(
         by.append(sql(placed))
     by += [ROW] if is_tied else []
     of_group = _carried(path, group)
+    of_groups = _keys_of(group, [conditions.carried(each, alias, of_group) for each in within])
     has_filter = any(parse(each.sql).args.get("where") for each in path) or template.args.get("where")
     return TopN(
         f"top_{digest(below.name, canonical(template), str(last))}",
@@ -81,8 +84,9 @@ def top_n(
         len(order),
         len(ids),
         columns,
-        _keys_of(group, [conditions.carried(each, alias, of_group) for each in within]),
+        of_groups,
         not (has_filter or group.stage.signed)
+        and of_groups is not None
         and only_improves(
             template,
             rank.this,

@@ -71,8 +71,12 @@ class ChangelogNormalize:
     def _changed(self) -> str:
         if self.stage.feed or not self.stage.time:
             return self._of_batch()
-        # A row that is older than the one its key has came too late to replace it.
-        older = f"known.{ORDER} > new.{ORDER} or (known.{ORDER} is not null and new.{ORDER} is null)"
+        # A row that is older than the one its key has came too late to replace it. Of two of one time the greater one is
+        # there, in whichever order they come.
+        older = (
+            f"known.{ORDER} > new.{ORDER} or (known.{ORDER} is not null and new.{ORDER} is null)\n"
+            f"or (known.{ORDER} <=> new.{ORDER} and known.{self.row} > new.{self.row})"
+        )
         return (
             f"with new as (\n{self._of_batch()}\n)\n"
             f"select new.* from new left anti join (\n{self._latest(of_keys(f'({self._state()})', self.keys, 'new'))}\n"

@@ -233,7 +233,8 @@ class _Planner:
             builder = StageBuilder(select, sources, None, signed)
         except NotMergeable as found:
             if signed:
-                raise QueryError(
+                # As operators the rows are kept, if what is asked of them is the same each time.
+                raise NotInStages(
                     f"{found}, and the stream's rows change; use aggregates that are kept as partial state."
                 ) from found
             self.rewrites.rows_are_kept(select, str(found))
@@ -406,6 +407,7 @@ class _Planner:
         row = f"{self._new_name()}_row"
         keys, order, rows_of = rankings.taken_apart(select, name, rank, row)
         function = function_name(rank.this)
+        within = rankings.group_keys(rank.args.get("partition_by") or (), sources, group)
         where = any(query.args.get("where") for query in [select, *select.find_all(exp.Select)])
         stage = TopStage(
             name=self._new_name(),
@@ -419,8 +421,9 @@ class _Planner:
             growth=None,
             over=group.name,
             identity=tuple((carried[f"{group.name}.{column}"], column) for column in identity_columns(group)),
-            within=rankings.group_keys(rank.args.get("partition_by") or (), sources, group),
+            within=within,
             improves=not where
+            and within is not None
             and self.ttl is None
             and isinstance(group, GroupStage)
             and not group.signed

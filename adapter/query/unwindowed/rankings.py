@@ -114,7 +114,7 @@ def only_improves(
     carries: Callable[[exp.Expr], str | None],
     of_star: Sequence[str] | None,
 ) -> bool:
-    """Whether a group's place can only get better through its own rows.
+    """Whether a group's place in its ranking can only get better through its own rows, where it stays in that ranking.
 
     Args:
         select: with the ranking.
