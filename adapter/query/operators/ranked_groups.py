@@ -45,7 +45,7 @@ def top_n(
     if conditions.reads_tables(template):
         return None  # what a row that goes was, another version of the table may not say
     item = next(each for each in template.expressions if each.alias_or_name.lower() == name)
-    columns = _columns(template, item)
+    columns = _columns(template)
     if columns is None and template.expressions[-1] is not item:
         return None
     (rank,) = conditions.windows_of(template)
@@ -113,7 +113,7 @@ def _is_read_anew(group: GroupAggregate) -> bool:
     return not counts_values and not group.ends and group.relation.repeatable
 
 
-def _columns(template: exp.Select, rank: exp.Expr) -> tuple[str, ...] | None:
+def _columns(template: exp.Select) -> tuple[str, ...] | None:
     """The columns of the result in their order; None: they can't be told by their names."""
     names = [each.alias_or_name for each in template.expressions]
     is_told = not template.is_star and all(names) and len({name.lower() for name in names}) == len(names)
