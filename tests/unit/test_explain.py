@@ -95,6 +95,33 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {},
         ["Sink append", "Project append", "WindowAggregate append: window end; window end", "Source append"],
     ),
+    "groups of rows that stay, and a TTL": (
+        f"select g.n, a.ts from (select count(*) as n, min(ts) as ts from {BEST} group by bidder) as g join {ASKS} as a "
+        "on a.ts = g.ts",
+        TTL,
+        [
+            "Sink retract: the next micro-batch",
+            "RegularJoin retract: state_ttl, 2 days after the last change; "
+            "nothing: its inputs are bounded, or constant_domains",
+            "Project retract",
+            "GroupAggregate retract: nothing: its inputs are bounded, or constant_domains; when it isn't there any more",
+            "Source retract",
+            "Source append",
+        ],
+    ),
+    "groups of a ranking of groups": (
+        f"select n, count(*) as c from ({ranked('n desc', GROUPS.replace('bidder', 'bidder, item'), 'item')}) group by n",
+        {"constant_domains": ["bidder", "item", "n"]},
+        [
+            "Sink upsert(n): the next micro-batch",
+            "Project retract",
+            "GroupAggregate retract: nothing: its inputs are bounded, or constant_domains",
+            "UpdatableTopN retract: when it is no member any more",
+            "Project retract",
+            "GroupAggregate retract: nothing: its inputs are bounded, or constant_domains; with its key",
+            "Source append",
+        ],
+    ),
     "early and late firing": (
         counted(TUMBLE),
         {"first_result_offset": "-5 minutes", "late_updates": True, "last_result_offset": "1 hour"},

@@ -12,6 +12,7 @@ from ..clauses import filters, joined
 from ..dialect import parse
 from ..emission import Emission
 from ..operators import base
+from ..operators.buffered_rows import BufferedRows
 from ..operators.generate import parts_of
 from ..operators.relation import Relation
 from ..operators.time_bounds import kept_until
@@ -34,6 +35,7 @@ from .unwindowed import (
 
 _INPUT_ROWS = "an input's row that later changes need"
 _WINDOW_END = "window end + allowed lateness"
+_BOUNDED = "nothing: its inputs are bounded, or constant_domains"
 
 
 class Operators:
@@ -82,7 +84,7 @@ class Operators:
         if isinstance(operator, base.Source):
             return Read(self.source(operator.view))
         if isinstance(operator, base.ChangelogNormalize):
-            state = self._state(operator, "the last row of a key", self._clears("its last row"))
+            state = self._state(operator, "the last row of a key", self._clears(operator, "its last row"))
             return Read(self._node(operator, "ChangelogNormalize", operator.label, inputs, state=state))
         if isinstance(operator, base.WindowResults):
             return Read(_at(self.within(operator.plan), operator.relation), _lifted_in_windows(operator.plan))
@@ -119,6 +121,9 @@ class Operators:
             state = self._state(operator, _INPUT_ROWS)
             if operator.until:
                 state = self._in_time(operator, state, operator.until)
+            elif not operator.ends:
+                stay = {BufferedRows(each, None).part for each in operator.inputs if base.stay(each)}
+                state = tuple(replace(each, clears=_BOUNDED) if each.part in stay else each for each in state)
             name = "IntervalJoin" if operator.until else "RegularJoin"
             node = self._node(operator, name, text.joins(select), inputs, state=state)
             return Read(project(node, _above(select)))
@@ -180,13 +185,17 @@ class Operators:
             notes=notes,
         )
 
-    def _clears(self, what: str) -> str:
-        return self.bounds.after(what) or "nothing: its inputs are bounded, or constant_domains"
+    def _after(self, operator: base.Operator, last: str) -> str | None:
+        """What the TTL says of an operator's state; None: nothing."""
+        return None if base.stay(operator) else self.bounds.after(last)
+
+    def _clears(self, operator: base.Operator, last: str) -> str:
+        return self._after(operator, last) or _BOUNDED
 
     def _state(self, operator: base.Operator, rows: str, clears: str | None = None) -> tuple[State, ...]:
         if getattr(operator, "ends", ()):
             clears = _WINDOW_END
-        clears = clears or self._clears("the last change")
+        clears = clears or self._clears(operator, "the last change")
         return tuple(State(part, rows, clears, self.columns(part)) for part in self.own[operator.name])
 
     # -- one by one --------------------------------------------------------------------------------
@@ -194,11 +203,12 @@ class Operators:
     def _group(self, operator: base.GroupAggregate, inputs: tuple[Node, ...]) -> Read:
         name = self.state_names[operator.name]
         stage = replace(operator.stage, name=name)
-        pieces = Groups(stage, self.bounds.ttl, fused=True)
-        clears = _WINDOW_END if operator.ends else self._clears("the key's last row")
+        ttl = base.ttl_over(operator, self.bounds.ttl)
+        pieces = Groups(stage, ttl, fused=True)
+        clears = _WINDOW_END if operator.ends else self._clears(operator, "the key's last row")
         if operator.lasts:
             clears = f"window end + {intervals.format(operator.lasts)}"
-        state = list(state_of_groups(stage, pieces, self.columns, clears, self.bounds.ttl))
+        state = list(state_of_groups(stage, pieces, self.columns, clears, ttl))
         told = {each.part for each in state}
         for part in self.own[operator.name]:
             if part not in told:
@@ -234,7 +244,9 @@ class Operators:
     def _materialized(self, operator: base.MaterializedProject, inputs: tuple[Node, ...]) -> Node:
         select = _select(operator.sql)
         rows = "a row that is there, and what it gave, to be retracted as it was"
-        state = self._state(operator, rows, self.bounds.after("the row's last change") or "when the row goes")
+        state = self._state(
+            operator, rows, self._after(operator, "the row's last change") or "when the row goes"
+        )
         name, what = "Project", text.shown(select)
         if select.args.get("joins"):
             name, what = "LookupJoin", text.joins(select)
@@ -298,12 +310,12 @@ class Operators:
                 "reads the kept rows of each partition that changed, and what they gave before",
             )
         )
-        clears = self.bounds.after("its partition's last change")
+        clears = self._after(operator, "its partition's last change")
         rows = _INPUT_ROWS
         rank = None
         if operator.label.startswith(("session(", "dynamic_cumulate(")):
             name, what = "WindowTableFunction", operator.label
-            clears = self.bounds.after("the session's end")
+            clears = self._after(operator, "the session's end")
         elif over := text.over(select):
             ranked = ranks.ranks(select)
             name, what = "OverAggregate", ", ".join(text.over_text(each, select) for each in over)
