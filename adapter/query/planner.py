@@ -728,6 +728,9 @@ class _Planner:
         if len(list(hints.windows_under(windowed.node))) > 1:
             raise NotMergeable("a UNION of windows")
         self._check_path(windowed.node, window)
+        if level:
+            # Its rows come out of other windows when these close.
+            event_clock.check_output(select)
         check_rows_of_stage(select, window, sources)
         builder = StageBuilder(select, sources, window)
         check_ranks(select, sources)
@@ -819,6 +822,8 @@ class _Planner:
             key = f"{canonical(select)} {top}"
             stage = self.stages.get(key)
             level = self._visit(hints.input_of(select)).level
+            if level:
+                event_clock.check_output(hints.input_of(select))
             if stage is None:
                 below = expansion.without_windows(sql(hints.input_of(select)), "below")
                 items = ", ".join(f"{text} as {quote(name)}" for name, text in slice_columns(window).items())

@@ -225,6 +225,17 @@ def test_nor_of_rows_that_are_kept() -> None:
             planner.plan(text.format(f"{window(kind=kind)} where ts > {AGO}"))
 
 
+@pytest.mark.parametrize("above", ["count(*) as n", "percentile(n, 0.5) as p"])
+def test_nor_where_other_windows_stand_over_them(above: str) -> None:
+    """Of windows over windows the upper ones' rows come when the lower ones close."""
+    kept = f"{window(kind='session')} where ts > {AGO}"
+    keys = "window_start, window_end, window_time"
+    lower = f"select window_time as at, percentile(price, 0.5) as n from {kept} group by {keys}"
+    text = f"select window_end, {above} from {window(f'({lower})', 'at')} group by window_start, window_end"
+    with pytest.raises(QueryError, match=r"'ts > .*' would be asked of rows that are kept .* into a CTE"):
+        planner.plan_any(text, KNOWN)
+
+
 def test_one_bound_is_enough() -> None:
     with pytest.raises(QueryError, match="both bound event time from below; keep the narrower one"):
         groups(f"select item from {BIDS} where ts > {AGO} and ts > now() - interval 2 hours")
