@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from .. import hints, ranks
 from ..aggregate_stage import RESERVED
-from ..clauses import relations
+from ..clauses import left_out, relations
 from ..dialect import DIALECT, canonical, sql
 from ..errors import QueryError
 from ..locality import Source, output_columns
@@ -87,14 +87,9 @@ def group_keys(
     keys: Sequence[exp.Expr], sources: Sequence[Source], group: GroupStage | KeyedStage
 ) -> tuple[str, ...] | None:
     """The keys of a grouping that expressions are; None: one is none."""
-    found = []
-    for key in keys:
-        carried = output_columns(exp.Select(expressions=[key.copy()]), sources)
-        name = next(iter(carried.values()), "").removeprefix(f"{group.name}.")
-        if name not in identity_columns(group):
-            return None
-        found.append(name)
-    return tuple(found)
+    names = [carried(key, sources, group) for key in keys]
+    found = tuple(name for name in names if name in identity_columns(group))
+    return found if len(found) == len(names) else None
 
 
 def carried(node: exp.Expr, sources: Sequence[Source], group: GroupStage | KeyedStage) -> str | None:
@@ -122,7 +117,7 @@ def only_improves(
         order: by what, without what breaks ties.
         group: the groups, to which rows are only added.
         carries: says which column of the groups an expression is; None: something else.
-        of_star: the columns that a '*' of the SELECT stands for, in their order; None: that isn't known.
+        of_star: the columns of what the SELECT reads, in their order; None: that isn't known.
     """
     if isinstance(function, exp.DenseRank) or not all(
         _improves(each, carries(each.this), group) for each in order
@@ -137,7 +132,7 @@ def only_improves(
     for item in listed(select):
         columns: Sequence[exp.Expr] = [item.unalias()]
         if item.is_star:
-            columns = [exp.column(name, quoted=True) for name in of_star or ("",)]
+            columns = [exp.column(name, quoted=True) for name in _of_star(item, of_star) or ("",)]
         for column in columns:
             if keys <= seen:
                 return True
@@ -157,14 +152,22 @@ def listed_names(query: exp.Expr) -> list[str] | None:
     for item in query.expressions:
         if item.is_star:
             nodes = relations(query)
-            below = listed_names(nodes[0]) if isinstance(item, exp.Star) and len(nodes) == 1 else None
-            if below is None or item.args.get("replace") or item.args.get("rename"):
+            of_star = _of_star(item, listed_names(nodes[0]) if len(nodes) == 1 else None)
+            if of_star is None:
                 return None
-            hidden = {each.name.lower() for each in item.args.get("except_") or ()}
-            found += [name for name in below if name.lower() not in hidden]
+            found += of_star
         else:
             found.append(item.alias_or_name)
     return found
+
+
+def _of_star(item: exp.Expr, below: Sequence[str] | None) -> list[str] | None:
+    """The columns that a '*' stands for, of those below it; None: that isn't known."""
+    star = item if isinstance(item, exp.Star) else item.this
+    if below is None or star.args.get("replace") or star.args.get("rename"):
+        return None
+    hidden = left_out(star)
+    return [name for name in below if name.lower() not in hidden]
 
 
 def _improves(ordered: exp.Expr, what: str | None, group: GroupStage) -> bool:
