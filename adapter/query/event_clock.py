@@ -336,7 +336,7 @@ def refuse_kept(test: exp.Expr) -> NoReturn:
 
 
 def _streams(select: exp.Select) -> list[exp.Expr]:
-    return [each for each in relations(select) if any(map(hints.is_stream, each.find_all(exp.Table)))]
+    return [each for each in relations(select) if hints.reads_stream(each)]
 
 
 def _called(node: exp.Expr) -> str:

@@ -223,6 +223,11 @@ def is_stream(table: exp.Expr) -> bool:
     return bool(table.meta_get(_STREAM))
 
 
+def reads_stream(node: exp.Expr) -> bool:
+    """Whether a table under a node is read as a stream."""
+    return any(map(is_stream, node.find_all(exp.Table)))
+
+
 def relation_name(table: exp.Table) -> str:
     """The name of a table as the compiled text has it."""
     return sql(_bare(table))

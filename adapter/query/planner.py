@@ -322,7 +322,7 @@ def _is_of_stream(star: exp.Expr) -> bool:
     select = star.find_ancestor(exp.Select)
     return (
         select is not None
-        and any(map(hints.is_stream, select.find_all(exp.Table)))
+        and hints.reads_stream(select)
         and hints.window_of(select) is None
         and not is_printed(star)
     )
@@ -358,10 +358,10 @@ def _in_operators(
     read.check_stars()
     tree, rewrites = read.tree, read.rewrites
     # What reads a stream is one operator wherever it stands.
-    ctes.check_read_once(tree, lambda query: not _reads_stream(query))
+    ctes.check_read_once(tree, lambda query: not hints.reads_stream(query))
     outside = lookups.place(tree, [relation for relation, what in known.items() if what.lookup])
     event_clock.mark(tree, known)
-    batch = sql(_with_ties_broken(limits.write_as_ranks(on_change.told(tree), _reads_stream)))
+    batch = sql(_with_ties_broken(limits.write_as_ranks(on_change.told(tree), hints.reads_stream)))
     flow, streams, ended = dataflow(
         tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission
     )
@@ -400,10 +400,6 @@ def _plan_within_windows(
 ) -> Plan:
     ctes.check_read_once(tree)
     return _Planner(tree, rewrites, streams, stages, keeps_rows=keeps_rows).plan()
-
-
-def _reads_stream(query: exp.Expr) -> bool:
-    return any(map(hints.is_stream, query.find_all(exp.Table)))
 
 
 def _with_ties_broken(tree: exp.Query) -> exp.Query:

@@ -103,7 +103,7 @@ def _pivoted(pivot: exp.Pivot) -> exp.Expr | None:
 
 
 def _reads_stream(node: exp.Expr | None) -> bool:
-    return node is not None and any(hints.is_stream(table) for table in node.find_all(exp.Table))
+    return node is not None and hints.reads_stream(node)
 
 
 def check_row_level(select: exp.Select, sources: Sequence[Source]) -> None:

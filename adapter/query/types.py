@@ -59,7 +59,7 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
     for select in tree.find_all(exp.Select):
         split = _is_split(select)
         kinds = _RANKS if split else (exp.RowNumber,)
-        if not any(map(hints.is_stream, select.find_all(exp.Table))) or not _ranks_rows(select, kinds):
+        if not hints.reads_stream(select) or not _ranks_rows(select, kinds):
             continue
         row = _row_of(select, ask)
         if row is None or not has_map(row):

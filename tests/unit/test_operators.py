@@ -160,7 +160,7 @@ def test_a_ranking_over_groups_keeps_its_members(
 ) -> None:
     made = only(flow(text, ttl=None, domains=("k", "v")), TopN)
     assert isinstance(made, TopN)
-    assert (made.improves, made.of_groups, made.rows) == (improves, of_groups, 3)
+    assert (made.improves, made.of_groups, made.top.rows) == (improves, of_groups, 3)
 
 
 OF_GROUPS = f"select n, k, count(*) as v, count(distinct s) as d from ({PAIRS}) group by n, k"

@@ -356,11 +356,11 @@ class Operators:
         if written := self.read[operator.inputs[0].name].written:
             select = text.put_back(select, written, ())
         ((_, placed),) = ranks.ranks(select).items()
-        _, what = ranking(select, placed, operator.rows, False)
+        _, what = ranking(select, placed, operator.top.rows, False)
         name, note = ("UpdatableTopN", UPDATABLE) if operator.improves else ("RetractableTopN", RETRACTABLE)
         state = self._state(operator, "a member that came, changed or went", "when it is no member any more")
         node = self._node(operator, name, what, inputs, state, notes=(note,))
-        return Read(node, rank=(operator.rank.lower(), operator.rows))
+        return Read(node, rank=(operator.rank.lower(), operator.top.rows))
 
     @staticmethod
     def _in_time(

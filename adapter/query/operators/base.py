@@ -16,6 +16,7 @@ from .relation import Relation
 
 if TYPE_CHECKING:
     from ..plan import AggregateStage, GroupStage, KeyedStage, Plan, RowsStage
+    from ..ranks import Top as Ranking
     from ..windows import Window
 
 
@@ -382,21 +383,16 @@ class TopN:
     """The rows that are ranked: with the weight, and columns that begin with `BY`, `ORDER` and `ID`."""
     relation: Relation
     label: str
-    function: str
-    order: str
-    """SQL over the column with a row."""
-    rows: int
-    """The last place that is asked for."""
+    top: Ranking
+    """Within the columns that begin with `BY`, by an order over the column with a row."""
     rank: str
     """The column of the place."""
     written: str
     """The SELECT of the ranking, over its input."""
-    within: tuple[str, ...]
-    """The expressions that it is within."""
     orders: int
     """How many columns there are that begin with `ORDER`."""
-    ids: int
-    """The same with `ID`."""
+    ids: tuple[str, ...]
+    """Those that begin with `ID`."""
     columns: tuple[str, ...] | None
     """The result's, in order; None: they aren't known by name, and the rank is the last."""
     of_groups: tuple[str, ...] | None
@@ -491,6 +487,15 @@ def stay(operator: Operator) -> bool:
         for each in below
         if not each.inputs
     )
+
+
+def row_by_row(operator: Operator) -> tuple[list[Project], Operator]:
+    """An operator as what is done row by row, the first step first, over another; and that."""
+    path: list[Project] = []
+    while isinstance(operator, Project):
+        path.insert(0, operator)
+        (operator,) = operator.inputs
+    return path, operator
 
 
 def in_order(root: Operator) -> Iterator[Operator]:

@@ -54,6 +54,7 @@ from .base import (
     WindowRows,
     in_order,
     over,
+    row_by_row,
     ttl_of,
     ttl_over,
 )
@@ -392,11 +393,7 @@ class _Generator:
         self.groups[operator.name] = pieces
 
     def _top_n(self, operator: TopN) -> None:
-        path: list[Project] = []
-        (below,) = operator.inputs
-        while isinstance(below, Project):
-            path.insert(0, below)
-            (below,) = below.inputs
+        path, below = row_by_row(operator.inputs[0])
         ranked = RankedGroups(operator, self.groups[below.name], path)
         self.steps += ranked.steps()
         self._has(ranked.state(), operator)

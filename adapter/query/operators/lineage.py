@@ -203,7 +203,7 @@ def _of_text(
         if operator.top is not None:
             also += ["top", operator.top.rows]
     if isinstance(operator, TopN):
-        also = [operator.function, operator.order, operator.rows, operator.rank, operator.columns]
+        also = [*asdict(operator.top).values(), operator.rank, operator.columns]
     text = without_names(parse(operator.sql))
     return _opaque(type(operator).__name__, text, *also, *(each.means for each in below))
 

@@ -9,10 +9,12 @@ from sqlglot import exp
 from ..clauses import relations
 from ..dialect import canonical, function_name, parse, sql
 from ..names import digest
+from ..ranks import Top
 from ..tie_breaking import fields_of, tie
 from ..unwindowed.rankings import listed_names, only_improves
+from ..windows import quote
 from . import conditions
-from .base import BY, ID, ORDER, GroupAggregate, Operator, Project, TopN
+from .base import BY, ID, ORDER, GroupAggregate, Operator, TopN, row_by_row
 from .hidden_items import with_weight
 from .relation import WEIGHT, Relation
 from .top_n import ROW
@@ -38,9 +40,14 @@ def top_n(
         last: the last place that is asked for.
         relation: of the result.
     """
-    path, group = _path(below)
+    path, group = row_by_row(below)
     key = below.relation.key
-    if group is None or not key or not _is_read_anew(group) or fields_of(select) is not None:
+    if (
+        not isinstance(group, GroupAggregate)
+        or not key
+        or not _is_read_anew(group)
+        or fields_of(select) is not None
+    ):
         return None
     if conditions.reads_tables(template):
         return None  # what a row that goes was, another version of the table may not say
@@ -66,26 +73,25 @@ def top_n(
         placed.set("this", exp.column(f"{ORDER}{number}", table=ROW, quoted=True))
         by.append(sql(placed))
     by += [ROW] if is_tied else []
-    of_group = _carried(path, group)
+    selects = [parse(each.sql) for each in path]
+    of_group = _carried(selects, group)
     of_groups = _keys_of(group, [conditions.carried(each, alias, of_group) for each in within])
-    has_filter = any(parse(each.sql).args.get("where") for each in path) or template.args.get("where")
+    is_filtered = any(each.args.get("where") for each in (*selects, template))
     return TopN(
         f"top_{digest(below.name, canonical(template), str(last))}",
         (below,),
         sql(with_weight(rows, [(alias, WEIGHT)])),
         relation,
         "TopN",
-        function_name(rank.this),
-        ", ".join(by),
-        last,
+        Top(function_name(rank.this), _numbered(BY, len(within)), ", ".join(by), last),
         item.alias_or_name,
         sql(template),
-        tuple(map(sql, within)),
         len(order),
-        len(ids),
+        _numbered(ID, len(ids)),
         columns,
         of_groups,
-        not (has_filter or group.stage.signed)
+        not is_filtered
+        and not group.stage.signed
         and of_groups is not None
         and only_improves(
             template,
@@ -93,18 +99,13 @@ def top_n(
             order,
             group.stage,
             lambda node: conditions.carried(node, alias, of_group),
-            listed_names(parse(path[-1].sql)) if path else None,
+            listed_names(selects[-1]) if selects else None,
         ),
     )
 
 
-def _path(below: Operator) -> tuple[list[Project], GroupAggregate | None]:
-    """What stands between groups and a ranking over them, the lowest first; and these."""
-    path: list[Project] = []
-    while isinstance(below, Project):
-        path.insert(0, below)
-        (below,) = below.inputs
-    return path, below if isinstance(below, GroupAggregate) else None
+def _numbered(prefix: str, size: int) -> tuple[str, ...]:
+    return tuple(quote(f"{prefix}{number}") for number in range(size))
 
 
 def _is_read_anew(group: GroupAggregate) -> bool:
@@ -120,14 +121,13 @@ def _columns(template: exp.Select) -> tuple[str, ...] | None:
     return tuple(names) if is_told else None
 
 
-def _carried(path: Sequence[Project], group: GroupAggregate) -> dict[str, str]:
-    """By column above a grouping which of its own it is, where it is one."""
+def _carried(selects: Sequence[exp.Query], group: GroupAggregate) -> dict[str, str]:
+    """By column above a grouping, and SELECTs over it, which of its own it is, where it is one."""
     stage = group.stage
     found = {
         name.lower(): name for name in (*(key.name for key in stage.keys), *(m.name for m in stage.metrics))
     }
-    for each in path:
-        select = parse(each.sql)
+    for select in selects:
         assert isinstance(select, exp.Select)
         found = conditions.outputs(select, relations(select)[0].alias_or_name).carry(found)
     return found

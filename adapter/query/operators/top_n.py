@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from ..program import STEP, StatePart, Step, now
 from ..unwindowed.groups import Groups
 from ..unwindowed.key_generations import NO_STEP, matching, of_keys, same
+from ..unwindowed.top_n import behind_the_last, with_fallen
+from ..window_buffer import first_of
 from ..windows import quote
-from .base import BY, ID, ORDER, Project, TopN, over
+from .base import ORDER, Project, TopN, over
 from .relation import WEIGHT
 
-ROW, PLACE = "__ranked", "__place"
-"""The columns of candidates: a row, with what it is ranked within and by; and its place."""
+ROW, PLACE = "__ranked", "place"
+"""The columns of candidates: a row, with what it is ranked within and by; and its place, as `first_of` calls it."""
 _CAME, _FRESH, _MEMBER = "__came", "__fresh", "__member"
 
 
@@ -34,10 +36,10 @@ class RankedGroups:
         self.part = f"{operator.name}_members"
         # Called after the part, as which they go on when the query is written otherwise.
         self.kept_row, self.member = quote(f"{self.part}_row"), quote(f"{self.part}_there")
-        self.keys = [f"`{BY}{number}`" for number in range(len(operator.within))]
-        self.ids = [f"`{ID}{number}`" for number in range(operator.ids)]
+        self.keys, self.ids = operator.top.partition, operator.ids
         self.columns = ", ".join([*self.keys, *self.ids, ROW])
         self.candidates, self.known = f"{self.name}_candidates", f"{self.name}_known"
+        self.gone = f"(select * from {self.candidates} where not {_CAME})"
         self.front, self.fallen = f"{self.name}_front", f"{self.name}_fallen"
         self.now, self.moved = f"{self.name}_now", f"{self.name}_moved"
 
@@ -45,10 +47,9 @@ class RankedGroups:
         """Up to the change of the result."""
         (below,) = self.operator.inputs
         came = f"select {self.columns}, true as {_FRESH} from {self.candidates} where {_CAME}"
-        gone = f"(select * from {self.candidates} where not {_CAME})"
         stay = (
             f"select {self.columns}, false as {_FRESH} from {self.known} as known\n"
-            f"left anti join {gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
+            f"left anti join {self.gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
         )
         none = f"select {self.columns} from {self.candidates} where false"
         known = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, self.candidates))
@@ -74,42 +75,16 @@ class RankedGroups:
 
     def _first(self, rows: str) -> str:
         """The rows that are in the rankings, with their places."""
-        placed = f"select *, {self._place()} as {PLACE} from (\n{rows}\n)"
-        return f"select * from (\n{placed}\n) where {PLACE} <= {self.operator.rows}"
-
-    def _place(self, function: str | None = None, also: str = "") -> str:
-        by = f"partition by {', '.join(self.keys)} " if self.keys else ""
-        return f"{function or self.operator.function}() over ({by}order by {self.operator.order}{also})"
+        return first_of(rows, self.operator.top, self.keys, ROW)
 
     def _moving_up(self) -> list[Step]:
         """The rankings in which groups that are no candidates may have moved up, and these as they are after the batch."""
-        listed = ", ".join(self.keys) or "true as anything"
         groups = f"select *, 1L as {WEIGHT} from (\n{self._groups()}\n)"
         for each in self.path:
             groups = over(each.sql, [groups])
         of_fallen = of_keys(f"({self._rows(groups)})", self.keys, self.fallen)
         anew = self._first(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
-        stay = (
-            f"select front.* from {self.front} as front\n"
-            f"left anti join {self.fallen} as fallen on {same('front', 'fallen', self.keys)}"
-        )
-        return [
-            Step(
-                self.fallen,
-                self._fallen(listed),
-                persist=True,
-                # Of nothing that was known the candidates are all there is.
-                initial=f"select {listed} from {self.front} where false",
-            ),
-            Step(
-                self.now,
-                f"{stay}\nunion all\n{anew}",
-                persist=True,
-                lazy=True,
-                initial=f"select * from {self.front}",
-                unless_empty=self.fallen,
-            ),
-        ]
+        return with_fallen(self.front, Step(self.fallen, self._fallen()), self.now, anew, self.keys)
 
     def _groups(self) -> str:
         """The groups after the batch, of those that the fallen rankings are of."""
@@ -119,31 +94,15 @@ class RankedGroups:
         named = ", ".join(f"{key} as {quote(name)}" for key, name in zip(self.keys, of, strict=True))
         return self.groups.of(rows, f"(select {named} from {self.fallen})", [quote(name) for name in of])
 
-    def _fallen(self, listed: str) -> str:
-        if self.operator.function == "dense_rank":
+    def _fallen(self) -> str:
+        if self.operator.top.function == "dense_rank":
             # Where two values become one, another moves up.
-            on = same("known", "gone", [*self.keys, *self.ids])
-            gone = f"(select * from {self.candidates} where not {_CAME})"
             return (
-                f"select distinct {listed} from {self.known} as known\nleft semi join {gone} as gone on {on}"
+                f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.known} as known\n"
+                f"left semi join {self.gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
             )
-        by = f"partition by {', '.join(self.keys)} " if self.keys else ""
-        # Only a ranking that is full has others behind its last member.
-        place = self._place(
-            "row_number", "" if self.operator.order.endswith(ROW) else f", {', '.join(self.ids)}"
-        )
-        last = (
-            f"select {self.columns}, true as is_last from (\n"
-            f"select *, {place} as {PLACE}, count(*) over ({by.strip()}) as members from {self.known}\n"
-            f") where {PLACE} = members and members >= {self.operator.rows}"
-        )
-        # If so many candidates stand before where that stood, they are the first.
-        return (
-            f"select {listed} from (\n"
-            f"select *, sum(if(is_last, 0, 1)) over ({by}order by {self.operator.order}) as ahead from (\n"
-            f"select {self.columns}, false as is_last from {self.front}\nunion all\n{last}\n)\n"
-            f") where is_last and ahead < {self.operator.rows}"
-        )
+        columns = [*self.keys, *self.ids, ROW]
+        return behind_the_last(self.known, self.front, self.operator.top, self.keys, self.ids, columns)
 
     def _moves(self) -> Step:
         """The members that came, changed or went."""

@@ -77,16 +77,12 @@ def unwindowed_plan(tree: exp.Query, known: Mapping[str, Known], ttl: int | None
     return _Planner(tree, known, ttl, rewrites).plan()
 
 
-def _reads_stream(select: exp.Expr) -> bool:
-    return any(hints.is_stream(table) for table in select.find_all(exp.Table))
-
-
 class _Planner:
     def __init__(
         self, tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewrites: Rewrites
     ) -> None:
         self.rewrites = rewrites
-        tree = limits.write_as_ranks(tree, _reads_stream)
+        tree = limits.write_as_ranks(tree, hints.reads_stream)
         self.batch = _in_batch(tree)
         self.streams = Streams(tree, known)
         self.root = exp.Subquery(this=tree)
@@ -130,7 +126,7 @@ class _Planner:
     def _visit(self, node: exp.Expr) -> UnwindowedInfo:
         if isinstance(node, exp.Subquery):
             info = self._visit(node.this)
-            if any(_reads_stream(join) for join in node.args.get("joins") or ()):
+            if any(hints.reads_stream(join) for join in node.args.get("joins") or ()):
                 raise QueryError(
                     f"'{hints.quoted(node)}' joins streams in brackets; write the joins one after another."
                 )
@@ -649,7 +645,7 @@ class _Planner:
                 and after a crash or in a flush rows of the stream aren't there then, or not for the first time.
         """
         results = [result for each in node.find_all(exp.Select) if (result := hints.result_of(each))]
-        if results and any(map(hints.is_stream, node.find_all(exp.Table))):
+        if results and hints.reads_stream(node):
             raise NotInStages(
                 "Rows of a stream stand beside what is computed from a stream first; put that into a model of its own."
             )
@@ -701,7 +697,7 @@ def _in_batch(tree: exp.Query) -> str:
     """The query as it is in batch: the same ties are broken in it."""
     copy = tree.copy()
     for select in copy.find_all(exp.Select):
-        if _reads_stream(select):
+        if hints.reads_stream(select):
             break_ties(select)
     return sql(copy)
 

@@ -14,9 +14,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..plan import TopStage
 from ..program import EXPIRES_AT, STEP, StatePart, Step, now
+from ..ranks import Top
 from ..window_buffer import first_of, row_column
 from ..windows import quote
 from .changelog_normalize import ChangelogNormalize
@@ -42,6 +44,66 @@ DUE = "due"
 def members_part(stage: str) -> str:
     """The part of the state with the members of a stage's rankings."""
     return f"{stage}_members"
+
+
+def behind_the_last(
+    known: str, front: str, top: Top, keys: Sequence[str], ids: Sequence[str], columns: Sequence[str]
+) -> str:
+    """The full rankings in which a row that is no candidate may have moved up: not as many candidates stand before where the
+    last member stood as there are places. (If so many do, they are the first.)
+
+    Args:
+        known: the step with the members of before.
+        front: that with the first of the candidates.
+        top: the ranking.
+        keys: what it is within.
+        ids: what tells its rows apart, over those.
+        columns: of both steps, the last of them the row.
+    """
+    by = f"partition by {', '.join(keys)} " if keys else ""
+    listed, row = ", ".join(columns), columns[-1]
+    total = top.order if top.order.endswith(row) else f"{top.order}, {', '.join(ids)}"
+    last = (
+        f"select {listed} from (\n"
+        f"  select *, row_number() over ({by}order by {total}) as place, count(*) over ({by}) as members\n"
+        f"  from {known}\n) where place = members and members >= {top.rows}"
+    )
+    return (
+        f"select {', '.join(keys) or 'true as anything'} from (\n"
+        f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {top.order}) as ahead from (\n"
+        f"    select {listed}, false as is_last from {front}\n"
+        f"    union all\n    select {listed}, true as is_last from (\n{last}\n)\n  )\n"
+        f") where is_last and ahead < {top.rows}"
+    )
+
+
+def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[str]) -> list[Step]:
+    """The steps with the rankings in which others may have moved up, and with all as they are after the batch.
+
+    Args:
+        front: the step with the first of the candidates.
+        fallen: that with those rankings.
+        now: what the last step is called.
+        anew: the rows of those rankings, as `front` has its own.
+        keys: what rankings are within.
+    """
+    stay = (
+        f"select front.* from {front} as front\n"
+        f"left anti join {fallen.name} as fallen on {same('front', 'fallen', keys)}"
+    )
+    none = f"select {', '.join(keys) or 'true as anything'} from {front} where false"
+    return [
+        # Of an empty state the candidates are all there is.
+        replace(fallen, persist=True, initial=none),
+        Step(
+            now,
+            f"{stay}\nunion all\n{anew}",
+            persist=True,
+            lazy=True,
+            initial=f"select * from {front}",
+            unless_empty=fallen.name,
+        ),
+    ]
 
 
 class TopN:
@@ -353,27 +415,9 @@ class RetractableTopN(UpdatableTopN):
             fallen = f"{fallen}\nunion\n{self._with_room()}"
         found = of_keys(f"(\n{self._as_candidates(self._of_all())}\n)", self.keys, self.fallen)
         anew = self.first(f"select {columns}, true as fresh from (\n{found}\n)")
-        stay = (
-            f"select front.* from {self.front} as front\n"
-            f"left anti join {self.fallen} as fallen on {same('front', 'fallen', self.keys)}"
-        )
         return [
             Step(self.front, candidates, persist=True, lazy=True),
-            # Of an empty state the candidates are all there is.
-            Step(
-                self.fallen,
-                fallen,
-                persist=True,
-                initial=f"select {self.listed} from {self.front} where false",
-            ),
-            Step(
-                self.now,
-                f"{stay}\nunion all\n{anew}",
-                persist=True,
-                lazy=True,
-                initial=f"select * from {self.front}",
-                unless_empty=self.fallen,
-            ),
+            *with_fallen(self.front, Step(self.fallen, fallen), self.now, anew, self.keys),
         ]
 
     def _fallen(self) -> str:
@@ -384,23 +428,8 @@ class RetractableTopN(UpdatableTopN):
                 f"select distinct {self.listed} from {self.known} as known\n"
                 f"left semi join {self.groups.changed} as changed on {self._same_group('known')}"
             )
-        by = f"partition by {', '.join(self.keys)} " if self.keys else ""
-        columns = ", ".join([*self.keys, self.row])
-        order = self.stage.top.order
-        total = order if order.endswith(self.row) else f"{order}, {', '.join(self.ids)}"
-        last = (
-            f"select {columns} from (\n"
-            f"  select *, row_number() over ({by}order by {total}) as place, count(*) over ({by}) as members\n"
-            f"  from {self.known}\n) where place = members and members >= {self.stage.top.rows}"
-        )
-        # Of the candidates the first ones say it: if so many stand before where the last member stood, they do.
-        return (
-            f"select {self.listed} from (\n"
-            f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {order}) as ahead from (\n"
-            f"    select {columns}, false as is_last from {self.front}\n"
-            f"    union all\n    select {columns}, true as is_last from (\n{last}\n)\n  )\n"
-            f") where is_last and ahead < {self.stage.top.rows}"
-        )
+        columns = [*self.keys, self.row]
+        return behind_the_last(self.known, self.front, self.stage.top, self.keys, self.ids, columns)
 
     def _with_room(self) -> str:
         """The touched rankings with fewer members than places: where one was forgotten, a group that was none moves up,
