@@ -331,9 +331,10 @@ class Program:
     """Those that are read afresh at each micro-batch."""
     mini_batch: MiniBatch | None = None
     """What a micro-batch is at most; None: the sources and the trigger say."""
-    again: Step | None = None
+    again: tuple[Step, ...] = ()
     """Where the changes of all levels are computed before any state is written, and all of it is written in one commit:
-    what `output` reads, taken from that commit. None: a commit for each level, and `output` is computed after it."""
+    what `output` reads, made from that commit, but for steps that are there since before it. Empty: a commit for each level,
+    and `output` is computed after it."""
     reads_clock: bool = False
     """Whether `output` reads the watermark though there is no state, so that the table's commits have to carry it on."""
     puts_out_all: bool = False

@@ -187,7 +187,7 @@ class Batches:
     ) -> Iterator[MicroBatch]:
         scheduler = spark._jsc.sc().dagScheduler()
         jobs = scheduler.numTotalJobs()
-        kind = MicroBatch if self._work.program.again is None else DataflowBatch
+        kind = DataflowBatch if self._work.program.again else MicroBatch
         step = kind(self._work, spark, position, self._asked, expected)
         meter = self._meter_of(spark)
         with executed.recorded() as plans:

@@ -43,7 +43,7 @@ def check_columns(
                 )
     if program.upsert is None:
         return
-    if program.again is not None:
+    if program.again:
         check_kept(model, gives.values())
     for name, kind in gives.items():
         if _NOT_COMPARED.search(kind):

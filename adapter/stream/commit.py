@@ -203,8 +203,8 @@ def migrate(
         update.commit()
         then = transaction.table()
         files = [] if added is None else _written(added(columns_in_spark(spark, then)), then)
-        if change.parts:
-            rows = transaction.newOverwrite().overwriteByRowFilter(_rows_of(spark, change.parts))
+        if change.emptied:
+            rows = transaction.newOverwrite().overwriteByRowFilter(_rows_of(spark, change.emptied))
             add = rows.addFile
         else:
             # Also without rows: a snapshot has the columns of its time, and state is read by its snapshot.

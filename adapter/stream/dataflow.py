@@ -68,12 +68,15 @@ class DataflowBatch(MicroBatch):
     def put_out(self) -> None:
         """See `MicroBatch.put_out`: from memory, or from the state where a crash came between."""
         program = self._work.program
-        assert program.again is not None
-        if not self._computed:
+        made = {step.name for step in program.levels[-1].ingest} if self._computed else set()
+        left = [step for step in program.again if step.name not in made]
+        if left:
             self._show_clock()
             self._work.state.show(self._spark)
-            self._show(replace(program.again, persist=True))
-        if not program.puts_out_all and not self._rows_of.get(program.again.name, 1):
+            with self.figures.timed("emission"):
+                for step in left:
+                    self._show(self._freshest(step, len(program.levels) - 1))
+        if not program.puts_out_all and not self._rows_of.get(program.again[-1].name, 1):
             return
         with self.figures.timed("emission"):
             self._append(few=are_few(self._work.state.rows))
@@ -119,6 +122,7 @@ class DataflowBatch(MicroBatch):
                         self._show(step)
         state.show(self._spark)
         self._computed = True
+        self._added.add(len(program.levels) - 1)
         self._commit(texts, few=are_few(rows))
 
     def _made(self, part: StatePart, is_empty: bool, is_read: bool) -> str:
@@ -135,8 +139,7 @@ class DataflowBatch(MicroBatch):
         self._look_up(step.lookups)
         self._work.state.show_to(self._spark, step.reads)
         rows = self._looking_up(step, text_of(step, state_is_empty))
-        again = self._work.program.again
-        if again is not None and step.name == again.name:
+        if step.persist and step.name == self._work.program.again[-1].name:
             self._rows_of[step.name] = self._kept.keep(rows)
             rows = cut_off(rows)
         elif step.materialize:

@@ -380,7 +380,7 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     )
     found.removed += [text for text in lost if text not in anew]
     parts = [_all_parts(each) for each in (old, new)]
-    found.gone_parts += sorted((parts[0] | {old["output"]}) - kept - {*found.gone_parts})
+    found.gone_parts += sorted((parts[0] | _output(old)) - kept - {*found.gone_parts})
     found.begun_parts |= parts[1] - parts[0]
     found.sweeps = True
 
@@ -395,6 +395,11 @@ def _same_stages(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether windows are called as they were, and none is called as another was that differs in its aggregates alone."""
     stages = now.get("stages", {})
     return bool(now) and was["stages"] == stages and len(set(stages.values())) == len(stages)
+
+
+def _output(signature: Mapping[str, Any]) -> set[str]:
+    """The part of the state with what comes out; empty: it is made of the others."""
+    return {signature["output"]} - {None}
 
 
 def _all_parts(signature: Mapping[str, Any]) -> set[str]:
@@ -438,8 +443,9 @@ def _goes_on(
         _of_aggregates(found, {"name": name, **had}, {"name": name, **groups[1][name]}, same_rows)
     if reshaped:
         found.reshaped.append("what it puts out")
-        found.gone_parts.append(new["output"])
-        found.dropped[new["output"]] = found.begun[new["output"]] = {f"{new['output']}_row"}
+        for part in sorted(_output(old) | _output(new)):
+            found.gone_parts.append(part)
+            found.dropped[part] = found.begun[part] = {f"{part}_row"}
     return True
 
 

@@ -155,7 +155,7 @@ def _check_program(model: StreamModel, program: Program) -> None:
         raise StreamError(f"Model {model.name}: its query keeps no state, so there is nothing to edit.")
     parts = [part.name for level in program.levels for part in level.parts]
     other = [name for name in parts if not _PARTS.fullmatch(name)]
-    if other or program.again is not None or len(program.levels) > 1:
+    if other or program.again or len(program.levels) > 1:
         what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
         raise StreamError(
             f"Model {model.name}: only states of aggregates can be edited, over windows or in a GROUP BY, and {what}, where "

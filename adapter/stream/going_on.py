@@ -229,7 +229,7 @@ def prepare(
             f"Model {model.name}: {changed_in(found.words)}. "
             f"`dbt run --select {model.name}` has the state go on with it."
         )
-    is_whole = work.program.again is not None or position.level + 1 == len(work.program.levels)
+    is_whole = bool(work.program.again) or position.level + 1 == len(work.program.levels)
     in_between = position.cut is not None or not is_whole
     # What is made anew puts out all there is, what a step that was cut short has not put out, too.
     lost = bool(found.reshaped) and open_step and not position.to_remake

@@ -41,6 +41,13 @@ class Migration:
     """Columns with rows that are kept, and the fields that come to these."""
     promote: Mapping[str, str] = field(default_factory=dict)
     """Columns that become of a wider type (`PROMOTED`), and which: rows that are there have the same values in them."""
+    begun: tuple[str, ...] = ()
+    """Parts that come. One may have been there before: then what the state has of it is of that time."""
+
+    @property
+    def emptied(self) -> tuple[str, ...]:
+        """All parts that have no rows afterwards but those that are added."""
+        return (*self.parts, *(part for part in self.begun if part not in self.parts))
 
     @property
     def added(self) -> dict[str, str]:
@@ -67,7 +74,7 @@ def migration(
 
     >>> found = Evolution(renamed={"a": "a"}, own={"a"}, dropped={"stage_1": {"b"}}, begun={"stage_1": {"c"}})
     >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "int", "c": "int"})[0]
-    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={}, widen={}, promote={})
+    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={}, widen={}, promote={}, begun=())
     """
     problems = []
     begun = set(wants) - {*kept} if found.sweeps else set().union(*found.begun.values())
@@ -108,6 +115,7 @@ def migration(
         rename=rename,
         add={name: kind for name, kind in wants.items() if name not in there},
         parts=tuple(found.gone_parts),
+        begun=tuple(sorted(found.begun_parts)),
         left=left,
         widen=widen,
     )

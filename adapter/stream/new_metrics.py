@@ -76,7 +76,7 @@ def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Pos
     program = work.program
     if position.cut is not None:
         return "not all rows of its last micro-batch are in, for the run that took them in was ended"
-    is_tree = program.again is not None
+    is_tree = bool(program.again)
     if len(program.levels) > 1:
         what = "windows with other operators on top of them" if is_tree else "windows on top of each other"
         return f"its state is of {what}"

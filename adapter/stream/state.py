@@ -273,7 +273,7 @@ class StateTable:
             StreamError: another run of the model has written it.
         """
         assert self._table is not None
-        self._growth = {part: growth for part, growth in self._growth.items() if part not in change.parts}
+        self._growth = {part: growth for part, growth in self._growth.items() if part not in change.emptied}
         settings = {
             _SIGNATURE: json.dumps(signature, sort_keys=True),
             **self._with_inputs(inputs),

@@ -472,7 +472,7 @@ class Streamed:
         self.counts: dict[str, int] = {}
         self.steps = 0
         self.columns: list[str] = [column.name for column in model.root.columns]
-        if program.again is not None:
+        if program.again:
             self._do(
                 f"create or replace temp table {TABLE_BEFORE} as select * from ({translated(_expected(model))}) limit 0"
             )
@@ -608,7 +608,7 @@ class Streamed:
         self._show_known(level, empty)
         self._advance(self._judge(level))
         self._show_clock()
-        if program.again is not None:
+        if program.again:
             self._compute(empty)
             return
         self._add(level)
@@ -634,6 +634,14 @@ class Streamed:
                 self._show_state()
         for table in made:
             self._do(f"insert into {table} by name select * from new_{table}")
+        self._show_state()
+        there = {step.name for step in self.program.levels[-1].ingest}
+        for step in self.program.again:
+            known = self._rows_in(step.name) if step.name in there else None
+            self._step_of(step, False)
+            if known is not None and self._rows_in(step.name) != known:
+                raise Wrong(f"{step.name} is another after a crash")
+        self._look_at_fresh(self.program.again)
         self._emit_rows()
         self._fold()
 
@@ -728,18 +736,21 @@ class Streamed:
             for step in level.emit:
                 self._step_of(step, False)
             if added or number > done:
-                self._look_at_fresh(level)
+                self._look_at_fresh(level.emit)
         self._emit_rows()
         self._fold()
 
-    def _look_at_fresh(self, level: Level) -> None:
+    def _rows_in(self, name: str) -> Rows:
+        return rows_of(self._do(f'select * from "{name}"').fetchall())
+
+    def _look_at_fresh(self, emit: Sequence[Step]) -> None:
         """Whether what comes out of the steps of before the commit is what comes out of the state after it."""
-        if all(step.fresh is None for step in level.emit):
+        if all(step.fresh is None for step in emit):
             return
-        said = [rows_of(self._do(f'select * from "{step.name}"').fetchall()) for step in level.emit]
-        for step, rows in zip(level.emit, said, strict=True):
+        said = [self._rows_in(step.name) for step in emit]
+        for step, rows in zip(emit, said, strict=True):
             self._show(step.name, step.fresh or step.sql)
-            found = rows_of(self._do(f'select * from "{step.name}"').fetchall())
+            found = self._rows_in(step.name)
             # A step that only says which keys are touched may say so twice.
             same = found.keys() == rows.keys() if step.persist else found == rows
             if not same:
@@ -762,7 +773,7 @@ class Streamed:
         self._look_up(self.program.lookups)
         upsert = self.program.upsert
         names = ", ".join(f'"{name}"' for name in self.columns)
-        if self.program.again is not None:
+        if self.program.again:
             self._do(f"delete from {TABLE_BEFORE}")
             self._insert(TABLE_BEFORE, self.target)
         new: list[Row] = self._do(f"select {names} from ({self._sql(self.program.output)})").fetchall()
@@ -832,7 +843,7 @@ class Streamed:
                 return
             self.clock = Clock(clock.batch, clock.flush + 1, clock.after, closing)
             self.steps += 1
-            if self.program.again is None:
+            if not self.program.again:
                 self._put_out(0)
                 continue
             for stream in self.program.inputs:

@@ -113,7 +113,7 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         f"select n, count(*) as c from ({ranked('n desc', GROUPS.replace('bidder', 'bidder, item'), 'item')}) group by n",
         {"constant_domains": ["bidder", "item", "n"]},
         [
-            "Sink upsert(n): the next micro-batch",
+            "Sink upsert(n)",
             "Project retract",
             "GroupAggregate retract: nothing: its inputs are bounded, or constant_domains",
             "UpdatableTopN retract: when it is no member any more",
@@ -378,7 +378,7 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         f"select n, count(*) as bidders from {GROUPS} group by n",
         BIDDERS,
         [
-            "Sink upsert(n): the next micro-batch",
+            "Sink upsert(n)",
             "Project retract",
             "GroupAggregate retract: nothing: its inputs are bounded, or constant_domains",
             "Project retract",

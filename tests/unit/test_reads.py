@@ -28,7 +28,7 @@ def _texts(made: Step | StatePart) -> list[str]:
 
 def _check(program: Program) -> int:
     found = 0
-    made: list[Step | StatePart] = [] if program.again is None else [program.again]
+    made: list[Step | StatePart] = [*program.again]
     for level in program.levels:
         made += [*level.known, *level.ingest, *level.parts, *level.emit]
         assert not any(_STATE.search(rows.sql) for rows in level.rows)

@@ -62,7 +62,7 @@ KEPT = {
     "ranking": "b0ed868504d56a6b",
     "first rows": "6db4913015ddc4d3",
     "join": "3f17eae087a84142",
-    "groups of groups": "7f8dc1b2d61ae301",
+    "groups of groups": "0a41a2945f71dd0d",
     "outer join of groups": "ad8d11734af05c48",
     "except": "60d59cdf8d3f2e46",
 }
@@ -73,7 +73,7 @@ WITH_UNDERSCORES = {
     "ranking": "c5d9a25b9cc74d96",
     "first rows": "405bba6a09f1054e",
     "join": "fcc8ff0fc64107b6",
-    "groups of groups": "0817a501f19bd097",
+    "groups of groups": "9b9b5fbe5829eaeb",
     "outer join of groups": "890deccb02975b5e",
     "except": "95c5db4ec97ef0af",
     "cumulate": "de60757251b65727",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from .. import lookup_keys
@@ -26,6 +26,7 @@ from ..program import (
 )
 from ..unwindowed.changelog_normalize import SIGN_OF_ROW, SIGNED
 from ..unwindowed.changelog_normalize import ChangelogNormalize as Normalized
+from ..unwindowed.groups import Groups
 from ..windows import quote
 from . import generations
 from .alike import alike
@@ -69,6 +70,7 @@ from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
 from .time_bounds import kept_until
 from .top_n import RankedGroups
+from .upserts import replaced_groups
 from .window_changes import ChangedWindows
 from .window_close import OpenWindows
 
@@ -115,6 +117,52 @@ def program(
     flow = plan.dataflow
     assert flow is not None
     made = _Generator(flow, ttl, replayed or (), emission, plan.lookups)
+    result = made.replaced_result() if made.replaced is not None else _kept_result(flow)
+    own = Level(
+        rows=tuple(made.rows),
+        ingest=tuple(bounded([*made.steps, *result.steps])),
+        parts=(*made.parts.values(), *result.parts),
+        emit=(),
+        known=tuple(made.known),
+    )
+    output, upsert = result.output, result.upsert
+    if upsert is not None and replayed is not None and upsert.key is not None:
+        upsert = replace(upsert, fired="select true as anything", scope="true")
+    anew = partial(program, plan, window_levels, time_zones, ttl, behind, signature)
+    return Program(
+        inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),
+        levels=(*window_levels, own),
+        output=output,
+        boundaries=None,
+        upsert=upsert,
+        puts_out_all=replayed is not None,
+        behind=behind,
+        tables=plan.static,
+        mini_batch=plan.mini_batch,
+        time_zones=time_zones,
+        signature=signature,
+        alike=cache(partial(alike, flow, made.keeps)),
+        again=result.again,
+        # What was put out of windows whose state is gone can't be put out anew.
+        remake=anew if can_be_remade(flow) and not emission.changes else None,
+        kept_for=emission.last,
+    )
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What goes to the table."""
+
+    output: str
+    upsert: Upsert | None
+    again: tuple[Step, ...]
+    steps: tuple[Step, ...] = ()
+    """Made before the commit, after all others."""
+    parts: tuple[StatePart, ...] = ()
+
+
+def _kept_result(flow: Dataflow) -> _Result:
+    """What changes in the result: it is made before the commit, which has a copy of it."""
     changes = flow.root.relation.changes
     weight = f", {WEIGHT} as {OUTPUT_TIMES}" if changes else ""
     out = f"struct(* except ({WEIGHT}))" if changes else "struct(*)"
@@ -128,43 +176,25 @@ def program(
     )
     # A row that one operator takes away and another puts there is no change.
     net = f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n{packed(flow.root)}\n) group by {ROW} having sum({TIMES}) <> 0"
-    last = Step(RESULT, net if changes else f"select * from {flow.root.name}", persist=True)
-    own = Level(
-        rows=tuple(made.rows),
-        ingest=tuple(bounded([*made.steps, last])),
-        parts=(*made.parts.values(), put_out),
-        emit=(),
-        known=tuple(made.known),
-    )
     listed = f"{OUTPUT_ROW}.*{f', {OUTPUT_TIMES} as {WEIGHT}' if weight else ''}"
-    result, upsert = _result(flow, anew=replayed is not None)
-    anew = partial(program, plan, window_levels, time_zones, ttl, behind, signature)
-    return Program(
-        inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),
-        levels=(*window_levels, own),
-        output=result,
-        boundaries=None,
-        upsert=upsert,
-        puts_out_all=replayed is not None,
-        behind=behind,
-        tables=plan.static,
-        mini_batch=plan.mini_batch,
-        time_zones=time_zones,
-        signature=signature,
-        alike=cache(partial(alike, flow, made.keeps)),
-        again=Step(
-            RESULT,
-            f"select {listed} from state where part = '{OUTPUT}' and {STEP} = {now(STEP)}",
-            reads=(OUTPUT,),
-        ),
-        # What was put out of windows whose state is gone can't be put out anew.
-        remake=anew if can_be_remade(flow) and not emission.changes else None,
-        kept_for=emission.last,
+    again = Step(
+        RESULT,
+        f"select {listed} from state where part = '{OUTPUT}' and {STEP} = {now(STEP)}",
+        persist=True,
+        reads=(OUTPUT,),
+    )
+    output, upsert = _change(flow)
+    return _Result(
+        output,
+        upsert,
+        (again,),
+        (Step(RESULT, net if changes else f"select * from {flow.root.name}", persist=True),),
+        (put_out,),
     )
 
 
-def _result(flow: Dataflow, anew: bool) -> tuple[str, Upsert | None]:
-    """What goes to the table, and what it replaces there; `anew`: all that there is."""
+def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
+    """The rows of `RESULT` that come, and what they replace."""
     if not flow.root.relation.changes:
         return f"select * from {RESULT}", None
     change = f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {RESULT}"
@@ -178,10 +208,9 @@ def _result(flow: Dataflow, anew: bool) -> tuple[str, Upsert | None]:
     listed = ", ".join(keys) or "true as anything"
     scope = " and ".join(f"old.{key} <=> fired.{key}" for key in keys) or "true"
     came = f"select {ROW}, {TIMES} from (\n{change}\n) where {TIMES} > 0"
-    fired = f"select {listed} from {RESULT}"
-    if anew:
-        fired, scope = "select true as anything", "true"
-    return spread(came, True), Upsert(flow.key, fired, scope, None, certain=not keys)
+    return spread(came, True), Upsert(
+        flow.key, f"select {listed} from {RESULT}", scope, None, certain=not keys
+    )
 
 
 class _Generator:
@@ -206,8 +235,10 @@ class _Generator:
         self.parts: dict[str, StatePart] = {}
         self.keeps: dict[str, BufferedRows | Operator] = {}
         """By part of the state whose rows it has, or what it is of."""
-        self.groups: dict[str, GroupChanges] = {}
+        self.groups: dict[str, Groups] = {}
         """The pieces of each `GroupAggregate`."""
+        self.replaced = replaced_groups(flow)
+        """The groups that are the result."""
         self.uses = Counter(each.name for operator in flow.operators for each in operator.inputs)
         # What it lets go and what it holds back are two readings.
         self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
@@ -223,7 +254,10 @@ class _Generator:
         below_rows = {below.name for each in judged for below in in_order(each)} - {
             each.name for each in judged
         }
+        above = {each.name for each in self.replaced.path} if self.replaced is not None else set()
         for operator in flow.operators:
+            if operator.name in above:
+                continue  # of what is put out, after the commit
             self.made, begun, had = operator.name, len(self.steps), {*self.parts}
             self._make(operator)
             if replayed and operator.name not in known:
@@ -386,11 +420,29 @@ class _Generator:
             rows = f"select own.*, {time} as __row_time from (\n{rows}\n) as own"
         name = self.state_names[operator.name]
         stage = replace(operator.stage, name=name, rows=over(operator.stage.rows, [rows]))
-        pieces = GroupChanges(stage, ttl, operator.name, replayed=name in self.replayed)
-        self.steps += pieces.steps()
+        if self.replaced is not None and self.replaced.group is operator:
+            pieces: Groups = Groups(stage, ttl, fused=False)
+            # The rows are read once: what makes sure that they are counted and judged is done below.
+            self.steps += [
+                Step(pieces.rows, pieces.rows_text(), persist=not pieces.reads_rows_once),
+                *pieces.ingest(),
+            ]
+        else:
+            changes = GroupChanges(stage, ttl, operator.name, replayed=name in self.replayed)
+            pieces = changes
+            self.steps += changes.steps()
         for part in pieces.parts():
             self._has(part, operator)
         self.groups[operator.name] = pieces
+
+    def replaced_result(self) -> _Result:
+        """The groups that the micro-batch touches, as the state has them after it."""
+        replaced = self.replaced
+        assert replaced is not None
+        pieces = self.groups[replaced.group.name]
+        whole = self.state_names[replaced.group.name] in self.replayed
+        again = reading(pieces.emit(whole), [self.parts[part] for part in self.parts_of[replaced.group.name]])
+        return _Result(replaced.output(pieces.name), replaced.upsert(pieces.touched), again)
 
     def _top_n(self, operator: TopN) -> None:
         path, below = row_by_row(operator.inputs[0])
