@@ -15,7 +15,7 @@ from .operators.base import Dataflow, ttl_of
 from .operators.conditions import explodes
 from .operators.generate import OUTPUT, can_be_remade, parts_of
 from .operators.groups import GroupChanges
-from .operators.upserts import replaced_groups
+from .operators.upserts import replaced
 from .partials import Partials
 from .plan import (
     AggregateStage,
@@ -135,11 +135,11 @@ def _lookups(plan: Plan, said: str) -> dict[str, list[str]]:
 def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str, object]:
     """The tree of operators, and what of the state is whose."""
     groups: dict[str, dict[str, object]] = {}
-    replaced = replaced_groups(flow)
+    root = replaced(flow)
     for name, group in flow.groups.items():
         pieces = GroupChanges(replace(group.stage, name=name), ttl_of(group, ttl), group.name)
         groups[name] = {"operator": group.name, **_aggregates(pieces)}
-        if pieces.keeps_given and (replaced is None or replaced.group is not group):
+        if pieces.keeps_given and (root is None or root.operator is not group):
             # The row that it gave last, with all of its columns.
             groups[name]["given"] = pieces.given_part
     return {
@@ -149,7 +149,7 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
         "remade": can_be_remade(flow) and not emission.changes,
         "groups": groups,
         "parts": parts_of(flow, ttl),
-        "output": OUTPUT if replaced is None else None,
+        "output": OUTPUT if root is None else None,
     }
 
 

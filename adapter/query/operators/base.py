@@ -373,14 +373,14 @@ BY, ORDER, ID = "__by_", "__order_", "__id_"
 
 @dataclass(frozen=True)
 class TopN:
-    """The first rows of a ranking over groups, whose places change: of each ranking its members are kept, and of one whose
-    members fall the groups are read."""
+    """The first rows of a ranking: over rows that only come, of which those are kept that are among the first; or over
+    groups, whose places change: then its members are kept, and where one falls the groups are read."""
 
     name: str
     inputs: tuple[Operator, ...]
-    """One: groups, or what is computed from them row by row."""
+    """One: rows that only come; or groups, or what is computed from them row by row."""
     sql: str
-    """The rows that are ranked: with the weight, and columns that begin with `BY`, `ORDER` and `ID`."""
+    """The rows that are ranked: with the weight, if they have one, and columns that begin with `BY`, `ORDER` and `ID`."""
     relation: Relation
     label: str
     top: Ranking
@@ -392,7 +392,7 @@ class TopN:
     orders: int
     """How many columns there are that begin with `ORDER`."""
     ids: tuple[str, ...]
-    """Those that begin with `ID`."""
+    """Those that begin with `ID`: of groups."""
     columns: tuple[str, ...] | None
     """The result's, in order; None: they aren't known by name, and the rank is the last."""
     of_groups: tuple[str, ...] | None
@@ -400,6 +400,10 @@ class TopN:
     improves: bool
     """Whether a group's place can only get better through its own rows."""
     growth: UnboundedState | None = None
+    shown: tuple[str | None, ...] = ()
+    """The result's columns with what it is within, in lower case; None: there is none with that."""
+    final: bool = False
+    """Whether a row comes once, when no other can come before it any more: the first in order of event time."""
 
 
 Until: TypeAlias = tuple[tuple[str, int], ...]

@@ -9,6 +9,7 @@ from functools import cache, partial
 
 from .. import lookup_keys
 from ..emission import FINAL, Emission
+from ..event_clock import READS_CLOCK
 from ..plan import LookupTable, Plan
 from ..program import (
     STEP,
@@ -26,7 +27,7 @@ from ..program import (
 )
 from ..unwindowed.changelog_normalize import SIGN_OF_ROW, SIGNED
 from ..unwindowed.changelog_normalize import ChangelogNormalize as Normalized
-from ..unwindowed.groups import Groups
+from ..unwindowed.groups import Groups, identity_columns
 from ..windows import quote
 from . import generations
 from .alike import alike
@@ -65,12 +66,13 @@ from .groups import GroupChanges
 from .outer_interval_join import MatchedOrAlone
 from .over_rows import OrderedRows
 from .plan_size import bounded
+from .ranked_rows import RankedRows
 from .recent_rows import RecentRows
 from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
 from .time_bounds import kept_until
 from .top_n import RankedGroups
-from .upserts import replaced_groups
+from .upserts import replaced
 from .window_changes import ChangedWindows
 from .window_close import OpenWindows
 
@@ -116,6 +118,8 @@ def program(
     """
     flow = plan.dataflow
     assert flow is not None
+    if all(isinstance(each, _STATELESS) for each in flow.operators) and not flow.root.relation.changes:
+        return _passing_on(plan, flow, signature)
     made = _Generator(flow, ttl, replayed or (), emission, plan.lookups)
     result = made.replaced_result() if made.replaced is not None else _kept_result(flow)
     own = Level(
@@ -146,6 +150,37 @@ def program(
         # What was put out of windows whose state is gone can't be put out anew.
         remake=anew if can_be_remade(flow) and not emission.changes else None,
         kept_for=emission.last,
+    )
+
+
+_STATELESS = (Source, Project, UnionAll)
+
+
+def _passing_on(plan: Plan, flow: Dataflow, signature: dict[str, object]) -> Program:
+    """Row by row, and nothing to remember of it: one text, and one commit."""
+    texts: dict[str, str] = {}
+    asked: dict[str, Lookup] = {}
+    for each in flow.operators:
+        inputs = [texts[below.name] for below in each.inputs]
+        if isinstance(each, Source):
+            texts[each.name] = f"select * from {each.view}"
+        elif isinstance(each, UnionAll):
+            texts[each.name] = "\nunion all\n".join(f"select * from (\n{text}\n)" for text in inputs)
+        elif isinstance(each, Project):
+            texts[each.name] = over(each.sql, inputs)
+            found = lookup_keys.asked([each.sql], plan.lookups)
+            asked |= {one.view: replace(one, keys=over(one.keys, inputs)) for one in found}
+    output = texts[flow.root.name]
+    return Program(
+        inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),
+        levels=(),
+        output=output,
+        boundaries=None,
+        lookups=tuple(asked.values()),
+        tables=plan.static,
+        mini_batch=plan.mini_batch,
+        reads_clock=READS_CLOCK in output,
+        signature=signature,
     )
 
 
@@ -213,6 +248,19 @@ def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
     )
 
 
+@dataclass(frozen=True)
+class _PutOut:
+    """What an operator that is the result puts out after the commit."""
+
+    steps: list[Step]
+    rows: str
+    """The relation with its rows, and a weight."""
+    touched: str
+    """That with which groups, or rankings, they are of."""
+    columns: tuple[str, ...]
+    """The columns of that."""
+
+
 class _Generator:
     def __init__(
         self,
@@ -237,8 +285,10 @@ class _Generator:
         """By part of the state whose rows it has, or what it is of."""
         self.groups: dict[str, Groups] = {}
         """The pieces of each `GroupAggregate`."""
-        self.replaced = replaced_groups(flow)
-        """The groups that are the result."""
+        self.replaced = replaced(flow)
+        """The operator that is the result."""
+        self.put_out: _PutOut | None = None
+        """What it puts out."""
         self.uses = Counter(each.name for operator in flow.operators for each in operator.inputs)
         # What it lets go and what it holds back are two readings.
         self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
@@ -420,13 +470,18 @@ class _Generator:
             rows = f"select own.*, {time} as __row_time from (\n{rows}\n) as own"
         name = self.state_names[operator.name]
         stage = replace(operator.stage, name=name, rows=over(operator.stage.rows, [rows]))
-        if self.replaced is not None and self.replaced.group is operator:
+        if self.replaced is not None and self.replaced.operator is operator:
             pieces: Groups = Groups(stage, ttl, fused=False)
-            # The rows are read once: what makes sure that they are counted and judged is done below.
             self.steps += [
                 Step(pieces.rows, pieces.rows_text(), persist=not pieces.reads_rows_once),
                 *pieces.ingest(),
             ]
+            self.put_out = _PutOut(
+                pieces.emit(whole=name in self.replayed),
+                f"(select *, 1L as {WEIGHT} from {pieces.name})",
+                pieces.touched,
+                tuple(map(quote, identity_columns(stage))),
+            )
         else:
             changes = GroupChanges(stage, ttl, operator.name, replayed=name in self.replayed)
             pieces = changes
@@ -436,19 +491,30 @@ class _Generator:
         self.groups[operator.name] = pieces
 
     def replaced_result(self) -> _Result:
-        """The groups that the micro-batch touches, as the state has them after it."""
-        replaced = self.replaced
-        assert replaced is not None
-        pieces = self.groups[replaced.group.name]
-        whole = self.state_names[replaced.group.name] in self.replayed
-        again = reading(pieces.emit(whole), [self.parts[part] for part in self.parts_of[replaced.group.name]])
-        return _Result(replaced.output(pieces.name), replaced.upsert(pieces.touched), again)
+        """What the micro-batch touches, as the state has it after it."""
+        root, made = self.replaced, self.put_out
+        assert root is not None and made is not None
+        again = reading(made.steps, [self.parts[part] for part in self.parts_of[root.operator.name]])
+        return _Result(root.output(made.rows), root.upsert(made.touched, made.columns), again)
 
     def _top_n(self, operator: TopN) -> None:
+        if not operator.inputs[0].relation.changes:
+            rows = RankedRows(operator, ttl_of(operator, self.ttl), None)
+            self.steps += rows.steps()
+            self._has(rows.state(), operator)
+            if self.replaced is not None and self.replaced.operator is operator:
+                self.put_out = _PutOut(rows.emit(), rows.put_out, rows.touched, tuple(rows.keys))
+            else:
+                self.steps.append(rows.change())
+            return
         path, below = row_by_row(operator.inputs[0])
         ranked = RankedGroups(operator, self.groups[below.name], path)
         self.steps += ranked.steps()
         self._has(ranked.state(), operator)
+        if self.replaced is not None and self.replaced.operator is operator:
+            self.put_out = _PutOut(ranked.emit(), ranked.put_out, ranked.touched, operator.top.partition)
+        else:
+            self.steps.append(ranked.change())
         self.looks_into[operator.name] = self.parts_of[below.name]
 
     def _close(self, operator: WindowClose) -> None:

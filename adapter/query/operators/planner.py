@@ -36,7 +36,7 @@ from ..unwindowed import unbounded_state as key_names
 from ..unwindowed.key_generations import later
 from ..unwindowed.select_kind import is_grouped
 from ..windows import Window, quote
-from . import above_groups, conditions, generations, semi_joins, single_rows, subqueries_below
+from . import above_groups, conditions, generations, rankings, semi_joins, single_rows, subqueries_below
 from .base import (
     OVER_LIFE,
     ChangelogNormalize,
@@ -70,7 +70,6 @@ from .base import (
     ROW_TIME as TIME_OF_ROW,
 )
 from .hidden_items import hide_from_stars, with_row, with_weight
-from .ranked_groups import top_n
 from .reach import ordered_by, reach
 from .relation import EVENT_TIME, WEIGHT, WINDOW_END, Relation, comes_in_order, comes_late, weight_of
 from .time_bounds import TimeBounds, delay_of
@@ -1182,7 +1181,15 @@ class _Planner:
             and not _multiplies(select)
         ):
             ((name, _),) = ranked.items()
-            found = top_n(select, template, source.alias, inputs[0], name, bounds[name], made)
+            found = rankings.of_groups(select, template, source.alias, inputs[0], name, bounds[name], made)
+            if found is not None:
+                return self._add(replace(found, growth=growth))
+        if top is not None and len(inputs) == 1 and not _multiplies(select):
+            ((name, _),) = ranked.items()
+            is_timed = ttl_over(inputs[0], self.ttl) is not None
+            found = rankings.of_rows(
+                select, template, source.alias, inputs[0], name, bounds[name], made, is_timed
+            )
             if found is not None:
                 return self._add(replace(found, growth=growth))
         self._refuse_chance(select, made.key, partial(conditions.why_not_over_again, template, relation.keys))

@@ -42,9 +42,10 @@ class RankedGroups:
         self.gone = f"(select * from {self.candidates} where not {_CAME})"
         self.front, self.fallen = f"{self.name}_front", f"{self.name}_fallen"
         self.now, self.moved = f"{self.name}_now", f"{self.name}_moved"
+        self.touched, self.put_out = f"{self.name}_touched", f"{self.name}_result"
 
     def steps(self) -> list[Step]:
-        """Up to the change of the result."""
+        """Up to the rankings as they are after the batch, and who moved in them."""
         (below,) = self.operator.inputs
         came = f"select {self.columns}, true as {_FRESH} from {self.candidates} where {_CAME}"
         stay = (
@@ -61,7 +62,6 @@ class RankedGroups:
             Step(last, ranked, persist=True, lazy=True, initial=first),
             *([] if self.operator.improves else self._moving_up()),
             self._moves(),
-            self._change(),
         ]
 
     def _rows(self, rows: str) -> str:
@@ -116,7 +116,7 @@ class RankedGroups:
         first = f"select {ROW}, true as {_MEMBER} from {self.now}"
         return Step(self.moved, moved, persist=True, lazy=True, initial=first)
 
-    def _change(self) -> Step:
+    def change(self) -> Step:
         """What changes in the result."""
         after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
         before = self._first(f"select * from {self.known}")
@@ -125,16 +125,24 @@ class RankedGroups:
             f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n{both}\n)\n"
             f"group by {ROW}, {PLACE} having sum({WEIGHT}) <> 0"
         )
-        return Step(self.name, self._shown(net), persist=True, initial=self._shown(after))
+        return Step(self.name, shown(self.operator, net), persist=True, initial=shown(self.operator, after))
+
+    def emit(self) -> list[Step]:
+        """After the commit, the rankings that changed."""
+        listed = ", ".join(self.keys) or "true as anything"
+        noted = f"select distinct {listed} from (\n{self._stored()}\n) where {STEP} = {now(STEP)}"
+        moved = (
+            f"select {', '.join(f'{ROW}.{key}' for key in self.keys) or 'true as anything'} from {self.moved}"
+        )
+        rows = self._first(self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, self.touched)))
+        fresh = of_keys(self.now, self.keys, self.touched, in_memory=True)
+        return [
+            Step(self.touched, noted, persist=True, fresh=moved),
+            Step(self.put_out, self._shown(rows), fresh=self._shown(fresh)),
+        ]
 
     def _shown(self, rows: str) -> str:
-        """The query's columns."""
-        rank, columns = quote(self.operator.rank), self.operator.columns
-        rows = f"select {ROW}.*, {PLACE} as {rank}, {WEIGHT} from (\n{rows}\n)"
-        if columns is not None:
-            return f"select {', '.join(map(quote, columns))}, {WEIGHT} from (\n{rows}\n)"
-        order = [f"`{ORDER}{number}`" for number in range(self.operator.orders)]
-        return f"select * except ({', '.join([*self.keys, *self.ids, *order])}) from (\n{rows}\n)"
+        return shown(self.operator, f"select {ROW}, {PLACE}, 1L as {WEIGHT} from (\n{rows}\n)")
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -158,3 +166,14 @@ class RankedGroups:
         folded = f"{NO_STEP}, {ROW} as {self.kept_row}, true as {self.member}"
         fold = f"select {folded} from (\n{self._members(self._stored())}\n)"
         return StatePart(self.part, append, fold, closes=None)
+
+
+def shown(operator: TopN, rows: str) -> str:
+    """The query's columns of ranked rows, with their places and weights."""
+    rank = quote(operator.rank)
+    rows = f"select {ROW}.*, {PLACE} as {rank}, {WEIGHT} from (\n{rows}\n)"
+    if operator.columns is not None:
+        return f"select {', '.join(map(quote, operator.columns))}, {WEIGHT} from (\n{rows}\n)"
+    order = [f"`{ORDER}{number}`" for number in range(operator.orders)]
+    own = [*operator.top.partition, *operator.ids, *order]
+    return f"select * except ({', '.join(own)}) from (\n{rows}\n)" if own else rows

@@ -1,0 +1,171 @@
+"""SQL of a ranking over rows that only come: one that isn't among the first when it comes never will be, and isn't kept."""
+
+from __future__ import annotations
+
+from ..program import STEP, Rows, StatePart, Step, now
+from ..unwindowed.hidden_columns import ROW_TIME
+from ..unwindowed.key_generations import (
+    NO_STEP,
+    TIME,
+    KeyGenerations,
+    comes_due,
+    later,
+    matching,
+    of_keys,
+    same,
+    touched_in_step,
+)
+from ..unwindowed.top_n import DUE
+from ..window_buffer import first_of
+from ..windows import quote
+from .base import Source, TopN, in_order, over
+from .relation import WEIGHT
+from .top_n import PLACE, ROW, shown
+
+_FRESH = "__fresh"
+
+
+class RankedRows:
+    """The pieces of a `TopN` over rows as they come.
+
+    Args:
+        operator: the operator.
+        ttl: microseconds after which a ranking without new members is forgotten; None: never.
+        time: the input's column with the time that this is counted from, and at which rows that never change are due; None:
+            it is the watermark when they come.
+    """
+
+    def __init__(self, operator: TopN, ttl: int | None, time: str | None) -> None:
+        self.operator, self.name, self.time = operator, operator.name, time
+        self.part = f"{operator.name}_members"
+        # Called after the part, as which they go on when the query is written otherwise.
+        self.kept_row = quote(f"{self.part}_row")
+        self.keys = [quote(f"{self.part}_by_{number}") for number in range(len(operator.top.partition))]
+        self.listed = ", ".join(self.keys) or "true as anything"
+        self.generations = KeyGenerations(operator.name, self.part, self.keys, ttl)
+        self.rows, self.now = f"{self.name}_rows", f"{self.name}_now"
+        self.touched, self.put_out = f"{self.name}_touched", f"{self.name}_result"
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its rows have a time of their own."""
+        return self.time is not None and (self.generations.ttl is not None or self.operator.final)
+
+    @property
+    def _columns(self) -> list[str]:
+        due = [DUE] if self.operator.final else []
+        return [STEP, *self.generations.columns, *due, *self.keys, ROW]
+
+    def judged(self) -> Rows | None:
+        """The rows, where they have a time: those without are dropped, and counted."""
+        if not self.is_timed:
+            return None
+        views = tuple(each.view for each in in_order(self.operator) if isinstance(each, Source))
+        text = f"select {TIME} as event_time, own.* from (\n{self._rows()}\n) as own"
+        return Rows(self.rows, text, views, expires=False, forgets=self.operator.final)
+
+    def _rows(self) -> str:
+        """The rows of the micro-batch, with what they are ranked within."""
+        (below,) = self.operator.inputs
+        source, row, time = f"select * from {below.name}", "struct(*)", []
+        if self.generations.ttl is not None or self.operator.final:
+            of = (
+                f"cast(own.{quote(self.time)} as timestamp)"
+                if self.time is not None
+                else now("watermark_after")
+            )
+            source = f"select own.*, {of} as `{ROW_TIME}` from {below.name} as own"
+            row, time = f"struct(* except (`{ROW_TIME}`))", [f"`{ROW_TIME}` as {TIME}"]
+        rows = (
+            f"select {', '.join([f'{row} as {ROW}', *time])} from (\n{over(self.operator.sql, [source])}\n)"
+        )
+        time = [TIME] if time else []
+        keys = [
+            f"{ROW}.{by} as {key}" for by, key in zip(self.operator.top.partition, self.keys, strict=True)
+        ]
+        return f"select {', '.join([f'{now(STEP)} as {STEP}', *time, *keys, ROW])} from (\n{rows}\n)"
+
+    def _first(self, rows: str) -> str:
+        """Of some rows those that are in the rankings, with their places."""
+        return first_of(rows, self.operator.top, self.keys, ROW)
+
+    def steps(self) -> list[Step]:
+        """Up to the rankings that the micro-batch touches, as they are after it."""
+        columns = ", ".join(self._columns)
+        new = self.generations.with_since(f"select *{self._added()} from {self.rows}")
+        fresh = of_batch = f"select {columns}, true as {_FRESH} from (\n{new}\n)"
+        if self.operator.final:
+            # What is out stays: later rows of its key aren't taken.
+            done = f"(select * from (\n{self._known()}\n) where {DUE} <= {now('watermark_before')})"
+            on = same("new", "done", [*self.keys, *self.generations.since])
+            fresh = f"select new.* from (\n{fresh}\n) as new left anti join {done} as done on {on}"
+        both = f"{fresh}\nunion all\nselect {columns}, false as {_FRESH} from (\n{self._known()}\n)"
+        ranked, initial = self._first(self.generations.latest(both)), self._first(of_batch)
+        return [
+            *([] if self.is_timed else [Step(self.rows, self._rows(), persist=True)]),
+            *self.generations.steps(f"select {self.listed} from {self.rows}"),
+            Step(self.now, ranked, persist=True, lazy=True, initial=initial),
+        ]
+
+    def _known(self) -> str:
+        """The rows of the state of the rankings that the micro-batch touches."""
+        return self._read(self.rows)
+
+    def _read(self, touched: str | None) -> str:
+        return f"select *, {self.kept_row} as {ROW} from (\n{matching(self.part, self.keys, touched)}\n)"
+
+    def _added(self) -> str:
+        added = self.generations.expiry(TIME)
+        if self.operator.final:
+            # From then on no row that isn't late can come before it.
+            added.append(f"{later(TIME, 1)} as {DUE}")
+        return "".join(f", {text}" for text in added)
+
+    def change(self) -> Step:
+        """What changes in the result."""
+        after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
+        before = self._first(self.generations.going_on(self._known()))
+        net = (
+            f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n"
+            f"{after}\nunion all\nselect {ROW}, {PLACE}, -1L as {WEIGHT} from (\n{before}\n)\n)\n"
+            f"group by {ROW}, {PLACE} having sum({WEIGHT}) <> 0"
+        )
+        return Step(
+            self.name,
+            shown(self.operator, net),
+            persist=True,
+            initial=shown(self.operator, after),
+        )
+
+    def emit(self) -> list[Step]:
+        """After the commit, the rankings that changed; of rows that never change those that are due."""
+        rows = self._first(self.generations.latest(self._read(self.touched)))
+        if self.operator.final:
+            due = comes_due(DUE, "state")
+            touched = f"select distinct {self.listed} from state\nwhere part = '{self.part}' and {due}"
+            due = comes_due(DUE, "ranked")
+            rows = f"select ranked.* from (\n{rows}\n) as ranked where {due}"
+            return [Step(self.touched, touched, persist=True), Step(self.put_out, self._shown(rows))]
+        added = f"(select * from {self.now} where {_FRESH})"
+        fresh = self._shown(of_keys(self.now, self.keys, self.touched, in_memory=True))
+        return [
+            touched_in_step(self.touched, self.part, self.keys, added),
+            Step(self.put_out, self._shown(rows), fresh=fresh),
+        ]
+
+    def _shown(self, rows: str) -> str:
+        weighed = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from (\n{rows}\n)"
+        return shown(self.operator, weighed)
+
+    def state(self) -> StatePart:
+        """The rows that are, or were, in the ranking."""
+        kept = [name for name in self._columns if name not in (STEP, ROW)]
+        listed = ", ".join([*kept, f"{ROW} as {self.kept_row}"])
+        still = self._first(self.generations.alive(self._read(None)))
+        return StatePart(
+            self.part,
+            f"select {STEP}, {listed} from {self.now} where {_FRESH}",
+            f"select {NO_STEP}, {listed} from (\n{still}\n)",
+            forgets=self.generations.ttl,
+            closes=DUE if self.operator.final else None,
+        )
