@@ -51,7 +51,7 @@ from .emission import FINAL, Emission
 from .errors import NotInStages, NotMeant, QueryError, Unbounded, Unkeyed
 from .functions import QueryRunner
 from .locality import Columns, Source, check, check_ranks, output_columns
-from .operators.base import Recompute, WindowClose
+from .operators.base import Recompute, WindowClose, is_timed
 from .operators.planner import dataflow
 from .plan import AggregateStage, GroupStage, KeyedStage, Plan, RowsStage, Stream, TopStage
 from .program import MiniBatch
@@ -161,6 +161,10 @@ def _planned_anyhow(
 ) -> Plan:
     """The same as `plan_any` of a text that is parsed."""
     as_operators = partial(_in_operators, text, tree, known, domains, ask, ttl, emission)
+    marked = tree.copy()
+    hints.mark_streams(marked)
+    if next(hints.windows_under(marked), None) is None:
+        return as_operators()
     try:
         found = _in_stages(text, tree.copy(), known, ttl, False, ask)
         if emission.changes and found.windowed:
@@ -373,7 +377,8 @@ def _in_operators(
             f"Windows close by event time, and nothing says which column of {', '.join(unmeasured)} that is; give it dbt's "
             "config event_time."
         )
-    if unmeasured and len(inputs) > 1:
+    is_measured = ttl is not None or any(map(is_timed, flow.operators))
+    if unmeasured and len(inputs) > 1 and is_measured:
         raise QueryError(
             f"It can't be told how far {', '.join(unmeasured)} has come, since nothing says which column is its event time; "
             "give it dbt's config event_time."

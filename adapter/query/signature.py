@@ -11,11 +11,11 @@ from sqlglot import exp
 from .dialect import DIALECT, parse, sql
 from .emission import FINAL, Emission
 from .metric_columns import MetricColumns
-from .operators.base import Dataflow, ttl_of
+from .operators.base import Dataflow, TopN, in_order, ttl_of
 from .operators.conditions import explodes
 from .operators.generate import OUTPUT, can_be_remade, parts_of
 from .operators.groups import GroupChanges
-from .operators.upserts import replaced
+from .operators.upserts import kept_root, replaced
 from .partials import Partials
 from .plan import (
     AggregateStage,
@@ -142,10 +142,14 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
         if pieces.keeps_given and (root is None or root.operator is not group):
             # The row that it gave last, with all of its columns.
             groups[name]["given"] = pieces.given_part
+    top = kept_root(flow)
+    operators = list(in_order(top))
+    tops = {each.name: each.top.rows for each in operators if isinstance(each, TopN)}
     return {
-        "operators": {each.name: each.label for each in flow.operators},
-        "inputs": {each.name: [below.name for below in each.inputs] for each in flow.operators},
-        "root": flow.root.name,
+        "operators": {each.name: each.label for each in operators},
+        "inputs": {each.name: [below.name for below in each.inputs] for each in operators},
+        "root": top.name,
+        **({"tops": tops} if tops else {}),
         "remade": can_be_remade(flow) and not emission.changes,
         "groups": groups,
         "parts": parts_of(flow, ttl),

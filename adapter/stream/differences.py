@@ -51,7 +51,7 @@ KINDS = ("slices", "groups", "sessions")
 """What parts with partial aggregates are called after, behind the name of their stage."""
 _ONE_RESULT = {"first": None, "update": None, "complete": 0, "last": 0}
 """What is noted of windows with one result each, when they end."""
-_OF_OPERATORS = ("operators", "inputs", "root", "remade", "groups", "parts", "output")
+_OF_OPERATORS = ("operators", "inputs", "root", "tops", "remade", "groups", "parts", "output")
 _OF_AGGREGATES = ("metrics", "sets", "left")
 _PLACE = re.compile(r"\b__\d+_\d+\.")
 
@@ -321,7 +321,7 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     they have all that came so far."""
     old = _as_needed(old, new)
     groups = [each.get("groups") or {} for each in (old, new)]
-    if all(old.get(each) == new.get(each) for each in ("operators", "root", "parts")) or (
+    if all(old.get(each) == new.get(each) for each in ("operators", "root", "parts", "tops")) or (
         "inputs" not in old
         and old.get("operators") == new.get("operators")
         and groups[0].keys() == groups[1].keys()
@@ -333,6 +333,8 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         found.refused.append(_SAID["inputs"])
         return
     was, now = _alike(old, new)
+    if _of_ranked_rows(found, old, new):
+        return
     same_stages = old.get("stages") == new.get("stages") or _same_stages(was, now)
     if now and same_stages and same_parts(was, now) and _goes_on(found, old, new, (was, now), same_rows):
         return
@@ -385,6 +387,40 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     found.sweeps = True
 
 
+def _of_ranked_rows(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether nothing but how many rows a ranking has is another, which is the result and keeps these: of fewer they are
+    there."""
+    root, tops = new["root"], [each.get("tops") or {} for each in (old, new)]
+    is_same = all(old.get(each) == new.get(each) for each in ("operators", "root", "parts", "groups"))
+    others = [{**each, root: None} for each in tops]
+    if (
+        not is_same
+        or new["output"] is not None
+        or new["groups"]
+        or root not in tops[0]
+        or others[0] != others[1]
+    ):
+        return False
+    _of_fewer_rows(found, tops[0][root], tops[1][root], is_forgotten=new["state_ttl"] or not new["remade"])
+    if found.remade:
+        found.replayed = [root]
+    return True
+
+
+def _of_fewer_rows(found: Evolution, had: int, has: int, is_forgotten: bool) -> None:
+    """What becomes of the rows of a ranking that is asked for others than it was; `is_forgotten`: nobody may know its places
+    any more."""
+    if has > had:
+        found.refused.append(
+            f"the ranking is of {has} rows and was of {had}, and no others are kept, so those that move up are lost"
+        )
+    elif is_forgotten:
+        # What is out of a window, or of a ranking that may be forgotten, isn't touched.
+        found.shortened.append(f"the ranking of {has} rows instead of {had}")
+    else:
+        found.remade.append(f"the ranking, of {has} rows instead of {had},")
+
+
 def _alike(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """What both trees are of; nothing, where an earlier version noted it otherwise."""
     was, now = (each.get(ALIKE) or {} for each in (old, new))
@@ -407,6 +443,13 @@ def _all_parts(signature: Mapping[str, Any]) -> set[str]:
     return {part for listed in signature["parts"].values() for part in listed}
 
 
+def _parts_of_values(signature: Mapping[str, Any]) -> set[str]:
+    """Those with the distinct values of groups."""
+    return {
+        each["part"] for group in signature["groups"].values() for each in (group.get("sets") or {}).values()
+    }
+
+
 def _goes_on(
     found: Evolution,
     old: Mapping[str, Any],
@@ -418,11 +461,13 @@ def _goes_on(
     what it hands on of a row, is another. `told`: what both are of, as of `_alike`."""
     was, now = told
     groups = old["groups"], new["groups"]
-    parts = [_all_parts(each) for each in (old, new)]
+    # Distinct values come and go with the aggregates that are of them.
+    parts = [_all_parts(each) - _parts_of_values(each) for each in (old, new)]
     if was["rows"] != now["rows"] or parts[0] != parts[1] or groups[0].keys() != groups[1].keys():
         return False
     key, columns = new.get(ROW_KEY) or {}, [dict(each["columns"]) for each in (was, now)]
-    reshaped = was["means"] != now["means"]
+    # What an operator that is the result puts out is made of its state.
+    reshaped = was["means"] != now["means"] and bool(_output(old) | _output(new))
     if reshaped and old.get(ROW_KEY) != new.get(ROW_KEY):
         return False
     if reshaped and key:
@@ -599,16 +644,9 @@ def _of_ranking(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]
         (had, was), (has, now) = (
             (each["top"][3], [*each["top"][:3], *each["top"][4:]]) for each in (old, new)
         )
-        fewer = was == now and has < had
-        if fewer and "window" not in new and not (new.get("final") or new.get("state_ttl")):
-            found.remade.append(f"the ranking, of {has} rows instead of {had},")
-        elif fewer:
-            # What is out of a window, or of a ranking that may be forgotten, isn't touched.
-            found.shortened.append(f"the ranking of {has} rows instead of {had}")
-        elif was == now and has > had:
-            found.refused.append(
-                f"the ranking is of {has} rows and was of {had}, and no others are kept, so those that move up are lost"
-            )
+        if was == now and has != had:
+            is_forgotten = "window" in new or bool(new.get("final") or new.get("state_ttl"))
+            _of_fewer_rows(found, had, has, is_forgotten)
         return ("top",) if was == now else ()
     of_ranking = ("top", "made_of", "below", "source")
     if all(old.get(each) == new.get(each) for each in of_ranking) and not _renewed(old, new):

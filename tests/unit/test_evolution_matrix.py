@@ -66,8 +66,7 @@ def expected(operator: str, config: str, edit: str) -> str:
     if edit == "early results":
         return KEPT if config == "early" else REFUSED  # rows that were added would be replaced
     if edit in ("another state_ttl", "a state_ttl where there was none"):
-        # Rows that are kept for a join say themselves how long.
-        return KEPT if config == "state_ttl" and operator != "Join" else REFUSED
+        return KEPT if config == "state_ttl" else REFUSED
     return REFUSED
 
 
@@ -106,7 +105,7 @@ def test_what_becomes_of_the_state(case: tuple[str, str]) -> None:
 
 
 def test_rows_whose_names_of_relations_an_earlier_version_did_not_leave_out_go_on() -> None:
-    known = before("Deduplicate first", "few keys")
+    known = before("tumble rows", "")
     (stage,) = known["stages"]
     earlier = {**known, "stages": [{name: each for name, each in stage.items() if name != "plain"}]}
     assert verdict(earlier, known) == (KEPT, "")

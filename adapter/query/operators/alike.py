@@ -13,6 +13,7 @@ from ..names import digest
 from .base import Dataflow, GroupAggregate, Operator, WindowResults
 from .buffered_rows import BufferedRows
 from .lineage import Lineage, lineages, placed, stage_rows
+from .upserts import kept_root
 
 VERSION = 1
 """Of how lineage is told: another version may tell the same otherwise."""
@@ -26,7 +27,7 @@ def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> dict[
         keeps: by part of the state whose rows it has, or the operator that it is of.
     """
     known = lineages(flow)
-    root = known[flow.root.name]
+    root = known[kept_root(flow).name]
     names = {group.name: name for name, group in flow.groups.items()}
     parts = {
         part: _of_part(of, known, flow) for part, of in keeps.items() if not isinstance(of, GroupAggregate)

@@ -45,6 +45,8 @@ class UnboundedState:
     """The columns whose sets of values must not grow for the state to be bounded; None: no such columns exist."""
     or_else: str = ""
     """What else would bound it, at the end of a sentence."""
+    bounded: str = ""
+    """The query with a predicate that would bound it, as its author would write it."""
 
 
 @dataclass(frozen=True)
@@ -491,6 +493,15 @@ def stay(operator: Operator) -> bool:
         for each in below
         if not each.inputs
     )
+
+
+def is_timed(operator: Operator) -> bool:
+    """Whether what an operator gives depends on how far event time has come, also where no key expires."""
+    if isinstance(operator, Source | ChangelogNormalize | Project | MaterializedProject | UnionAll):
+        return False
+    if isinstance(operator, GroupAggregate | SetOperation | Recompute | Join):
+        return bool(operator.ends) or bool(getattr(operator, "until", ()))
+    return operator.final if isinstance(operator, TopN) else True
 
 
 def row_by_row(operator: Operator) -> tuple[list[Project], Operator]:

@@ -295,11 +295,15 @@ class _Generator:
         # The keys that a table outside is asked for come out of one more.
         self.uses.update(e.name for o in flow.operators if self._asked(o) for e in o.inputs)
         known = {name for name in self.state_names if self.state_names[name] in replayed}
+        # A ranking of rows of which fewer are asked for.
+        known |= {each.name for each in flow.operators if isinstance(each, TopN) and each.name in replayed}
         known |= {below.name for each in flow.operators if each.name in known for below in in_order(each)}
         judged = [
             each
             for each in flow.operators
-            if isinstance(each, LateRows | TemporalFilter) or (isinstance(each, OverAggregate) and each.waits)
+            if isinstance(each, LateRows | TemporalFilter)
+            or (isinstance(each, OverAggregate) and each.waits)
+            or self._time_of(each) is not None
         ]
         below_rows = {below.name for each in judged for below in in_order(each)} - {
             each.name for each in judged
@@ -467,15 +471,20 @@ class _Generator:
             if end := next(iter(operator.ends), below.relation.open_until):
                 # The key of an open window isn't idle before it closes.
                 time = f"greatest({time}, own.{quote(end)})"
+            if (own := self._time_of(operator)) is not None:
+                time = f"cast(own.{quote(own)} as timestamp)"
             rows = f"select own.*, {time} as __row_time from (\n{rows}\n) as own"
         name = self.state_names[operator.name]
         stage = replace(operator.stage, name=name, rows=over(operator.stage.rows, [rows]))
         if self.replaced is not None and self.replaced.operator is operator:
             pieces: Groups = Groups(stage, ttl, fused=False)
-            self.steps += [
-                Step(pieces.rows, pieces.rows_text(), persist=not pieces.reads_rows_once),
-                *pieces.ingest(),
-            ]
+            if self._time_of(operator) is not None:
+                views = tuple(each.view for each in in_order(operator) if isinstance(each, Source))
+                self.rows.append(Rows(pieces.rows, pieces.rows_text(), views, expires=False))
+            else:
+                text = pieces.rows_text()
+                self.steps.append(Step(pieces.rows, text, persist=not pieces.reads_rows_once))
+            self.steps += pieces.ingest()
             self.put_out = _PutOut(
                 pieces.emit(whole=name in self.replayed),
                 f"(select *, 1L as {WEIGHT} from {pieces.name})",
@@ -490,6 +499,16 @@ class _Generator:
             self._has(part, operator)
         self.groups[operator.name] = pieces
 
+    def _time_of(self, operator: Operator) -> str | None:
+        """The column with the event time of rows whose keys expire, or come once, by that, where only the table stands
+        above them. Elsewhere all that one micro-batch brings is of one time."""
+        if self.replaced is None or self.replaced.operator is not operator:
+            return None
+        (below,) = operator.inputs
+        is_timed = ttl_of(operator, self.ttl) is not None or (isinstance(operator, TopN) and operator.final)
+        by_window = isinstance(operator, GroupAggregate) and bool(operator.ends)
+        return below.relation.event_time if is_timed and not (below.relation.changes or by_window) else None
+
     def replaced_result(self) -> _Result:
         """What the micro-batch touches, as the state has it after it."""
         root, made = self.replaced, self.put_out
@@ -499,11 +518,15 @@ class _Generator:
 
     def _top_n(self, operator: TopN) -> None:
         if not operator.inputs[0].relation.changes:
-            rows = RankedRows(operator, ttl_of(operator, self.ttl), None)
+            rows = RankedRows(operator, ttl_of(operator, self.ttl), self._time_of(operator))
+            judged = rows.judged()
+            self.rows += [] if judged is None else [judged]
             self.steps += rows.steps()
             self._has(rows.state(), operator)
             if self.replaced is not None and self.replaced.operator is operator:
-                self.put_out = _PutOut(rows.emit(), rows.put_out, rows.touched, tuple(rows.keys))
+                self.put_out = _PutOut(
+                    rows.emit(operator.name in self.replayed), rows.put_out, rows.touched, tuple(rows.keys)
+                )
             else:
                 self.steps.append(rows.change())
             return

@@ -30,7 +30,7 @@ from ..row_level import check_joins, refuse_limit
 from ..static_sides import nest, unclear
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
-from ..tie_breaking import break_ties
+from ..tie_breaking import break_ties, tie
 from ..unwindowed import joins, limits
 from ..unwindowed import unbounded_state as key_names
 from ..unwindowed.key_generations import later
@@ -55,6 +55,7 @@ from .base import (
     Source,
     TemporalFilter,
     Top,
+    TopN,
     UnboundedState,
     UnionAll,
     Until,
@@ -73,6 +74,7 @@ from .hidden_items import hide_from_stars, with_row, with_weight
 from .reach import ordered_by, reach
 from .relation import EVENT_TIME, WEIGHT, WINDOW_END, Relation, comes_in_order, comes_late, weight_of
 from .time_bounds import TimeBounds, delay_of
+from .upserts import replaced
 
 SIGN, ROW_TIME = "__sign", "__row_time"
 """The hidden columns that rows of a `GroupAggregate` have: +1 or -1, and their time where keys expire."""
@@ -129,10 +131,17 @@ def dataflow(
     Raises:
         QueryError: it has no meaning over a stream, or its state can grow for ever.
     """
-    planner = _Planner(tree, known, ttl, domains, rewrites, windows, emission)
-    return planner.plan(), planner.streams, tuple(planner.ranks)
+    ranked = _ranking_at_root(tree) is not None
+    planner = _Planner(tree.copy() if ranked else tree, known, ttl, domains, rewrites, windows, emission)
+    flow = planner.plan(comes_once=ranked)
+    if any(isinstance(each, TopN) and each.final for each in flow.operators) and replaced(flow) is None:
+        # Something stands above it that isn't told by the text alone.
+        planner = _Planner(tree, known, ttl, domains, rewrites, windows, emission)
+        flow = planner.plan()
+    return flow, planner.streams, tuple(planner.ranks)
 
 
+_AT_ROOT = "ranking_at_root"
 _SEVERAL_STAGES = "Results of several stages."
 
 
@@ -161,8 +170,10 @@ class _Planner:
         self.ranks: dict[str, None] = {}
         self.window_stages = 0
 
-    def plan(self) -> Dataflow:
-        """The operators of the whole tree."""
+    def plan(self, comes_once: bool = False) -> Dataflow:
+        """The operators of the whole tree; `comes_once`: first rows that are the result come once."""
+        if comes_once and (ranking := _ranking_at_root(self.tree)) is not None:
+            ranking.meta[_AT_ROOT] = True
         root = self._visit(self.tree)
         if root is None:
             raise QueryError("The query reads no stream.")
@@ -663,6 +674,9 @@ class _Planner:
             return self._local("distinct", (below,), text, replace(below.relation, keys=()))
         if below.relation.keys:
             return below  # no row is there twice
+        names = [item.alias_or_name.lower() for item in rows.expressions]
+        if not rows.is_star and all(names) and len({*names}) == len(names) and not _multiplies(rows):
+            return self._select(_grouped_by_all(self._place(below, "own"), rows))
         covered = not rows.is_star and all(
             is_finite(item, rows) or self._is_covered(key_names.names_of(Key("", sql(item.unalias())), rows))
             for item in rows.expressions
@@ -1031,7 +1045,6 @@ class _Planner:
             for each in below.relation.in_time
         )
         is_timed = ttl_over(below, self.ttl) is not None or ends is not None
-        rows = builder.rows([*(["row_time"] if is_timed else []), *(["sign"] if signed else [])])
         identity = digest(
             below.name,
             conditions.row_source(template),
@@ -1040,6 +1053,9 @@ class _Planner:
         )
         groups = f"group_{identity}"
         name = f"{groups}_{digest(*(m.sql for m in builder.metrics.values()))}"
+        enumerated = self.rewrites.enumerated(select, groups, builder, ttl_over(below, self.ttl))
+        self.rewrites.split(select, groups, builder)
+        rows = builder.rows([*(["row_time"] if is_timed else []), *(["sign"] if signed else [])])
         stage = GroupStage(
             name=name,
             level=0,
@@ -1052,6 +1068,7 @@ class _Planner:
             distinct_sets=builder.distinct_sets,
             growth=None,
             signed=signed,
+            enumerated=enumerated,
             written=sql(hints.user_tree(template)),
         )
         growing = [key for key in keys if not is_finite(exp.maybe_parse(key.sql, dialect=DIALECT), select)]
@@ -1063,6 +1080,7 @@ class _Planner:
             else UnboundedState(
                 f"something for every value of {', '.join(key.sql for key in growing)}",
                 frozenset(key_names.names_of(key, select)[0] or _first_column(key) for key in growing),
+                bounded=self._bounded_by_time(select, source),
             )
         )
         ids = frozenset(key.name.lower() for key in keys) | (
@@ -1131,7 +1149,10 @@ class _Planner:
         if not relation.changes and any(
             conditions.carried(key, source.alias, relation.together) for key in common
         ):
-            made = Relation(together=outputs.carry(relation.together), keys=self._rank_keys(select, common))
+            made = Relation(
+                together=outputs.carry(relation.together),
+                keys=self._rank_keys(select, common, ranks.ended(select)),
+            )
             return self._local("OVER", inputs, sql(template), made)
         if (in_time := self._over_in_time(select, template, source, inputs)) is not None:
             return in_time
@@ -1147,7 +1168,7 @@ class _Planner:
         kept = () if _multiplies(select) else outputs.carry_keys(relation.keys)
         made = Relation(
             True,
-            keys=(*kept, *self._rank_keys(select, common)),
+            keys=(*kept, *self._rank_keys(select, common, bounds)),
             bounded=relation.bounded or (covered and is_ended and len(ranked) == len(over)),
             ends=self._passed_end(select, source.alias, relation, common),
         )
@@ -1183,19 +1204,49 @@ class _Planner:
             ((name, _),) = ranked.items()
             found = rankings.of_groups(select, template, source.alias, inputs[0], name, bounds[name], made)
             if found is not None:
-                return self._add(replace(found, growth=growth))
+                return self._ranked(replace(found, growth=growth))
         if top is not None and len(inputs) == 1 and not _multiplies(select):
             ((name, _),) = ranked.items()
-            is_timed = ttl_over(inputs[0], self.ttl) is not None
+            if self._comes_once(select, source, bounds[name]):
+                made = replace(made, changes=False, keys=made.keys)
+            is_timed = ttl_over(inputs[0], self.ttl) is not None or not made.changes
             found = rankings.of_rows(
                 select, template, source.alias, inputs[0], name, bounds[name], made, is_timed
             )
             if found is not None:
-                return self._add(replace(found, growth=growth))
+                return self._ranked(replace(found, growth=growth))
         self._refuse_chance(select, made.key, partial(conditions.why_not_over_again, template, relation.keys))
         return self._recompute(
             select, template, inputs, keys, (source.alias,), made, "OVER", top=top, growth=growth
         )
+
+    @staticmethod
+    def _comes_once(select: exp.Select, source: _From, last: int) -> bool:
+        """Whether the result is the first row in order of event time, which is put out when no other can come before it."""
+        (rank,) = conditions.windows_of(select)
+        order = rank.args["order"].expressions
+        assert source.operator is not None
+        time = source.operator.relation.event_time
+        by = 2 if tie(select) is not None else 1  # what ties are broken by stands last
+        return (
+            bool(select.meta.get(_AT_ROOT))
+            and last == 1
+            and isinstance(rank.this, exp.RowNumber)
+            and len(order) == by
+            and not order[0].args.get("desc")
+            and time is not None
+            and conditions.carried(order[0].this, source.alias, {time: True}) is not None
+        )
+
+    def _ranked(self, operator: TopN) -> Operator:
+        """A ranking, in buckets if that is asked for."""
+        if self.rewrites.topn_buckets is not None:
+            self.rewrites.split_ranking(operator.name)
+            operator = replace(operator, top=replace(operator.top, buckets=self.rewrites.topn_buckets))
+        there = self.operators.get(operator.name)
+        if isinstance(there, TopN) and there.top.rows != operator.top.rows:
+            operator = replace(operator, name=f"{operator.name}_{operator.top.rows}")
+        return self._add(operator)
 
     def _over_in_time(
         self, select: exp.Select, template: exp.Select, source: _From, inputs: tuple[Operator, ...]
@@ -1271,16 +1322,30 @@ class _Planner:
         (node,) = relations(made)
         return made, replace(source, node=node, operator=self._visit(node))
 
+    def _bounded_by_time(self, select: exp.Select, source: _From) -> str:
+        """A query over a stream with a predicate on time that bounds its state; empty: it is over something else."""
+        below = source.operator
+        time = None if below is None else below.relation.event_time
+        while isinstance(below, Project):
+            (below,) = below.inputs
+        if time is None or not isinstance(below, Source) or not hints.reads_stream(source.node):
+            return ""
+        relations = {stream.view: stream.relation for stream in self.streams.streams.values()}
+        return key_names.with_predicate(select, time, relations)
+
     @staticmethod
-    def _rank_keys(select: exp.Select, common: Sequence[exp.Expr]) -> tuple[frozenset[str], ...]:
-        """A row number, with what it counts within, identifies a row."""
+    def _rank_keys(
+        select: exp.Select, common: Sequence[exp.Expr], bounds: Mapping[str, int]
+    ) -> tuple[frozenset[str], ...]:
+        """A row number, with what it counts within, identifies a row; of the first one this alone does."""
         if conditions.explodes(select):
             return ()
         for name, rank in ranks.ranks(select).items():
             if isinstance(rank.this, exp.RowNumber):
                 within = [shown_as(select, key) for key in rank.args.get("partition_by") or ()]
                 if None not in within:
-                    return (frozenset({name, *filter(None, within)}),)
+                    own = {*filter(None, within)}
+                    return (frozenset(own if bounds.get(name) == 1 else {name, *own}),)
         return ()
 
     # -- joins, subqueries -------------------------------------------------------------------------
@@ -1763,6 +1828,26 @@ def _is_repeatable(template: exp.Select, inputs: Sequence[Operator]) -> bool:
     return conditions.is_repeatable(template) and all(each.relation.repeatable for each in below)
 
 
+def _ranking_at_root(query: exp.Expr) -> exp.Select | None:
+    """The SELECT with a ranking whose rows are, row by row, the result; None: there is none."""
+    while isinstance(query, exp.Select):
+        if query.find(exp.Window) is not None and any(conditions.windows_of(query)):
+            return query
+        nodes = [node for node in relations(query) if hints.reads_stream(node)]
+        if is_grouped(query) or len(nodes) != 1 or not isinstance(nodes[0], exp.Subquery):
+            return None
+        query = nodes[0].this
+    return None
+
+
+def _grouped_by_all(node: exp.Expr, rows: exp.Select) -> exp.Select:
+    """The rows of a relation that differ, as a GROUP BY of all its columns."""
+    columns = [exp.column(item.alias_or_name, table="own", quoted=True) for item in rows.expressions]
+    made = exp.Select(expressions=[exp.alias_(each.copy(), each.name, quoted=True) for each in columns])
+    made.set("group", exp.Group(expressions=columns))
+    return made.from_(node)
+
+
 def _multiplies(select: exp.Select) -> bool:
     """Whether one row of what a SELECT reads may become several."""
     return bool(select.args.get("laterals")) or conditions.explodes(select)
@@ -1799,7 +1884,9 @@ def _group_label(select: exp.Select) -> str:
 def _grows(growth: UnboundedState, domains: frozenset[str]) -> str:
     missing = sorted((growth.columns or frozenset()) - domains)
     domain = f", or constant_domains: {missing} if the set of their values doesn't grow" if missing else ""
+    by_time = f"; or bound it by time: {growth.bounded}" if growth.bounded else "."
+    or_else = f"{domain}{growth.or_else}{by_time}"
     return (
         f"The state of this query grows for ever: it keeps {growth.what} that ever comes. Set state_ttl "
-        f"(as in '{intervals.format(7 * intervals.DAY)}') to forget what was idle for so long{domain}{growth.or_else}."
+        f"(as in '{intervals.format(7 * intervals.DAY)}') to forget what was idle for so long{or_else}"
     )

@@ -137,8 +137,10 @@ class RankedRows:
             initial=shown(self.operator, after),
         )
 
-    def emit(self) -> list[Step]:
-        """After the commit, the rankings that changed; of rows that never change those that are due."""
+    def emit(self, whole: bool) -> list[Step]:
+        """After the commit, the rankings that changed, or all; of rows that never change those that are due."""
+        if whole:
+            return [Step(self.put_out, self._shown(self._first(self.generations.alive(self._read(None)))))]
         rows = self._first(self.generations.latest(self._read(self.touched)))
         if self.operator.final:
             due = comes_due(DUE, "state")

@@ -99,7 +99,7 @@ def of_rows(
         hide_from_stars(made.rows, [(alias, ROW_TIME)])
         made.rows.append("expressions", exp.column(ROW_TIME, table=alias, quoted=True))
     return TopN(
-        f"top_{digest(below.name, canonical(template), str(last))}",
+        f"top_{digest(below.name, canonical(template))}",
         (below,),
         sql(made.rows),
         relation,

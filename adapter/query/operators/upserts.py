@@ -83,6 +83,12 @@ def replaced(flow: Dataflow) -> Replaced | None:
     return Replaced(below, tuple(path), flow.key, tuple(shown[each] for each in _in_order(below)))
 
 
+def kept_root(flow: Dataflow) -> Operator:
+    """The topmost operator that the state depends on: what an operator that is the result puts out is made after it."""
+    found = replaced(flow)
+    return flow.root if found is None else found.operator
+
+
 def _told(operator: Operator) -> Mapping[str, str] | None:
     """By column of an operator, in lower case, what it says of which group or ranking a row is; None: they don't all say
     so."""
