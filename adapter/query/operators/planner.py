@@ -112,6 +112,7 @@ def dataflow(
     rewrites: Rewrites,
     windows: Callable[[exp.Query, Streams, int, bool], Plan],
     emission: Emission = FINAL,
+    is_bounded: bool = False,
 ) -> tuple[Dataflow, Streams, tuple[str, ...]]:
     """The operators of a tree whose streams and static tables are marked. Changes the tree.
 
@@ -124,6 +125,7 @@ def dataflow(
         windows: the planner of queries that stay within windows: of a query, the streams of the whole tree, how many
             stages others have, and whether rows of windows are kept where they are read as they are.
         emission: when results of windows come.
+        is_bounded: whether the state needn't be asked whether it can grow for ever.
 
     Returns:
         The operators, the streams, and the rankings that filters end, as the user wrote them.
@@ -133,10 +135,12 @@ def dataflow(
     """
     ranked = _ranking_at_root(tree) is not None
     planner = _Planner(tree.copy() if ranked else tree, known, ttl, domains, rewrites, windows, emission)
+    planner.is_bounded = is_bounded
     flow = planner.plan(comes_once=ranked)
     if any(isinstance(each, TopN) and each.final for each in flow.operators) and replaced(flow) is None:
         # Something stands above it that isn't told by the text alone.
         planner = _Planner(tree, known, ttl, domains, rewrites, windows, emission)
+        planner.is_bounded = is_bounded
         flow = planner.plan()
     return flow, planner.streams, tuple(planner.ranks)
 
@@ -169,6 +173,7 @@ class _Planner:
         self.by_text: dict[str, Operator] = {}
         self.ranks: dict[str, None] = {}
         self.window_stages = 0
+        self.is_bounded = False
 
     def plan(self, comes_once: bool = False) -> Dataflow:
         """The operators of the whole tree; `comes_once`: first rows that are the result come once."""
@@ -176,7 +181,10 @@ class _Planner:
             ranking.meta[_AT_ROOT] = True
         root = self._visit(self.tree)
         if root is None:
-            raise QueryError("The query reads no stream.")
+            raise QueryError(
+                "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
+                "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
+            )
         operators = tuple(in_order(root))
         times = [self.streams.known(stream.view).event_time for stream in self.streams.streams.values()]
         if self.ttl is not None and not any(times):
@@ -184,7 +192,7 @@ class _Planner:
                 "How long rows are kept is measured in event time, and no stream of this query says which column that is; "
                 "give one dbt's config event_time."
             )
-        if self.ttl is None:
+        if self.ttl is None and not self.is_bounded:
             for each in operators:
                 if each.growth is not None:
                     raise Unbounded(_grows(each.growth, self.domains))
