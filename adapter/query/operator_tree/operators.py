@@ -14,10 +14,10 @@ from ..emission import Emission
 from ..operators import base
 from ..operators.buffered_rows import BufferedRows
 from ..operators.generate import parts_of
+from ..operators.group_state import Groups
 from ..operators.relation import Relation
 from ..operators.time_bounds import kept_until
 from ..plan import AggregateStage, Plan
-from ..unwindowed.groups import Groups
 from . import text
 from .node import APPEND, EVERYTHING, PARTITIONS, RETRACT, Changelog, Computing, Metric, Node, State, make
 from .selects import CHANGES, Read, Selects, project, ranking

@@ -9,11 +9,11 @@ from sqlglot import exp
 from .. import intervals
 from ..aggregate_stage import GROUPING_ID
 from ..dialect import DIALECT, parse
+from ..operators.group_state import Groups
+from ..operators.unbounded_state import is_covered
 from ..plan import AggregateStage, GroupStage, JoinStage, KeptStage, Key, KeyedStage, TopStage, UnboundedState
 from ..plan import Metric as PlanMetric
-from ..unwindowed.groups import Groups
 from ..unwindowed.top_n import members_part
-from ..unwindowed.unbounded_state import is_covered
 from . import text
 from .node import APPEND, RETRACT, UPSERT, Changelog, Metric, Node, State, make
 from .selects import Read, named_ranking
