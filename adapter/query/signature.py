@@ -11,7 +11,7 @@ from sqlglot import exp
 from .dialect import DIALECT, parse, sql
 from .emission import FINAL, Emission
 from .metric_columns import MetricColumns
-from .operators.base import Dataflow, TopN, in_order, ttl_of
+from .operators.base import BY, ORDER, Dataflow, GroupAggregate, Operator, TopN, in_order, ttl_of
 from .operators.conditions import explodes
 from .operators.generate import OUTPUT, can_be_remade, parts_of
 from .operators.groups import GroupChanges
@@ -139,22 +139,44 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
     for name, group in flow.groups.items():
         pieces = GroupChanges(replace(group.stage, name=name), ttl_of(group, ttl), group.name)
         groups[name] = {"operator": group.name, **_aggregates(pieces)}
+        if group.stage.grouping_sets is not None:
+            groups[name]["key_order"] = [key.identity for key in group.stage.keys]
+        if group.stage.enumerated is not None:
+            values = map(list, group.stage.enumerated.values)
+            groups[name]["enumerated"] = [list(group.stage.enumerated.keys), list(values)]
         if pieces.keeps_given and (root is None or root.operator is not group):
             # The row that it gave last, with all of its columns.
             groups[name]["given"] = pieces.given_part
     top = kept_root(flow)
     operators = list(in_order(top))
     tops = {each.name: each.top.rows for each in operators if isinstance(each, TopN)}
+    parts = parts_of(flow, ttl)
+    alone = root is not None and {*parts} == {top.name} and not flow.windowed
+    kept = _kept_by_one(top, flow) if alone else None
     return {
         "operators": {each.name: each.label for each in operators},
         "inputs": {each.name: [below.name for below in each.inputs] for each in operators},
         "root": top.name,
         **({"tops": tops} if tops else {}),
+        **({"kept": kept} if kept else {}),
         "remade": can_be_remade(flow) and not emission.changes,
         "groups": groups,
-        "parts": parts_of(flow, ttl),
+        "parts": parts,
         "output": OUTPUT if root is None else None,
     }
+
+
+def _kept_by_one(operator: Operator, flow: Dataflow) -> dict[str, object] | None:
+    """What the only operator with a state keeps, whatever rows it keeps it of."""
+    if isinstance(operator, GroupAggregate):
+        (name,) = flow.groups
+        return {"name": name, "by": sorted(key.identity for key in operator.stage.keys)}
+    if not isinstance(operator, TopN) or operator.final:
+        return None
+    rows = parse(operator.sql)
+    assert isinstance(rows, exp.Select)
+    by = [sql(each.this) for each in rows.expressions if each.alias_or_name.startswith((BY, ORDER))]
+    return {"name": operator.name, "by": [*by, operator.top.function, operator.top.order]}
 
 
 def _below(plan: Plan, stage: Stage) -> dict[str, object]:

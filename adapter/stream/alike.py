@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -15,8 +17,36 @@ CALLED = "called"
 """The entry with what parts and groups are called in the state, by what the query calls them."""
 
 
-def names_of(had: Mapping[str, Any], program: Program) -> dict[str, str]:
-    """What parts and groups of a program are called in a state, of which the signature is given, where that is otherwise."""
+KEPT = "kept"
+"""The entry with what the only operator keeps that has a state."""
+
+
+def kept_alike(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether two trees keep the same, if perhaps of other rows, in one operator each."""
+    was, now = old.get(KEPT) or {}, new.get(KEPT) or {}
+    return bool(was) and {**was, "name": None} == {**now, "name": None}
+
+
+def as_kept(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """A signature in which what is kept is called as in another."""
+    if not kept_alike(old, new):
+        return dict(new)
+    pattern = rf"\b{re.escape(new[KEPT]['name'])}(?![0-9a-f])"
+    found: dict[str, Any] = json.loads(re.sub(pattern, old[KEPT]["name"], json.dumps(new)))
+    return found
+
+
+def names_of(had: Mapping[str, Any], program: Program, same_rows: bool = False) -> dict[str, str]:
+    """What parts and groups of a program are called in a state, where that is otherwise.
+
+    Args:
+        had: the signature of the state.
+        program: the program.
+        same_rows: whether the author says that other rows below don't matter.
+    """
+    if same_rows and kept_alike(had, program.signature):
+        new: Any = program.signature[KEPT]
+        return {new["name"]: had[KEPT]["name"]} if new["name"] != had[KEPT]["name"] else {}
     if program.alike is None or ALIKE not in had:
         return {}
     was: Mapping[str, Any] = had[ALIKE]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .alike import ALIKE, CALLED, same_parts
+from .alike import ALIKE, CALLED, as_kept, kept_alike, same_parts
 
 RESULTS = "results"
 """The entry with the times, after their ends, at which windows are complete and forgotten."""
@@ -51,7 +51,7 @@ KINDS = ("slices", "groups", "sessions")
 """What parts with partial aggregates are called after, behind the name of their stage."""
 _ONE_RESULT = {"first": None, "update": None, "complete": 0, "last": 0}
 """What is noted of windows with one result each, when they end."""
-_OF_OPERATORS = ("operators", "inputs", "root", "tops", "remade", "groups", "parts", "output")
+_OF_OPERATORS = ("operators", "inputs", "root", "tops", "kept", "remade", "groups", "parts", "output")
 _OF_AGGREGATES = ("metrics", "sets", "left")
 _PLACE = re.compile(r"\b__\d+_\d+\.")
 
@@ -149,6 +149,8 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
     (['a'], ['c'], ['b'], [], {'stage_1': {'b'}}, {'stage_1': {'c'}})
     """
     found = Evolution()
+    if same_rows:
+        new = as_kept(old, new)
     if "stages" not in old or "stages" not in new:
         found.refused += [_SAID.get(name, name) for name in _others(old, new)]
         return found
@@ -321,6 +323,14 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     they have all that came so far."""
     old = _as_needed(old, new)
     groups = [each.get("groups") or {} for each in (old, new)]
+    if same_rows and kept_alike(old, new):
+        for name in groups[0].keys() & groups[1].keys():
+            found.refused += _of_group(groups[0][name], groups[1][name], name, same_rows).refused
+            _of_aggregates(
+                found, {"name": name, **groups[0][name]}, {"name": name, **groups[1][name]}, same_rows
+            )
+        _of_ranked_rows(found, old, new, same_rows)
+        return
     if all(old.get(each) == new.get(each) for each in ("operators", "root", "parts", "tops")) or (
         "inputs" not in old
         and old.get("operators") == new.get("operators")
@@ -387,14 +397,16 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     found.sweeps = True
 
 
-def _of_ranked_rows(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def _of_ranked_rows(
+    found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = False
+) -> bool:
     """Whether nothing but how many rows a ranking has is another, which is the result and keeps these: of fewer they are
-    there."""
+    there. `same_rows`: all else is known to be the same."""
     root, tops = new["root"], [each.get("tops") or {} for each in (old, new)]
     is_same = all(old.get(each) == new.get(each) for each in ("operators", "root", "parts", "groups"))
     others = [{**each, root: None} for each in tops]
     if (
-        not is_same
+        not (is_same or same_rows)
         or new["output"] is not None
         or new["groups"]
         or root not in tops[0]
@@ -410,6 +422,8 @@ def _of_ranked_rows(found: Evolution, old: Mapping[str, Any], new: Mapping[str, 
 def _of_fewer_rows(found: Evolution, had: int, has: int, is_forgotten: bool) -> None:
     """What becomes of the rows of a ranking that is asked for others than it was; `is_forgotten`: nobody may know its places
     any more."""
+    if has == had:
+        return
     if has > had:
         found.refused.append(
             f"the ranking is of {has} rows and was of {had}, and no others are kept, so those that move up are lost"
@@ -594,7 +608,8 @@ def _same_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bo
 def _of_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str, same_rows: bool) -> Evolution:
     """What becomes of the state of a GROUP BY among operators."""
     found = Evolution()
-    told = ("keys", "grouping_sets", "retracts")
+    told = ["keys", "grouping_sets", "retracts", "enumerated"]
+    told += ["key_order"] if "key_order" in old else []
     found.refused += [_SAID.get(each, "the group keys") for each in told if old.get(each) != new.get(each)]
     _of_aggregates(found, {"name": name, **old}, {"name": name, **new}, same_rows)
     return found

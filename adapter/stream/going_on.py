@@ -107,7 +107,7 @@ def signed(
         program: what the query does.
         had: the signature of its state: what is of the same rows there is called as in it. None: there is none.
     """
-    names = names_of(had or {}, program)
+    names = names_of(had or {}, program, model.keep_state)
     program = called(program, names)
     signature = settings.with_settings(program.signature, spark)
     if program.alike is not None:

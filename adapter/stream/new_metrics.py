@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..query.program import EXPIRES_AT, STEP, Step
+from .alike import KEPT
 from .differences import FROM_NOW, KINDS, Evolution
 from .errors import StreamError
 from .history import History, history
@@ -76,12 +77,12 @@ def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Pos
     program = work.program
     if position.cut is not None:
         return "not all rows of its last micro-batch are in, for the run that took them in was ended"
-    is_tree = bool(program.again)
+    is_tree = bool(program.again) and KEPT not in program.signature
     if len(program.levels) > 1:
         what = "windows with other operators on top of them" if is_tree else "windows on top of each other"
         return f"its state is of {what}"
     level = program.levels[0]
-    by_clock = is_tree and any(_CLOCK in step.sql for step in level.ingest)
+    by_clock = bool(program.again) and any(_CLOCK in step.sql for step in level.ingest)
     if by_clock or any(rows.by_clock for rows in level.rows):
         return "which rows there are depends on the watermark when they came (current_timestamp())"
     if work.state.apart:

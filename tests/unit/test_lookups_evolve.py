@@ -94,7 +94,7 @@ def test_a_state_of_before_goes_on_with_its_query_and_notes_its_tables(query: An
 
 
 def test_they_are_of_both_planners() -> None:
-    assert ["operators" in signed(query(of("crm.d"))) for query in QUERIES] == [False, False, True, True]
+    assert ["operators" in signed(query(of("crm.d"))) for query in QUERIES] == [False, True, True, True]
 
 
 def test_how_a_name_is_quoted_is_no_matter() -> None:

@@ -26,7 +26,9 @@ TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 m
 
 
 def program(text: str, ttl: int | None = None) -> Program:
-    return generate.program(planner.plan_any(text, {"raw.bid": Known("ts")}, ttl, ["item", "n"]), ttl=ttl)
+    found = planner.plan_any(text, {"raw.bid": Known("ts")}, ttl, ["item", "n"])
+    made = generate.program(found, ttl=ttl)
+    return made if made.alike is None else noted(made)
 
 
 def model(tmp_path: Any, source: StreamSource) -> StreamModel:
@@ -36,7 +38,8 @@ def model(tmp_path: Any, source: StreamSource) -> StreamModel:
 def said(tmp_path: Any, old: Program, new: Program, cut: Cut | None = None, marked: bool = False) -> str:
     had: Any = json.loads(json.dumps(old.signature))
     if marked:
-        had = carried_on(had, had, {}, from_now={"stage_1": list(had["stages"][0]["metrics"])})
+        ((name, group),) = had["groups"].items()
+        had = carried_on(had, had, {}, from_now={name: list(group["metrics"])})
     found = evolution(had, json.loads(json.dumps(new.signature)))
     assert found.new and not found.refused
     kafka = StreamSource("raw.bid", "", "kafka")
@@ -146,11 +149,16 @@ def test_what_lacks_rows_is_noted_for_good() -> None:
     now = carried_on(one, two, {}, from_now=found.come)
     assert not evolution(now, two).is_migration
     last = carried_on(carried_on(now, two, {}), three, {})
-    marks = {entry["sql"]: FROM_NOW in entry for entry in last["stages"][0]["metrics"].values()}
+
+    def metrics(signature: Any) -> Any:
+        (group,) = signature["groups"].values()
+        return group["metrics"].values()
+
+    marks = {entry["sql"]: FROM_NOW in entry for entry in metrics(last)}
     assert marks == {"COUNT(*)": False, "SUM(price)": True, "MAX(price)": False}
     # It is forgotten with the aggregate.
     back = carried_on(carried_on(now, one, {}), two, {})
-    assert not any(FROM_NOW in entry for entry in back["stages"][0]["metrics"].values())
+    assert not any(FROM_NOW in entry for entry in metrics(back))
 
 
 def test_messages_of_kafka(tmp_path: Any) -> None:

@@ -169,7 +169,6 @@ OF_GROUPS = f"select n, k, count(*) as v, count(distinct s) as d from ({PAIRS}) 
 @pytest.mark.parametrize(
     "text",
     [
-        ranked_pairs("n", of=f"select distinct n, s, k from ({PAIRS})"),
         ranked_pairs(
             "n", of=f"select a.k, a.n, b.v from ({PAIRS}) as a join ({PAIRS}) as b on a.k = b.k and a.n > b.n"
         ),
@@ -188,11 +187,21 @@ def test_under_a_ttl_a_ranking_over_groups_keeps_their_rows() -> None:
     assert "TopN" not in kinds(flow(ranked_pairs("n desc")))
 
 
+def tops_of(found: Dataflow) -> list[TopN]:
+    return [each for each in found.operators if isinstance(each, TopN)]
+
+
 def test_a_ranking_of_rows_that_only_come_keeps_its_first_rows() -> None:
     ranked = f"select *, row_number() over (partition by k order by v desc) as rn from {STREAM}"
-    made = only(flow(f"select * from ({ranked}) where rn <= 3", ttl=None), Recompute)
-    assert isinstance(made, Recompute)
-    assert made.top is not None and made.top.rows == 3
+    made = only(flow(f"select * from ({ranked}) where rn <= 3", ttl=None), TopN)
+    assert isinstance(made, TopN)
+    assert made.top.rows == 3 and not made.final
+    first = ranked.replace("v desc", "ts")
+    (made,) = tops_of(flow(f"select k, v from ({first}) where rn = 1", ttl=None))
+    assert made.final and not made.relation.changes
+    # What stands above it asks for what is known so far.
+    (made,) = tops_of(flow(f"select k, count(*) as n from ({first}) where rn = 1 group by k", ttl=None))
+    assert not made.final
 
 
 @pytest.mark.parametrize(
@@ -274,16 +283,15 @@ def test_a_union_with_what_is_no_stream_says_so() -> None:
 
 
 def test_a_stream_beside_what_is_computed_first_is_read_by_operators() -> None:
-    """In stages its rows would be read after a commit, and so once more in a flush, and not at all after a crash."""
     first = f"select * from (select *, row_number() over (partition by k order by ts) as rn from {STREAM}) where rn = 1"
     joined = f"select a.k, b.v from ({first}) as a join {OTHER} as b on a.k = b.k"
     found = planner.plan_any(joined, KNOWN, DAY)
     assert found.dataflow is not None
-    assert planner.plan_any(first, KNOWN, DAY).dataflow is None
 
 
-def test_a_query_in_stages_stays_one_and_others_are_operators() -> None:
-    assert planner.plan_any(GROUPS, KNOWN, DAY).dataflow is None
+def test_windows_alone_are_planned_in_stages_and_all_else_as_operators() -> None:
+    assert planner.plan_any(per_window("5 minutes"), KNOWN).dataflow is None
+    assert planner.plan_any(GROUPS, KNOWN, DAY).dataflow
     assert planner.plan_any(
         f"select n, count(*) as c from ({per_window('5 minutes')}) group by n", KNOWN, DAY
     ).dataflow
@@ -411,17 +419,12 @@ def test_a_filter_ends_the_ranking_it_names() -> None:
         f"select x.k, y.v from {ranking(STREAM)} as x join {ranking(OTHER)} as y on x.k = y.k "
         "where x.rn <= 3 and y.rn = 1"
     )
-    assert sorted(each.top.rows for each in found.operators if isinstance(each, Recompute) and each.top) == [
-        1,
-        3,
-    ]
+    assert sorted(each.top.rows for each in tops_of(found)) == [1, 3]
     found = flow(
         f"select x.k, y.v from {ranking(STREAM)} as x join {ranking(OTHER)} as y on x.k = y.k where x.rn <= 3"
     )
-    assert [each.top and each.top.rows for each in found.operators if isinstance(each, Recompute)] == [
-        3,
-        None,
-    ]
+    assert [each.top.rows for each in tops_of(found)] == [3]
+    assert "Recompute" in kinds(found)
 
 
 def test_a_filter_ends_a_ranking_of_different_rows() -> None:
@@ -429,16 +432,17 @@ def test_a_filter_ends_a_ranking_of_different_rows() -> None:
         "select * from (select distinct k, row_number() over (partition by k order by v) as rn "
         f"from {STREAM}) where rn <= 2"
     )
-    assert [each.top and each.top.rows for each in found.operators if isinstance(each, Recompute)] == [2]
+    assert [each.top.rows for each in tops_of(found)] == [2]
 
 
 def test_a_ranking_without_an_end_says_what_would_bound_it() -> None:
     with pytest.raises(Unbounded) as problem:
         planner.plan_any(f"select k, row_number() over (partition by k order by v) as r from {STREAM}", KNOWN)
-    assert str(problem.value).startswith(
-        "'ROW_NUMBER() OVER (PARTITION BY k ORDER BY v)' ranks all rows that ever come; say how many are asked for: WHERE r "
-        "<= 10 in the query around it. To have the query as it is: The state of this query grows for ever: it keeps every "
-        "row that ever comes. Set state_ttl (as in '7 days')"
+    assert str(problem.value) == (
+        "The state of this query grows for ever: it keeps every row that ever comes. Set state_ttl (as in '7 days') to forget "
+        "what was idle for so long; or say how many places are asked for: WHERE r <= 10 in the query around it; or bound it by "
+        "time: SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM db.s WHERE ts >= CURRENT_TIMESTAMP() - "
+        "INTERVAL '7' DAY"
     )
 
 
@@ -454,7 +458,7 @@ def test_a_ranking_without_an_end_says_what_would_bound_it() -> None:
 )
 def test_aggregates_that_pass_over_other_places_end_a_ranking(items: str, rows: int | None) -> None:
     found = flow(f"select {items} from {ranking(STREAM)} as r group by k")
-    tops = [each.top and each.top.rows for each in found.operators if isinstance(each, Recompute)]
+    tops = [each.top.rows for each in tops_of(found)]
     assert rows in tops or (rows is None and not any(tops))
 
 
@@ -571,7 +575,7 @@ def test_groups_of_windows_of_what_changes_wait_for_the_window() -> None:
         ),
         (
             f"select v from (select distinct v, window_end from {windows_over(LAST)})",
-            ["WindowClose", "SetOperation", "Project"],
+            ["WindowClose", "GroupAggregate", "Project", "Project"],
         ),
         (
             f"select window_end, median(v) as m from {windows_over(LAST)} group by window_start, window_end",

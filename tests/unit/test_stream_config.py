@@ -46,7 +46,7 @@ GROUPS = f"select item, count(*) as n from {BIDS} group by item"
 TUMBLE = expansion.expand("bids", window_arguments.make("tumble", "ts", "5 minutes"))
 WINDOWS = f"select window_end, window_start, item, count(*) as n from {TUMBLE} group by window_end, window_start, item"
 AGAIN = {
-    f"select item, n from ({GROUPS}) as g where n > (select avg(n) from ({GROUPS}) as h)": "as a whole",
+    f"select item, n, sum(n) over () as s from ({GROUPS})": "as a whole",
     f"select item, lead(n) over (partition by item order by window_end) as next from ({WINDOWS})": "for each item",
 }
 

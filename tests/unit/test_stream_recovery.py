@@ -355,7 +355,11 @@ def _row_key(
     """A signature with what tells rows of the query apart, as it is read back."""
     tumble = window_arguments.make("tumble", "ts", "10 minutes")
     source = expansion.expand("raw.bid", tumble) if window else expansion.expand_stream("raw.bid")
-    plan = planner.plan_any(text.format(source=source), {"raw.bid": Known("ts")})
+    plan = planner.plan_any(
+        text.format(source=source),
+        {"raw.bid": Known("ts")},
+        domains=("item", "bidder", "page", "a", "b", "k", "x", "y"),
+    )
     made = generate.program(plan, upsert=upsert)
     found = made.upsert
     if found is not None and unique_key:
@@ -375,7 +379,7 @@ WINDOWS = (
         (
             _row_key(GROUPS.format(items="item", by="item")),
             _row_key(GROUPS.format(items="item as a, item", by="item")),
-            "told apart by a (item), and were by item (item), so",
+            "told apart by a (item), and were by item, so",
         ),
         (
             _row_key(GROUPS.format(items="a as x, b as y", by="a, b")),
@@ -411,7 +415,7 @@ WINDOWS = (
         (
             {**_signature("a"), "row_key": ["a"]},
             _row_key(GROUPS.format(items="item", by="item")),
-            "told apart by item (item), and were by a, so",
+            "told apart by item, and were by a, so",
         ),
     ],
 )

@@ -373,7 +373,8 @@ def test_a_day_of_the_session_may_have_25_hours(zone: str) -> None:
         return (zone,)
 
     plan = planner.plan_any(text, {"raw.a": Known("ts"), "raw.b": Known("ts")}, ask=ask)
-    (stage,) = plan.stages
-    assert isinstance(stage, JoinStage)
+    assert plan.dataflow is not None
+    join = plan.dataflow.root
+    assert isinstance(join, Join)
     longer = 3 * HOUR if zone == "Europe/Berlin" else 0
-    assert [side.lasts for side in stage.sides] == [DAY + 1 + longer, 1 + longer]
+    assert [until[-1][1] for until in join.until] == [DAY + longer, longer]

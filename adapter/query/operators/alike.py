@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ..names import digest
-from .base import Dataflow, GroupAggregate, Operator, WindowResults
+from .base import Dataflow, GroupAggregate, Operator, TopN, WindowResults
 from .buffered_rows import BufferedRows
 from .lineage import Lineage, lineages, placed, stage_rows
+from .lineage import of as lineage_of
 from .upserts import kept_root
 
-VERSION = 1
+VERSION = 2
 """Of how lineage is told: another version may tell the same otherwise."""
 
 
@@ -63,6 +65,13 @@ def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> dict[
 
 
 def _of_part(of: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Dataflow) -> str:
+    if isinstance(of, TopN) and not of.inputs[0].relation.changes:
+        # Of a ranking of rows fewer may be asked for: those are there.
+        all_rows = lineage_of(replace(of, top=replace(of.top, rows=0)), known)
+        names = [name.lower() for name, _ in all_rows.columns]
+        return digest(
+            "first rows", all_rows.rows, [each for _, each in all_rows.columns], names, all_rows.star
+        )
     if not isinstance(of, BufferedRows):
         below = [known[each.name].means for each in of.inputs]
         return digest(type(of).__name__, known[of.name].means, of.relation.changes, *below)

@@ -23,7 +23,7 @@ True
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from sqlglot import exp
@@ -35,8 +35,12 @@ from ..functions import makes_rows
 from ..names import digest
 from ..plan import AggregateStage, Plan, RowsStage
 from ..source_text import without_names
+from ..unwindowed.hidden_columns import ROW_TIME as OF_ROW
 from .base import (
+    BY,
     GIVEN_BY,
+    ID,
+    ORDER,
     ROW_TIME,
     ChangelogNormalize,
     Dataflow,
@@ -63,6 +67,7 @@ from .base import (
 )
 from .conditions import is_repeatable
 from .relation import WEIGHT
+from .top_n import ROW
 
 _WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 _HIDDEN = (WEIGHT, GIVEN_BY)
@@ -92,7 +97,8 @@ class Lineage:
     @property
     def means(self) -> str:
         """All of it: rows that are kept can be those of another operator if this is the same."""
-        return digest(self.rows, self.columns, self.star, sorted(self.hidden))
+        columns = [(name.lower(), what) for name, what in self.columns]
+        return digest(self.rows, columns, self.star, sorted(self.hidden))
 
     def column(self, name: str) -> str:
         """What a column is.
@@ -176,6 +182,8 @@ def _of(operator: Operator, below: Sequence[Lineage]) -> Lineage:
         return _by_place("set", operator.times, *sides, like=below[0])
     if isinstance(operator, GroupAggregate):
         return _of_groups(operator, below[0])
+    if isinstance(operator, TopN):
+        return _of_ranking(operator, below[0])
     if isinstance(operator, Project | Join | Local):
         names = {input_name(number): each for number, each in enumerate(below)}
         try:
@@ -186,14 +194,7 @@ def _of(operator: Operator, below: Sequence[Lineage]) -> Lineage:
 
 
 def _of_text(
-    operator: Project
-    | Join
-    | OuterIntervalJoin
-    | Local
-    | MaterializedProject
-    | OverAggregate
-    | Recompute
-    | TopN,
+    operator: Project | Join | OuterIntervalJoin | Local | MaterializedProject | OverAggregate | Recompute,
     below: Sequence[Lineage],
 ) -> Lineage:
     """Of a text that isn't understood: the text without the names of its relations, and all that it reads."""
@@ -202,10 +203,27 @@ def _of_text(
         also = [placed(key, operator.aliases) for keys in operator.keys for key in keys]
         if operator.top is not None:
             also += ["top", operator.top.rows]
-    if isinstance(operator, TopN):
-        also = [*asdict(operator.top).values(), operator.rank, operator.columns]
     text = without_names(parse(operator.sql))
     return _opaque(type(operator).__name__, text, *also, *(each.means for each in below))
+
+
+def _of_ranking(operator: TopN, below: Lineage) -> Lineage:
+    """The first rows, each with its place."""
+    select = parse(operator.sql)
+    assert isinstance(select, exp.Select)
+    # What is ranked by is of the rows, whatever the select list calls by the same name.
+    items = [each for each in select.expressions if each.alias_or_name != OF_ROW]
+    select.set(
+        "expressions", sorted(items, key=lambda each: not each.alias_or_name.startswith((BY, ORDER, ID)))
+    )
+    made = of_query(select, {input_name(0): below})
+    own = [name for name, _ in made.columns if name.startswith((BY, ORDER, ID))]
+    listed = made.without(*own)
+    by, order = ([made.column(name) for name in own if name.startswith(each)] for each in (BY, ORDER))
+    tied = [what for _, what in listed.columns] if operator.top.order.endswith(ROW) else []
+    top = (operator.top.function, operator.top.order, operator.top.rows, operator.top.buckets, operator.final)
+    rows = digest("top", *top, sorted(by), order, made.rows, tied, listed.star)
+    return replace(listed, rows=rows, columns=(*listed.columns, (operator.rank, digest(rows, "place"))))
 
 
 def _by_place(*texts: object, like: Lineage) -> Lineage:
@@ -363,7 +381,7 @@ def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
     read = _read(query, known)
     columns: list[tuple[str, str]] = []
     star, hidden, starred = "", frozenset[str](), False
-    defined: set[str] = set()
+    defined: dict[str, str] = {}
     for item in query.expressions:
         if item.alias_or_name in _HIDDEN or item.alias_or_name.startswith(WEIGHT):
             continue
@@ -380,7 +398,7 @@ def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
             raise Unclear(item)
         columns.append((name, read.told(item.unalias(), defined)))
         if isinstance(item, exp.Alias):
-            defined.add(name.lower())
+            defined[name.lower()] = columns[-1][1]
     return Lineage(read.rows, tuple(columns), star, hidden)
 
 
@@ -469,12 +487,12 @@ class _Read:
             return digest({"gt": "lt", "gte": "lte"}.get(test.key, test.key), *sides)
         return self.told(test)
 
-    def told(self, node: exp.Expr, defined: Collection[str] = ()) -> str:
+    def told(self, node: exp.Expr, defined: Mapping[str, str] | None = None) -> str:
         """What an expression over the rows is.
 
         Args:
             node: the expression.
-            defined: names that stand before it in the select list, by which Spark may read it.
+            defined: what stands before it in the select list, by name in lower case: Spark may read it from there.
 
         Raises:
             Unclear: it isn't of one row, or another each time, or a name isn't known.
@@ -492,7 +510,7 @@ class _Read:
                 each.replace(exp.column(f"c{self._column(each, defined)}"))
         return digest(canonical(holder.this))
 
-    def _column(self, column: exp.Column, defined: Collection[str]) -> str:
+    def _column(self, column: exp.Column, defined: Mapping[str, str] | None) -> str:
         if column.args.get("db") or isinstance(column.this, exp.Star):
             raise Unclear(column)
         name, table = column.name, column.table.lower()
@@ -510,9 +528,13 @@ class _Read:
             (alias,) = listed
         else:
             raise Unclear(column)
-        if name.lower() in defined and not listed:
-            raise Unclear(column)  # that, or a column of the rows
-        return self._of(alias, name)
+        earlier = None if listed or defined is None else defined.get(name.lower())
+        if earlier is None:
+            return self._of(alias, name)
+        if not self.scope[alias].star:
+            return earlier
+        # That, or a column of the rows: it is the same wherever both are.
+        return digest("either", earlier, self._of(alias, name))
 
     def _of(self, alias: str, name: str) -> str:
         found, side = self.scope[alias].column(name), self.sides[alias]

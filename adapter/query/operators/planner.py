@@ -699,7 +699,7 @@ class _Planner:
                     f"'{sql(node)[-60:]}' renames the columns of a stream in FROM; name them in its select list."
                 )
             if operator is not None and not alias:
-                alias = f"__from_{number}"
+                alias = f"{key_names.OWN_ALIAS}{number}"
                 node.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
             found.append(_From(alias, node, join, operator))
         return found
@@ -1132,7 +1132,7 @@ class _Planner:
         below = source.operator
         if below is None:
             raise QueryError("The query reads no stream.")
-        relation = below.relation
+        relation, written = below.relation, select.copy() if self.ttl is None else select
         break_ties(select)
         conditions.order_all(select, source.alias)
         template, inputs = self._template(select, [source])
@@ -1168,7 +1168,8 @@ class _Planner:
         kept = () if _multiplies(select) else outputs.carry_keys(relation.keys)
         made = Relation(
             True,
-            keys=(*kept, *self._rank_keys(select, common, bounds)),
+            # Where the rows of before were told apart they are so however many places are asked for.
+            keys=(*kept, *self._rank_keys(select, common, {} if kept else bounds)),
             bounded=relation.bounded or (covered and is_ended and len(ranked) == len(over)),
             ends=self._passed_end(select, source.alias, relation, common),
         )
@@ -1193,6 +1194,7 @@ class _Planner:
                     for name in list(ranked)[:1]
                     if not is_ended
                 ),
+                bounded=self._bounded_by_time(written, source),
             )
         if (
             ttl_over(inputs[0], self.ttl) is None

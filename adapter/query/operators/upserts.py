@@ -56,7 +56,9 @@ class Replaced:
             f"old.{quote(name)} <=> fired.{own}" for name, own in zip(self.scope, columns, strict=True)
         )
         listed = ", ".join(columns) or "true as anything"
-        return Upsert(self.key, f"select {listed} from {touched}", scope or "true", None)
+        own = dict(zip(self.scope, columns, strict=True)) if isinstance(self.operator, GroupAggregate) else {}
+        carried = {name: own[name].strip("`") for name in self.key if name in own}
+        return Upsert(self.key, f"select {listed} from {touched}", scope or "true", None, carried=carried)
 
 
 def replaced(flow: Dataflow) -> Replaced | None:

@@ -6,10 +6,13 @@ from collections.abc import Collection, Iterator, Mapping
 
 from sqlglot import exp
 
-from .. import hints, intervals
+from .. import intervals
 from ..dialect import DIALECT, sql
 from ..errors import QueryError
 from ..plan import GroupStage, JoinStage, Key, KeyedStage, Plan, Stage, TopStage, UnboundedState
+
+OWN_ALIAS = "__from_"
+"""What aliases begin with that the author didn't give."""
 
 
 def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
@@ -30,10 +33,12 @@ def with_predicate(select: exp.Select, time: str | None, relations: Mapping[str,
     for subquery in list(query.find_all(exp.Subquery)):
         inner = subquery.this
         table = next(subquery.find_all(exp.Table), None)
-        if isinstance(inner, exp.Select) and hints.marked_as_stream(inner) and table is not None:
-            alias = subquery.args.get("alias")
-            name = relations.get(table.name, table.name)
-            subquery.replace(exp.to_table(name, dialect=DIALECT, alias=alias.name if alias else None))
+        if isinstance(inner, exp.Select) and inner.is_star and table is not None and table.name in relations:
+            alias = "" if subquery.alias.startswith(OWN_ALIAS) else subquery.alias
+            name = relations[table.name]
+            subquery.replace(exp.to_table(name, dialect=DIALECT, alias=alias or None))
+        elif subquery.alias.startswith(OWN_ALIAS):
+            subquery.set("alias", None)
     column = time or "event_time"
     return sql(query.where(f"{column} >= current_timestamp() - interval '7' day", dialect=DIALECT))
 
