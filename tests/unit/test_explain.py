@@ -891,9 +891,23 @@ def test_distinct_rows(explained: Any) -> None:
     assert "GroupAggregate by channel, bidder upsert(channel, bidder)" in found
 
 
-def test_a_predicate_that_has_its_bound_in(explained: Any) -> None:
-    found = explained(f"select x from {BIDS} where ts >= current_timestamp() - interval 1 hour")
-    assert "a row for which it holds; clears: watermark − 1 hour A row leaves" in found
+@pytest.mark.parametrize(
+    ("since", "clears"),
+    [
+        ("1 hour", "watermark − 1 hour"),
+        ("0 seconds", "watermark"),
+        ("'-5' minutes", "watermark + 5 minutes"),
+    ],
+)
+def test_when_rows_leave(explained: Any, since: str, clears: str) -> None:
+    for compares in (">", ">="):
+        found = explained(f"select x from {BIDS} where ts {compares} current_timestamp() - interval {since}")
+        assert f"a row for which it holds; clears: {clears} A row leaves" in found
+
+
+def test_one_group_that_expires(explained: Any) -> None:
+    found = explained(f"select count(*) as n from {BIDS}", **TTL)
+    assert "partial aggregates; clears: state_ttl, 2 days after the key's last row" in found
 
 
 def test_tables_beside_the_streams(explained: Any) -> None:

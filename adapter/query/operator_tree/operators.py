@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
 
 from .. import intervals, ranks
-from ..clauses import filters, joined, relations
-from ..dialect import parse
+from ..clauses import filters, joined
 from ..emission import Emission
 from ..operators import base
 from ..operators.generate import parts_and_rows
 from ..operators.relation import Relation
 from ..operators.time_bounds import kept_until
 from ..operators.upserts import replaced
-from ..plan import AggregateStage, GroupStage, Plan
+from ..plan import GroupStage, Plan
 from ..unwindowed.groups import Groups
 from . import text
 from .bounds import ALL_BOUNDED, AS_ITS_INPUT, BOUNDED, Bounds
@@ -37,10 +36,9 @@ from .node import (
 from .selects import Read, Selects, project, ranking
 from .state import Columns
 from .top_n import ranked
+from .written import expression, in_authors_words, lifted, lifted_in_windows, select_of, without_joins
 
 CHANGES = Computing()
-_DISTINCT = "own"
-"""What the planner calls the rows of a DISTINCT."""
 _INPUT_ROWS = "an input's row that later changes need"
 _WINDOW_END = "window end + allowed lateness"
 
@@ -105,7 +103,7 @@ class Operators:
                 self._node(operator, "ChangelogNormalize", operator.label, inputs, state, notes=notes)
             )
         if isinstance(operator, base.WindowResults):
-            return Read(_at(self.within(operator.plan), operator.relation), _lifted_in_windows(operator.plan))
+            return Read(_at(self.within(operator.plan), operator.relation), lifted_in_windows(operator.plan))
         if isinstance(operator, base.GroupAggregate):
             return self._group(operator, inputs)
         if isinstance(operator, base.Project):
@@ -126,7 +124,7 @@ class Operators:
         if isinstance(operator, base.WindowClose):
             return self._close(operator, inputs)
         if isinstance(operator, base.Local):
-            return Read(self._local(operator), _lifted(operator.sql, self.read[operator.inputs[0].name]))
+            return Read(self._local(operator), lifted(operator.sql, self.read[operator.inputs[0].name]))
         if isinstance(operator, base.SetOperation):
             state = self._state(operator, "how often a row is there, on either side")
             return Read(self._node(operator, "SetOperation", operator.label, inputs, state=state))
@@ -208,7 +206,7 @@ class Operators:
 
     def _group(self, operator: base.GroupAggregate, inputs: tuple[Node, ...]) -> Read:
         name = self.state_names[operator.name]
-        stage = _in_authors_words(replace(operator.stage, name=name))
+        stage = in_authors_words(replace(operator.stage, name=name))
         ttl = base.ttl_of(operator, self.bounds.ttl)
         pieces = Groups(stage, ttl, fused=True)
         clears = self._clears_groups(operator, stage)
@@ -237,11 +235,11 @@ class Operators:
             return f"window end + {intervals.format(operator.lasts)}" if operator.lasts else _WINDOW_END
         if stage.keys and base.stay(operator):
             return AS_ITS_INPUT
-        if stage.keys and (after := self.bounds.after("the key's last row")):
+        if after := self._after(operator, "the key's last row"):
             return after
-        keys = {_expression(key.sql): self._aliases(operator, key.name) for key in stage.keys}
+        keys = {expression(key.sql): self._aliases(operator, key.name) for key in stage.keys}
         (below,) = operator.inputs
-        return self.bounds.of_keys(keys, _select(stage.written), below.relation.bounded)
+        return self.bounds.of_keys(keys, select_of(stage.written), below.relation.bounded)
 
     def _aliases(self, operator: base.Operator, column: str) -> set[str]:
         """What the queries right above an operator call one of its columns, in lower case."""
@@ -249,7 +247,7 @@ class Operators:
             item.alias.lower()
             for each in self.flow.operators
             if isinstance(each, base.Project) and each.inputs[0].name == operator.name
-            for item in _select(each.sql).expressions
+            for item in select_of(each.sql).expressions
             if isinstance(item, exp.Alias) and item.this.name.lower() == column.lower()
         }
 
@@ -267,10 +265,10 @@ class Operators:
                 key=_key(operator.relation),
                 event_time=_time(operator.relation) or node.event_time,
             )
-        return replace(found, node=node, written=_lifted(operator.sql, below))
+        return replace(found, node=node, written=lifted(operator.sql, below))
 
     def _materialized(self, operator: base.MaterializedProject, inputs: tuple[Node, ...]) -> Node:
-        select = _select(operator.sql)
+        select = select_of(operator.sql)
         rows = "a row that is there, and what it gave, to be retracted as it was"
         state = self._state(
             operator, rows, self._after(operator, "the row's last change") or "when the row goes"
@@ -300,7 +298,7 @@ class Operators:
         return replace(self.read[operator.inputs[0].name], node=node)
 
     def _over(self, operator: base.OverAggregate, inputs: tuple[Node, ...]) -> Node:
-        select, reach = _select(operator.sql), operator.reach
+        select, reach = select_of(operator.sql), operator.reach
         rows = "a row that frames of later rows reach back to"
         if operator.waits:
             rows = f"a row that waits for the watermark to pass its {operator.time}, or {rows[6:]}"
@@ -332,7 +330,7 @@ class Operators:
         return _at(node, operator.relation)
 
     def _recompute(self, operator: base.Recompute, inputs: tuple[Node, ...]) -> Read:
-        select = _select(operator.sql)
+        select = select_of(operator.sql)
         if written := self.read[operator.inputs[0].name].written:
             select = text.put_back(select, written, ())
         computing = (
@@ -340,7 +338,7 @@ class Operators:
             if operator.is_whole
             else Computing(
                 PARTITIONS,
-                tuple(text.shown(_expression(key)) for key in next(keys for keys in operator.keys if keys)),
+                tuple(text.shown(expression(key)) for key in next(keys for keys in operator.keys if keys)),
                 "reads the kept rows of each partition that changed, and what they gave before",
             )
         )
@@ -371,7 +369,7 @@ class Operators:
                 operator, name, text.grouped_by(select), inputs, self._state(operator, rows, clears), computing, metrics,
                 (f"Why rows are kept: {operator.label}.",), tuple(text.keys(select)),
             )  # fmt: skip
-            return Read(node, _lifted(operator.sql, self.read[operator.inputs[0].name]))
+            return Read(node, lifted(operator.sql, self.read[operator.inputs[0].name]))
         elif select.args.get("joins"):
             name, what = "RegularJoin", text.joins(select)
         else:
@@ -388,7 +386,7 @@ class Operators:
         return Read(node, rank=rank)
 
     def _top_n(self, operator: base.TopN, inputs: tuple[Node, ...]) -> Read:
-        select = _select(operator.written)
+        select = select_of(operator.written)
         if written := self.read[operator.inputs[0].name].written:
             select = text.put_back(select, written, ())
         made = ranked(operator, select, self.bounds)
@@ -400,17 +398,22 @@ class Operators:
         return Read(node, rank=(operator.rank.lower(), operator.top.rows))
 
     def _temporal_filter(self, operator: base.TemporalFilter, inputs: tuple[Node, ...]) -> Read:
-        condition = _expression(operator.label)
+        condition = expression(operator.label)
         length = operator.lasts - isinstance(condition, exp.GTE | exp.LTE)
         known = self.bounds.after("it came")
-        clears = f"watermark − {intervals.format(length)}{f', or {known}' if known else ''}"
+        end = (
+            f"watermark {'−' if length > 0 else '+'} {intervals.format(abs(length))}"
+            if length
+            else "watermark"
+        )
+        clears = f"{end}, or {known}" if known else end
         state = self._state(operator, "a row for which it holds", clears)
         notes = ("A row leaves the result when the watermark has passed it by that much.",)
         node = self._node(operator, "TemporalFilter", text.shown(condition), inputs, state, notes=notes)
         return replace(self.read[operator.inputs[0].name], node=node)
 
     def _join(self, operator: base.Join, inputs: tuple[Node, ...]) -> Read:
-        select = _select(operator.sql)
+        select = select_of(operator.sql)
         state = self._state(operator, _INPUT_ROWS)
         if operator.until:
             state = self._in_time(operator, state, operator.until)
@@ -418,7 +421,7 @@ class Operators:
             state = self._for_good(operator, state)
         name = "IntervalJoin" if operator.until else "RegularJoin"
         node = self._node(operator, name, text.joins(select), inputs, self._of_sides(operator, state))
-        return Read(project(node, _above(select)))
+        return Read(project(node, without_joins(select)))
 
     def _for_good(self, operator: base.Join, state: tuple[State, ...]) -> tuple[State, ...]:
         """The rows of a join's sides that nothing but a TTL clears, each of them by itself."""
@@ -433,7 +436,7 @@ class Operators:
     ) -> tuple[State, ...]:
         """The rows of a join's sides, each called after the side that it is of."""
         aliases: dict[str, list[str]] = {}
-        for node, _ in joined(_select(operator.sql)):
+        for node, _ in joined(select_of(operator.sql)):
             for number, each in enumerate(operator.inputs):
                 if isinstance(node, exp.Table) and node.name == base.input_name(number):
                     aliases.setdefault(each.name, []).append(node.alias_or_name)
@@ -466,80 +469,21 @@ class Operators:
         return tuple(replace(own[part], clears=ends[part]) for part in ends if part in own)
 
     def _outer_in_time(self, operator: base.OuterIntervalJoin, inputs: tuple[Node, ...]) -> Read:
-        select = _select(operator.sql)
+        select = select_of(operator.sql)
         state = self._in_time(operator, self._state(operator, _INPUT_ROWS), operator.until)
         note = "A row that meets none comes once, when it can meet none any more."
         state = self._of_sides(operator, state)
         node = self._node(operator, "IntervalJoin", text.joins(select), inputs, state, notes=(note,))
-        return Read(project(node, _above(select)))
+        return Read(project(node, without_joins(select)))
 
     def _ended(self, operator: base.Operator, column: str) -> int | None:
         """Where the queries above end a ranking."""
         found = []
         for each in self.flow.operators:
             if any(below.name == operator.name for below in each.inputs) and isinstance(each, base.Project):
-                ends = [ranks.last_place(test, column) for test in filters(_select(each.sql))]
+                ends = [ranks.last_place(test, column) for test in filters(select_of(each.sql))]
                 found.append(min((end for end in ends if end is not None), default=None))
         return None if None in found else max((end for end in found if end is not None), default=None)
-
-
-def _select(sql: str) -> exp.Select:
-    made = parse(sql)
-    select = made if isinstance(made, exp.Select) else made.find(exp.Select)
-    assert select is not None
-    return select
-
-
-def _lifted(sql: str, below: Read) -> Mapping[str, str]:
-    """What stands for columns that were made to take subqueries out of a GROUP BY (`operators.above_groups`)."""
-    select = _select(sql)
-    if below.written:
-        select = text.put_back(select, below.written, below.keys)
-    made = (item for item in select.expressions if isinstance(item, exp.Alias))
-    return {item.alias: text.shown(item.this) for item in made if text.is_lifted(item.alias)}
-
-
-def _lifted_in_windows(plan: Plan) -> Mapping[str, str]:
-    """The same of groups within windows."""
-    found: dict[str, str] = {}
-    for stage in plan.windowed:
-        if isinstance(stage, AggregateStage):
-            select = text.put_back(_select(stage.output), written_of(stage), stage.keys)
-            made = (item for item in select.expressions if isinstance(item, exp.Alias))
-            found |= {item.alias: text.shown(item.this) for item in made if text.is_lifted(item.alias)}
-    return found
-
-
-def _expression(sql: str) -> exp.Expr:
-    made: exp.Expr = parse(f"select {sql} as made").expressions[0].unalias()
-    return made
-
-
-def _in_authors_words(stage: GroupStage) -> GroupStage:
-    """A stage whose keys and aggregates have no alias that the planner gave the rows below."""
-    alias = relations(_select(stage.written))[0].alias_or_name
-    if alias != _DISTINCT and not text.is_own_alias(alias):
-        return stage
-
-    def without(sql: str) -> str:
-        made = _expression(sql)
-        for column in made.find_all(exp.Column):
-            if column.table == alias:
-                column.set("table", None)
-        return text.shown(made)
-
-    return replace(
-        stage,
-        keys=tuple(replace(key, sql=without(key.sql)) for key in stage.keys),
-        metrics=tuple(replace(metric, sql=without(metric.sql)) for metric in stage.metrics),
-    )
-
-
-def _above(select: exp.Select) -> exp.Select:
-    """A SELECT that joins without the joins."""
-    made = select.copy()
-    made.set("joins", None)
-    return made
 
 
 def _key(relation: Relation) -> tuple[str, ...] | None:
