@@ -27,7 +27,6 @@ from .query.operators.base import Recompute
 from .query.plan import Plan
 from .query.program import Program, with_texts
 from .query.streams import Known
-from .query.unwindowed import unbounded_state
 from .redaction import cause_of, without_secrets
 from .stream.errors import StreamError
 from .stream.state_figures import added_up
@@ -268,7 +267,7 @@ def _refuse_recompute(again: Sequence[str]) -> None:
 def _check_unwindowed(found: Plan, settings: stream_config.StreamConfig) -> None:
     """Passes configs that go with a query without windows, or with one that has them."""
     flow = found.dataflow
-    if not found.is_unwindowed and flow is None:
+    if flow is None or flow.is_stateless:
         if not found.stages and settings.emission != FINAL:
             raise QueryError(
                 "Early results, late_updates and the offsets of results are about windows that are kept until they close, "
@@ -282,12 +281,12 @@ def _check_unwindowed(found: Plan, settings: stream_config.StreamConfig) -> None
                     + " Leave it out."
                 )
         return
-    if settings.emission != FINAL and not (flow is not None and flow.has_windows):
+    if settings.emission != FINAL and not flow.has_windows:
         raise QueryError(
             "Early results, late_updates and the offsets of results are about windows, and this query has none: its results "
             "change at once. Leave them out."
         )
-    changes = flow.root.relation.changes if flow else found.whole or found.changes_of is not None
+    changes = flow.root.relation.changes
     if changes and settings.output_mode == "append":
         raise QueryError(
             "config 'output_mode' is 'append', but the rows of this query change as rows come in; leave output_mode "
@@ -298,8 +297,6 @@ def _check_unwindowed(found: Plan, settings: stream_config.StreamConfig) -> None
             "config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave "
             "output_mode out, or write 'append'."
         )
-    domains = own_names.as_planned(settings.constant_domains, found.taken)
-    unbounded_state.check(found, settings.state_ttl, domains)
 
 
 def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> None:
@@ -459,4 +456,4 @@ def batch_text(sql: str, ask: QueryRunner | None = None) -> str:
     except QueryError:
         # What a stream can't do, or does as operators, batch can: the macros print plain SQL.
         return planner.text_in_batch(sql, ask)
-    return generate.batch(found) if found.stages else sql
+    return generate.batch(found) if found.stages or found.batch is not None else sql

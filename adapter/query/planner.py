@@ -48,12 +48,12 @@ from .aggregate_stage import (
 from .clauses import column_names, joined, relations
 from .dialect import canonical, function_name, parse, sql, walk_same_query
 from .emission import FINAL, Emission
-from .errors import NotInStages, NotMeant, QueryError, Unbounded, Unkeyed
+from .errors import NotInStages, NotMeant, QueryError, Unbounded
 from .functions import QueryRunner
 from .locality import Columns, Source, check, check_ranks, output_columns
-from .operators.base import Recompute, WindowClose, is_timed
+from .operators.base import WindowClose, is_timed
 from .operators.planner import dataflow
-from .plan import AggregateStage, GroupStage, KeyedStage, Plan, RowsStage, Stream, TopStage
+from .plan import AggregateStage, Plan, RowsStage, Stream
 from .program import MiniBatch
 from .row_level import (
     check_joins,
@@ -67,10 +67,7 @@ from .stream_rewrites import Rewrites
 from .streams import Known, Streams, is_printed
 from .tie_breaking import break_ties
 from .types import find_ties, find_types
-from .unwindowed import generate as unwindowed
 from .unwindowed import limits
-from .unwindowed.planner import unwindowed_plan
-from .unwindowed.unbounded_state import unbounded
 from .upsert_keys import replacing
 from .window_operators import operator_of
 from .windows import Window, quote
@@ -160,23 +157,18 @@ def _planned_anyhow(
     emission: Emission,
 ) -> Plan:
     """The same as `plan_any` of a text that is parsed."""
-    as_operators = partial(_in_operators, text, tree, known, domains, ask, ttl, emission)
-    marked = tree.copy()
-    hints.mark_streams(marked)
-    if next(hints.windows_under(marked), None) is None:
-        return as_operators()
+    if not _has_windows(tree):
+        return _in_operators(text, tree, known, domains, ask, ttl, emission)
     try:
         found = _in_stages(text, tree.copy(), known, ttl, False, ask)
-        if emission.changes and found.windowed:
+        if emission.changes:
             replacing(found, [operator_of(stage, emission) for stage in found.windowed], emission)
-        if any(unbounded(found, ttl, domains)):
-            return _bounded(found, as_operators)
-        return _from_changes(found, as_operators) if found.whole else _without_key(found, ttl, as_operators)
+        return found
     except NotMeant:
         raise
     except QueryError as refused:
         try:
-            return as_operators()
+            return _in_operators(text, tree, known, domains, ask, ttl, emission)
         except Unbounded as problem:
             raise Unbounded(f"{refused} To have the query as it is: {problem}") from problem
         except QueryError as problem:
@@ -185,47 +177,11 @@ def _planned_anyhow(
             raise refused from problem
 
 
-def _bounded(found: Plan, as_operators: Callable[[], Plan]) -> Plan:
-    """A query whose stages' state can grow for ever, as operators, where that of these can't."""
-    try:
-        return as_operators()
-    except QueryError:
-        return found  # what would bound it is told then
-
-
-def _from_changes(found: Plan, as_operators: Callable[[], Plan]) -> Plan:
-    """A query that its stages compute as a whole, as operators that follow what changes, if they can."""
-    # First rows come out of stages when the watermark passes them, and out of operators at once.
-    groups = [
-        each
-        for each in found.stages
-        if isinstance(each, GroupStage | KeyedStage) or (isinstance(each, TopStage) and not each.final)
-    ]
-    if found.rewrites or len(groups) != len(found.stages):
-        return found
-    try:
-        made = as_operators()
-    except QueryError:
-        return found
-    flow = made.dataflow
-    assert flow is not None
-    whole = any(isinstance(each, Recompute) and each.is_whole for each in flow.operators)
-    # Without a key the table is written anew, which costs what it holds, too.
-    return found if whole or (flow.root.relation.changes and flow.key is None) else made
-
-
-def _without_key(found: Plan, ttl: int | None, as_operators: Callable[[], Plan]) -> Plan:
-    """A query without the key of its rows in the select list, as operators: these add up what the table has."""
-    if not found.is_unwindowed:
-        return found
-    try:
-        unwindowed.program(found, ttl, {})
-    except Unkeyed:
-        try:
-            return as_operators()
-        except QueryError:
-            return found  # its program can't be made, and that is told
-    return found
+def _has_windows(tree: exp.Query) -> bool:
+    """Whether there are window functions in a tree."""
+    marked = tree.copy()
+    hints.mark_streams(marked)
+    return next(hints.windows_under(marked), None) is not None
 
 
 def plan(
@@ -261,6 +217,10 @@ def _in_stages(
     ask: QueryRunner | None,
 ) -> Plan:
     """The same of a text that is parsed. Changes the tree."""
+    if not _has_windows(parsed):
+        if batch:
+            return Plan((), (), text, (), batch=text_in_batch(text, ask))
+        return _in_operators(text, parsed, known, (), ask, ttl, FINAL, is_bounded=True)
     read = _read(text, parsed, ask)
     tree, rewrites = read.tree, read.rewrites
     ctes.check_read_once(tree)
@@ -356,8 +316,10 @@ def _in_operators(
     ask: QueryRunner | None,
     ttl: int | None,
     emission: Emission,
+    is_bounded: bool = False,
 ) -> Plan:
-    """The same of a text that is parsed. Changes the tree."""
+    """The same of a text that is parsed; `is_bounded`: its state isn't asked whether it can grow for ever. Changes the
+    tree."""
     read = _read(text, parsed, ask)
     read.check_stars()
     tree, rewrites = read.tree, read.rewrites
@@ -367,7 +329,7 @@ def _in_operators(
     event_clock.mark(tree, known)
     batch = sql(_with_ties_broken(limits.write_as_ranks(on_change.told(tree), hints.reads_stream)))
     flow, streams, ended = dataflow(
-        tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission
+        tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission, is_bounded
     )
     rewrites.check(in_operators=True)
     inputs = streams.read(True)
@@ -422,11 +384,8 @@ def _planned(
             "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
             "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
         )
-    if next(hints.windows_under(tree), None) is None:
-        found = unwindowed_plan(tree, known, ttl, rewrites)
-    else:
-        _refuse_changes(tree, known)
-        found = _Planner(tree, rewrites, batch=batch).plan()
+    _refuse_changes(tree, known)
+    found = _Planner(tree, rewrites, batch=batch).plan()
     rewrites.check()
     return replace(found, rewrites=tuple(rewrites.done))
 
@@ -468,9 +427,13 @@ def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
     """
     tree = parse(text)
     told = ranks.without_qualify(on_change.told(tree))
+    hints.mark_streams(told)
     if ask is not None:
-        hints.mark_streams(told)
         find_ties(told, ask)
+    try:
+        told = limits.write_as_ranks(told.copy(), hints.reads_stream)
+    except QueryError:
+        pass  # any rows may be the first in batch
     broken = _with_ties_broken(told)
     return text if broken == tree else sql(broken)
 

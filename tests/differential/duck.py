@@ -472,7 +472,7 @@ class Streamed:
         self.counts: dict[str, int] = {}
         self.steps = 0
         self.columns: list[str] = [column.name for column in model.root.columns]
-        if program.again:
+        if TABLE_BEFORE in program.output:
             self._do(
                 f"create or replace temp table {TABLE_BEFORE} as select * from ({translated(_expected(model))}) limit 0"
             )
@@ -773,7 +773,7 @@ class Streamed:
         self._look_up(self.program.lookups)
         upsert = self.program.upsert
         names = ", ".join(f'"{name}"' for name in self.columns)
-        if self.program.again:
+        if TABLE_BEFORE in self.program.output:
             self._do(f"delete from {TABLE_BEFORE}")
             self._insert(TABLE_BEFORE, self.target)
         new: list[Row] = self._do(f"select {names} from ({self._sql(self.program.output)})").fetchall()

@@ -445,6 +445,12 @@ class Dataflow:
     """All of them, inputs first."""
 
     @property
+    def is_stateless(self) -> bool:
+        """Whether rows are only passed on, and nothing is remembered of them."""
+        passed = all(isinstance(each, Source | Project | UnionAll) for each in self.operators)
+        return passed and not self.root.relation.changes
+
+    @property
     def groups(self) -> dict[str, GroupAggregate]:
         """Each GROUP BY, by what its state is called: the same while its groups are the same, so that aggregates may come
         and go. Two of the same groups are told apart by their aggregates."""

@@ -125,7 +125,7 @@ def program(
     """
     flow = plan.dataflow
     assert flow is not None
-    if all(isinstance(each, _STATELESS) for each in flow.operators) and not flow.root.relation.changes:
+    if flow.is_stateless:
         return _passing_on(plan, flow, signature)
     made = _Generator(flow, ttl, replayed or (), emission, plan.lookups)
     result = made.replaced_result() if made.replaced is not None else _kept_result(flow)
@@ -158,9 +158,6 @@ def program(
         remake=anew if can_be_remade(flow) and not emission.changes else None,
         kept_for=emission.last,
     )
-
-
-_STATELESS = (Source, Project, UnionAll)
 
 
 def _passing_on(plan: Plan, flow: Dataflow, signature: dict[str, object]) -> Program:

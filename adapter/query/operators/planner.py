@@ -112,6 +112,7 @@ def dataflow(
     rewrites: Rewrites,
     windows: Callable[[exp.Query, Streams, int, bool], Plan],
     emission: Emission = FINAL,
+    is_bounded: bool = False,
 ) -> tuple[Dataflow, Streams, tuple[str, ...]]:
     """The operators of a tree whose streams and static tables are marked. Changes the tree.
 
@@ -124,6 +125,7 @@ def dataflow(
         windows: the planner of queries that stay within windows: of a query, the streams of the whole tree, how many
             stages others have, and whether rows of windows are kept where they are read as they are.
         emission: when results of windows come.
+        is_bounded: whether the state needn't be asked whether it can grow for ever.
 
     Returns:
         The operators, the streams, and the rankings that filters end, as the user wrote them.
@@ -133,10 +135,12 @@ def dataflow(
     """
     ranked = _ranking_at_root(tree) is not None
     planner = _Planner(tree.copy() if ranked else tree, known, ttl, domains, rewrites, windows, emission)
+    planner.is_bounded = is_bounded
     flow = planner.plan(comes_once=ranked)
     if any(isinstance(each, TopN) and each.final for each in flow.operators) and replaced(flow) is None:
         # Something stands above it that isn't told by the text alone.
         planner = _Planner(tree, known, ttl, domains, rewrites, windows, emission)
+        planner.is_bounded = is_bounded
         flow = planner.plan()
     return flow, planner.streams, tuple(planner.ranks)
 
@@ -169,6 +173,7 @@ class _Planner:
         self.by_text: dict[str, Operator] = {}
         self.ranks: dict[str, None] = {}
         self.window_stages = 0
+        self.is_bounded = False
 
     def plan(self, comes_once: bool = False) -> Dataflow:
         """The operators of the whole tree; `comes_once`: first rows that are the result come once."""
@@ -176,7 +181,10 @@ class _Planner:
             ranking.meta[_AT_ROOT] = True
         root = self._visit(self.tree)
         if root is None:
-            raise QueryError("The query reads no stream.")
+            raise QueryError(
+                "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
+                "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
+            )
         operators = tuple(in_order(root))
         times = [self.streams.known(stream.view).event_time for stream in self.streams.streams.values()]
         if self.ttl is not None and not any(times):
@@ -184,7 +192,7 @@ class _Planner:
                 "How long rows are kept is measured in event time, and no stream of this query says which column that is; "
                 "give one dbt's config event_time."
             )
-        if self.ttl is None:
+        if self.ttl is None and not self.is_bounded:
             for each in operators:
                 if each.growth is not None:
                     raise Unbounded(_grows(each.growth, self.domains))
@@ -1416,11 +1424,11 @@ class _Planner:
                     if part is not None
                 }
                 if len(group) == len(aliases) and len(kinds) == 1 and None not in kinds:
-                    keys = self._join_keys(select, streams, outputs)
+                    keys = self._join_keys(select, streams, outputs, equal)
                     return self._local(
                         "JOIN", inputs, sql(template), Relation(together=outputs.together, keys=keys)
                     )
-        keys = self._join_keys(select, streams, outputs)
+        keys = self._join_keys(select, streams, outputs, equal)
         changes = any(relation.changes for relation in relations)
         ends = () if inner else self._equal_ends(equal, aliases, relations)
         bounds = TimeBounds(select, _times(streams)) if plain and not changes else None
@@ -1461,10 +1469,8 @@ class _Planner:
                 return self._outer_in_time(select, template, inputs, streams, alone, keys, outputs)
         partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
         all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
-        if any(
-            each.join is not None and not conditions.is_inner(each.join) and not only_asks(each.join)
-            for each in streams
-        ):
+        if any(each.join is not None and each.join.side in ("RIGHT", "FULL") for each in streams):
+            # Rows of either side that meet none may be told apart by NULLs alone.
             keys = ()
         by_end = self._ends_among(partitions, all_aliases, relations)
         relation = Relation(True, keys=keys, bounded=bounded, ends=passed if by_end else None)
@@ -1641,18 +1647,24 @@ class _Planner:
 
     @staticmethod
     def _join_keys(
-        select: exp.Select, streams: Sequence[_From], outputs: conditions.Outputs
+        select: exp.Select,
+        streams: Sequence[_From],
+        outputs: conditions.Outputs,
+        equal: Sequence[Mapping[str, exp.Expr]],
     ) -> tuple[frozenset[str], ...]:
         if _multiplies(select):
             return ()
         found: set[str] = set()
-        for each in streams:
+        for number, each in enumerate(streams):
             assert each.operator is not None
             if each.join is not None and only_asks(each.join):
                 continue
             key = each.operator.relation.key
             names = None if key is None else [outputs.of.get((each.alias.lower(), name)) for name in key]
             if names is None or None in names:
+                earlier = {other.alias for other in streams[:number]}
+                if any(_is_equated(own, each, equal, earlier) for own in each.operator.relation.keys):
+                    continue  # a row meets one of its at most
                 return ()
             found |= {name for name in names if name is not None}
         return (frozenset(found),)
@@ -1848,6 +1860,21 @@ def _grouped_by_all(node: exp.Expr, rows: exp.Select) -> exp.Select:
     made = exp.Select(expressions=[exp.alias_(each.copy(), each.name, quoted=True) for each in columns])
     made.set("group", exp.Group(expressions=columns))
     return made.from_(node)
+
+
+def _is_equated(
+    key: frozenset[str], each: _From, equal: Sequence[Mapping[str, exp.Expr]], earlier: Collection[str]
+) -> bool:
+    """Whether all columns that tell a relation's rows apart equal something of earlier relations that it is joined to."""
+    if each.join is None or each.join.side not in ("", "LEFT"):
+        return False
+    known = {column: column for column in key}
+    told = {
+        conditions.carried(group.get(each.alias), each.alias, known)
+        for group in equal
+        if earlier & group.keys()
+    }
+    return key <= told
 
 
 def _multiplies(select: exp.Select) -> bool:
