@@ -173,9 +173,7 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
     settings = config(node)
     with named(node):
         interval(settings, found)
-        if settings.unique_key and found.dataflow is not None and found.dataflow.root.relation.changes:
-            key = own_names.as_planned(settings.unique_key, found.taken)
-            found = replace(found, dataflow=replace(found.dataflow, key=key))
+        found = _keyed(found, settings)
         made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
         made = replace(made, operators=partial(_operators, node, found, made, settings))
         if not settings.allow_recompute and made.upsert is not None and made.upsert.is_whole:
@@ -190,6 +188,14 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
         return replace(made, upsert=replace(made.upsert, key=settings.unique_key, certain=False))
 
 
+def _keyed(found: Plan, settings: stream_config.StreamConfig) -> Plan:
+    """A plan whose result's rows are told apart by what config unique_key says."""
+    if not settings.unique_key or found.dataflow is None or not found.dataflow.root.relation.changes:
+        return found
+    key = own_names.as_planned(settings.unique_key, found.taken)
+    return replace(found, dataflow=replace(found.dataflow, key=key))
+
+
 def operator_tree(
     node: Mapping[str, Any], found: Plan, made: Program, settings: stream_config.StreamConfig
 ) -> Node:
@@ -202,7 +208,7 @@ def operator_tree(
         watermark=settings.watermark,
         changelog=settings.changelog,
     )
-    tree = build.tree(found, made, asked)
+    tree = build.tree(_keyed(found, settings), made, asked)
     if not found.taken:
         return tree
     shown: Node = with_texts(tree, unmarked)

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 
-from sqlglot import exp
-
 from .. import intervals
-from ..clauses import joined
-from ..dialect import parse
 from ..emission import FINAL, Emission
+from ..operators.base import ChangelogNormalize, Source
 from ..operators.generate import OUTPUT
-from ..plan import (
-    AggregateStage,
-    GroupStage,
-    JoinStage,
-    KeptStage,
-    KeyedStage,
-    LookupTable,
-    Plan,
-    Stage,
-    TopStage,
-)
+from ..plan import LookupTable, Plan, RowsStage
 from ..program import Program, Upsert
-from . import text, unwindowed, window_stages
-from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, Node, State, in_order, make
+from . import text, window_stages
+from .bounds import Bounds
+from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, Node, State, make
 from .operators import Operators
-from .selects import CHANGES, RECOMPUTED, Read, Selects, project
+from .selects import Read, Selects
 from .state import columns_of
+
+_WINDOWS = "_windows"
+"""After a stage's name: its windows' results before the select list."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +42,11 @@ def tree(plan: Plan, program: Program, settings: Settings) -> Node:
     flow = plan.dataflow
     if flow is not None:
         within = partial(found.within, emission=settings.emission)
-        node = Operators(flow, found.bounds, found.columns, found.source, within, settings.emission).root()
+        node = Operators(
+            flow, found.bounds, found.columns, found.source, found.table, within, settings.emission
+        ).root()
     else:
         node = found.within(plan, settings.emission)
-        whole = program.upsert is not None and program.upsert.is_whole
-        if whole and not any(each.computing.recomputes for each in in_order(node)):
-            # Row by row, over all rows there are.
-            node = replace(node, computing=RECOMPUTED, changelog=Changelog(RETRACT))
     return _sink(node, program, settings, found)
 
 
@@ -67,14 +56,16 @@ class _Builder:
         self.streams = {stream.view: stream for stream in plan.streams}
         self.lookups = {table.view: table for table in plan.lookups}
         self.columns = columns_of(program)
-        self.bounds = unwindowed.Bounds(settings.ttl, settings.domains)
-        self.upsert_keys: Mapping[str, tuple[str, ...]] = {
-            stage.view: stage.key for stage in plan.stages if isinstance(stage, KeyedStage)
+        self.bounds = Bounds(settings.ttl, settings.domains)
+        operators = plan.dataflow.operators if plan.dataflow else ()
+        self.feeds = {each.view for each in operators if isinstance(each, Source) and each.changelog}
+        self.upsert_keys = {
+            source.view: each.stage.key
+            for each in operators
+            if isinstance(each, ChangelogNormalize)
+            for source in each.inputs
+            if isinstance(source, Source)
         }
-        self.feeds = set()
-        for each in plan.dataflow.operators if plan.dataflow else ():
-            if getattr(each, "changelog", False):
-                self.feeds.add(getattr(each, "view", ""))
 
     def source(self, view: str) -> Node:
         """A stream."""
@@ -89,24 +80,27 @@ class _Builder:
             changelog = Changelog(UPSERT, key)
         return make("Source", what, changelog, event_time=time)
 
+    def table(self, view: str) -> Read | None:
+        """A table outside; None: it is none."""
+        table = self.lookups.get(view)
+        return None if table is None else Read(_external(table))
+
     def within(self, plan: Plan, emission: Emission) -> Node:
-        """The operators of a plan in stages."""
+        """The operators of a plan with windows."""
         return _Stages(self, plan, emission).root()
 
 
 class _Stages:
-    """The operators of one plan in stages."""
+    """The operators of one plan with windows."""
 
     def __init__(self, of: _Builder, plan: Plan, emission: Emission) -> None:
         self.of, self.plan, self.emission = of, plan, emission
-        self.stages: dict[str, Stage] = {stage.name: stage for stage in plan.stages}
+        self.stages = {stage.name: stage for stage in plan.windowed}
         self.read: dict[str, Read | None] = {}
-        self.windowed = bool(plan.windowed)
 
     def root(self) -> Node:
         """What comes out of the plan."""
-        computing = RECOMPUTED if self.plan.whole else CHANGES
-        reader = Selects(self._resolve, windows=self.windowed, computing=computing)
+        reader = Selects(self._resolve, windows=bool(self.stages))
         return reader.read(self.plan.written or self.plan.output).node
 
     def _resolve(self, name: str) -> Read | None:
@@ -118,46 +112,21 @@ class _Stages:
         if name in self.of.streams:
             time = self.of.streams[name].event_time or ""
             return Read(self.of.source(name), time=time)
-        if (table := self.of.lookups.get(name)) is not None:
-            return Read(_external(table))
-        stage = self.stages.get(name)
+        if (table := self.of.table(name)) is not None:
+            return table
+        # What a stage's own text calls its result has another name.
+        stage = self.stages.get(name) or self.stages.get(name.removesuffix(_WINDOWS))
         if stage is None:
-            # What a stage's own texts call its result.
-            for suffix in ("_windows", "_signed"):
-                stage = self.stages.get(name.removesuffix(suffix)) if name.endswith(suffix) else stage
-            return None if stage is None else self._of(stage)
-        found = self._of(stage)
-        if isinstance(stage, AggregateStage):
-            # It stands for the whole SELECT, with its select list and HAVING.
-            self.read[f"{name}_windows"] = found
-            return Selects(self._resolve, windows=True).read(stage.output)
-        return found
-
-    def _of(self, stage: Stage) -> Read:
-        of = self.of
-        rows = Selects(self._resolve)
-        if isinstance(stage, KeyedStage):
-            return unwindowed.normalized(stage, of.bounds, of.columns, of.source(stage.view))
-        if isinstance(stage, JoinStage):
-            return self._join(stage, rows)
-        below = rows.read(stage.written)
-        if isinstance(stage, AggregateStage):
-            return window_stages.aggregate(stage, self.emission, of.columns, below.node)
-        if isinstance(stage, GroupStage):
-            return unwindowed.groups(stage, of.bounds, of.columns, below.node)
-        if isinstance(stage, TopStage):
-            return unwindowed.top(stage, of.bounds, of.columns, below)
-        if isinstance(stage, KeptStage):
-            return unwindowed.kept(stage, of.bounds, of.columns, below.node)
-        return window_stages.rows(stage, self.emission, of.columns, below.node, stage.window.time_col)
-
-    def _join(self, stage: JoinStage, rows: Selects) -> Read:
-        select = parse(stage.written)
-        assert isinstance(select, exp.Select)
-        inputs = tuple(rows.relation(node).node for node, _ in joined(select))
-        node = unwindowed.join(stage, self.of.bounds, self.of.columns, inputs)
-        select.set("joins", None)
-        return Read(project(node, select))
+            return None
+        below = Selects(self._resolve).read(stage.written).node
+        if isinstance(stage, RowsStage):
+            return window_stages.rows(stage, self.emission, self.of.columns, below, stage.window.time_col)
+        found = window_stages.aggregate(stage, self.emission, self.of.columns, below)
+        if stage.name != name:
+            return found
+        # It stands for the whole SELECT, with its select list and HAVING.
+        self.read[f"{name}{_WINDOWS}"] = found
+        return Selects(self._resolve, windows=True).read(stage.output)
 
 
 def _external(table: LookupTable) -> Node:

@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
 
 from .. import intervals, ranks
 from ..clauses import filters, joined
-from ..dialect import parse
 from ..emission import Emission
 from ..operators import base
-from ..operators.buffered_rows import BufferedRows
-from ..operators.generate import parts_of
+from ..operators.generate import parts_and_rows
 from ..operators.group_state import Groups
 from ..operators.relation import Relation
 from ..operators.time_bounds import kept_until
-from ..plan import AggregateStage, Plan
+from ..operators.upserts import replaced
+from ..plan import GroupStage, Plan
 from . import text
-from .node import APPEND, EVERYTHING, PARTITIONS, RETRACT, Changelog, Computing, Metric, Node, State, make
-from .selects import CHANGES, Read, Selects, project, ranking
-from .state import Columns
-from .unwindowed import (
-    RETRACTABLE,
-    UPDATABLE,
-    Bounds,
-    by_keys,
-    key_of,
-    metrics_of,
-    state_of_groups,
-    written_of,
+from .bounds import ALL_BOUNDED, AS_ITS_INPUT, BOUNDED, Bounds
+from .groups import by_keys, key_of, metrics_of, state_of_groups, written_of
+from .node import (
+    APPEND,
+    EVERYTHING,
+    PARTITIONS,
+    RETRACT,
+    UPSERT,
+    Changelog,
+    Computing,
+    Metric,
+    Node,
+    State,
+    make,
 )
+from .selects import Read, Selects, project, ranking
+from .state import Columns
+from .top_n import ranked
+from .written import expression, in_authors_words, lifted, lifted_in_windows, select_of, without_joins
 
+CHANGES = Computing()
 _INPUT_ROWS = "an input's row that later changes need"
 _WINDOW_END = "window end + allowed lateness"
-_BOUNDED = "nothing: its inputs are bounded, or constant_domains"
 
 
 class Operators:
@@ -46,6 +51,7 @@ class Operators:
         bounds: what clears state.
         columns: of the parts of the state.
         source: the node of a stream, by its view.
+        table: the node of a table outside, by what its answer is under; None: it is no such.
         within: the node of a query that stays within windows.
         emission: when results of windows come.
     """
@@ -56,17 +62,23 @@ class Operators:
         bounds: Bounds,
         columns: Columns,
         source: Callable[[str], Node],
+        table: Callable[[str], Read | None],
         within: Callable[[Plan], Node],
         emission: Emission,
     ) -> None:
-        self.flow, self.bounds, self.columns, self.source, self.within = flow, bounds, columns, source, within
-        self.emission = emission
+        self.flow, self.bounds, self.columns, self.emission = flow, bounds, columns, emission
+        self.source, self.table, self.within = source, table, within
+        result = replaced(flow)
+        self.upserted: set[str] = set()
+        """The operator that is the result, if it puts its rows out as they are, and what is done with these row by row."""
+        if result is not None and result.key is not None:
+            self.upserted = {each.name for each in (result.operator, *result.path)}
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.read: dict[str, Read] = {}
         self.own: dict[str, list[str]] = {}
         self.shared: dict[str, list[str]] = {}
         taken: set[str] = set()
-        parts = parts_of(flow, bounds.ttl)
+        parts, self.rows_of = parts_and_rows(flow, bounds.ttl)
         for operator in flow.operators:
             mine = parts.get(operator.name, [])
             self.own[operator.name] = [part for part in mine if part not in taken]
@@ -84,10 +96,14 @@ class Operators:
         if isinstance(operator, base.Source):
             return Read(self.source(operator.view))
         if isinstance(operator, base.ChangelogNormalize):
-            state = self._state(operator, "the last row of a key", self._clears(operator, "its last row"))
-            return Read(self._node(operator, "ChangelogNormalize", operator.label, inputs, state=state))
+            keys: dict[exp.Expr, tuple[str, ...]] = {exp.column(each): () for each in operator.stage.key}
+            state = self._state(operator, "the last row of a key", self.bounds.of_keys(keys, exp.Select()))
+            notes = ("What a row replaces is retracted from what stands above.",)
+            return Read(
+                self._node(operator, "ChangelogNormalize", operator.label, inputs, state, notes=notes)
+            )
         if isinstance(operator, base.WindowResults):
-            return Read(_at(self.within(operator.plan), operator.relation), _lifted_in_windows(operator.plan))
+            return Read(_at(self.within(operator.plan), operator.relation), lifted_in_windows(operator.plan))
         if isinstance(operator, base.GroupAggregate):
             return self._group(operator, inputs)
         if isinstance(operator, base.Project):
@@ -108,25 +124,12 @@ class Operators:
         if isinstance(operator, base.WindowClose):
             return self._close(operator, inputs)
         if isinstance(operator, base.Local):
-            return Read(self._local(operator), _lifted(operator.sql, self.read[operator.inputs[0].name]))
+            return Read(self._local(operator), lifted(operator.sql, self.read[operator.inputs[0].name]))
         if isinstance(operator, base.SetOperation):
-            rows = "how often a row is there, on either side"
-            return Read(
-                self._node(
-                    operator, "SetOperation", operator.label, inputs, state=self._state(operator, rows)
-                )
-            )
+            state = self._state(operator, "how often a row is there, on either side")
+            return Read(self._node(operator, "SetOperation", operator.label, inputs, state=state))
         if isinstance(operator, base.Join):
-            select = _select(operator.sql)
-            state = self._state(operator, _INPUT_ROWS)
-            if operator.until:
-                state = self._in_time(operator, state, operator.until)
-            elif not operator.ends:
-                stay = {BufferedRows(each, None).part for each in operator.inputs if base.stay(each)}
-                state = tuple(replace(each, clears=_BOUNDED) if each.part in stay else each for each in state)
-            name = "IntervalJoin" if operator.until else "RegularJoin"
-            node = self._node(operator, name, text.joins(select), inputs, state=state)
-            return Read(project(node, _above(select)))
+            return self._join(operator, inputs)
         if isinstance(operator, base.OuterIntervalJoin):
             return self._outer_in_time(operator, inputs)
         if isinstance(operator, base.Recompute):
@@ -134,15 +137,7 @@ class Operators:
         if isinstance(operator, base.TopN):
             return self._top_n(operator, inputs)
         if isinstance(operator, base.TemporalFilter):
-            stays = f"{intervals.format(operator.lasts)} after its event time"
-            known = self.bounds.after("it came")
-            state = self._state(
-                operator,
-                "a row that has still to leave",
-                f"the watermark is {stays}{f', or {known}' if known else ''}",
-            )
-            node = self._node(operator, "TemporalFilter", operator.label, inputs, state)
-            return replace(self.read[operator.inputs[0].name], node=node)
+            return self._temporal_filter(operator, inputs)
         if isinstance(operator, base.OverAggregate):
             return Read(self._over(operator, inputs))
         if isinstance(operator, base.MaterializedProject):
@@ -168,12 +163,13 @@ class Operators:
         metrics: tuple[Metric, ...] = (),
         notes: tuple[str, ...] = (),
         key: tuple[str, ...] | None = None,
+        changelog: Changelog | None = None,
     ) -> Node:
         relation = operator.relation
         return make(
             name,
             description,
-            _mode(relation),
+            changelog or self._mode(operator),
             inputs,
             identity=operator.name,
             key=key or _key(relation),
@@ -185,12 +181,20 @@ class Operators:
             notes=notes,
         )
 
+    def _mode(self, operator: base.Operator) -> Changelog:
+        key = _key(operator.relation)
+        if operator.name in self.upserted and key is not None:
+            return Changelog(UPSERT, key)
+        return Changelog(RETRACT if operator.relation.changes else APPEND)
+
     def _after(self, operator: base.Operator, last: str) -> str | None:
         """What the TTL says of an operator's state; None: nothing."""
         return None if base.stay(operator) else self.bounds.after(last)
 
     def _clears(self, operator: base.Operator, last: str) -> str:
-        return self._after(operator, last) or _BOUNDED
+        if base.stay(operator):
+            return AS_ITS_INPUT
+        return self.bounds.after(last) or (BOUNDED if len(operator.inputs) == 1 else ALL_BOUNDED)
 
     def _state(self, operator: base.Operator, rows: str, clears: str | None = None) -> tuple[State, ...]:
         if getattr(operator, "ends", ()):
@@ -202,12 +206,10 @@ class Operators:
 
     def _group(self, operator: base.GroupAggregate, inputs: tuple[Node, ...]) -> Read:
         name = self.state_names[operator.name]
-        stage = replace(operator.stage, name=name)
-        ttl = base.ttl_over(operator, self.bounds.ttl)
+        stage = in_authors_words(replace(operator.stage, name=name))
+        ttl = base.ttl_of(operator, self.bounds.ttl)
         pieces = Groups(stage, ttl, fused=True)
-        clears = _WINDOW_END if operator.ends else self._clears(operator, "the key's last row")
-        if operator.lasts:
-            clears = f"window end + {intervals.format(operator.lasts)}"
+        clears = self._clears_groups(operator, stage)
         state = list(state_of_groups(stage, pieces, self.columns, clears, ttl))
         told = {each.part for each in state}
         for part in self.own[operator.name]:
@@ -223,26 +225,50 @@ class Operators:
             tuple(each for each in state if each.part in self.own[operator.name]),
             metrics=metrics_of(stage, pieces),
             key=key_of(stage),
+            changelog=Changelog(UPSERT, key_of(stage)) if operator.name in self.upserted else None,
         )
         return Read(node, written_of(stage), stage.keys)
+
+    def _clears_groups(self, operator: base.GroupAggregate, stage: GroupStage) -> str:
+        """What clears the groups' state."""
+        if operator.ends:
+            return f"window end + {intervals.format(operator.lasts)}" if operator.lasts else _WINDOW_END
+        if stage.keys and base.stay(operator):
+            return AS_ITS_INPUT
+        if after := self._after(operator, "the key's last row"):
+            return after
+        keys = {expression(key.sql): self._aliases(operator, key.name) for key in stage.keys}
+        (below,) = operator.inputs
+        return self.bounds.of_keys(keys, select_of(stage.written), below.relation.bounded)
+
+    def _aliases(self, operator: base.Operator, column: str) -> set[str]:
+        """What the queries right above an operator call one of its columns, in lower case."""
+        return {
+            item.alias.lower()
+            for each in self.flow.operators
+            if isinstance(each, base.Project) and each.inputs[0].name == operator.name
+            for item in select_of(each.sql).expressions
+            if isinstance(item, exp.Alias) and item.this.name.lower() == column.lower()
+        }
 
     def _project(self, operator: base.Project, inputs: tuple[Node, ...]) -> Read:
         below = self.read[operator.inputs[0].name]
         if not operator.label.upper().startswith("SELECT"):
             return Read(self._node(operator, "Project", operator.label, inputs))
-        found = Selects(self._inputs(operator).get).read(operator.sql)
+        found = Selects(self._inputs(operator)).read(operator.sql)
         node = found.node
         if node.identity != below.node.identity:
             node = replace(
                 node,
-                changelog=_mode(operator.relation),
+                # That of what is the result is called as it calls its columns.
+                changelog=node.changelog if operator.name in self.upserted else self._mode(operator),
                 key=_key(operator.relation),
                 event_time=_time(operator.relation) or node.event_time,
             )
-        return replace(found, node=node, written=_lifted(operator.sql, below))
+        return replace(found, node=node, written=lifted(operator.sql, below))
 
     def _materialized(self, operator: base.MaterializedProject, inputs: tuple[Node, ...]) -> Node:
-        select = _select(operator.sql)
+        select = select_of(operator.sql)
         rows = "a row that is there, and what it gave, to be retracted as it was"
         state = self._state(
             operator, rows, self._after(operator, "the row's last change") or "when the row goes"
@@ -250,10 +276,14 @@ class Operators:
         name, what = "Project", text.shown(select)
         if select.args.get("joins"):
             name, what = "LookupJoin", text.joins(select)
+            tables = joined(select)[len(inputs) :]
+            inputs = (*inputs, *(Selects(self.table).relation(node).node for node, _ in tables))
         return self._node(operator, name, what, inputs, state)
 
-    def _inputs(self, operator: base.Operator) -> Mapping[str, Read]:
-        return {base.input_name(n): self.read[each.name] for n, each in enumerate(operator.inputs)}
+    def _inputs(self, operator: base.Operator) -> Callable[[str], Read | None]:
+        """What stands for a name in an operator's text."""
+        found = {base.input_name(n): self.read[each.name] for n, each in enumerate(operator.inputs)}
+        return lambda name: found.get(name) or self.table(name)
 
     def _close(self, operator: base.WindowClose, inputs: tuple[Node, ...]) -> Read:
         complete, early = self.emission.complete, self.emission.first is not None
@@ -268,11 +298,13 @@ class Operators:
         return replace(self.read[operator.inputs[0].name], node=node)
 
     def _over(self, operator: base.OverAggregate, inputs: tuple[Node, ...]) -> Node:
-        select, reach = _select(operator.sql), operator.reach
+        select, reach = select_of(operator.sql), operator.reach
         rows = "a row that frames of later rows reach back to"
         if operator.waits:
             rows = f"a row that waits for the watermark to pass its {operator.time}, or {rows[6:]}"
-        ends = [f"{reach.rows} later rows of its partition"] if reach.rows else []
+        ends = (
+            [f"{reach.rows} later row{'' if reach.rows == 1 else 's'} of its partition"] if reach.rows else []
+        )
         ends += [f"{intervals.format(reach.micros)} after its {operator.time}"] if reach.micros else []
         idle = self.bounds.after("its partition's last row")
         if operator.until:
@@ -294,11 +326,11 @@ class Operators:
         )
 
     def _local(self, operator: base.Local) -> Node:
-        node = Selects(self._inputs(operator).get, windows=True).read(operator.sql).node
+        node = Selects(self._inputs(operator), windows=True).read(operator.sql).node
         return _at(node, operator.relation)
 
     def _recompute(self, operator: base.Recompute, inputs: tuple[Node, ...]) -> Read:
-        select = _select(operator.sql)
+        select = select_of(operator.sql)
         if written := self.read[operator.inputs[0].name].written:
             select = text.put_back(select, written, ())
         computing = (
@@ -306,7 +338,7 @@ class Operators:
             if operator.is_whole
             else Computing(
                 PARTITIONS,
-                tuple(text.shown(_expression(key)) for key in next(keys for keys in operator.keys if keys)),
+                tuple(text.shown(expression(key)) for key in next(keys for keys in operator.keys if keys)),
                 "reads the kept rows of each partition that changed, and what they gave before",
             )
         )
@@ -322,9 +354,9 @@ class Operators:
             if len(ranked) == len(over) == 1:
                 ((column, placed),) = ranked.items()
                 last = operator.top.rows if operator.top is not None else self._ended(operator, column)
-                name, what = ranking(select, placed, last, False)
+                kind = "RetractableTopN" if operator.top is None else "AppendOnlyTopN"
+                name, what = ranking(select, placed, last, operator=kind)
                 rank = None if last is None else (column, last)
-                name = "AppendOnlyTopN" if operator.top is not None else "RetractableTopN"
             if operator.top is not None:
                 rows = f"a row that is, or was, among the first {operator.top.rows} of its partition"
                 clears = clears or "when others take its place"
@@ -337,7 +369,7 @@ class Operators:
                 operator, name, text.grouped_by(select), inputs, self._state(operator, rows, clears), computing, metrics,
                 (f"Why rows are kept: {operator.label}.",), tuple(text.keys(select)),
             )  # fmt: skip
-            return Read(node, _lifted(operator.sql, self.read[operator.inputs[0].name]))
+            return Read(node, lifted(operator.sql, self.read[operator.inputs[0].name]))
         elif select.args.get("joins"):
             name, what = "RegularJoin", text.joins(select)
         else:
@@ -348,19 +380,79 @@ class Operators:
         state = self._state(operator, rows, clears)
         if operator.until:
             name, state = "IntervalJoin", self._in_time(operator, state, operator.until)
+        if select.args.get("joins"):
+            state = self._of_sides(operator, state)
         node = self._node(operator, name, what, inputs, state, computing=computing)
         return Read(node, rank=rank)
 
     def _top_n(self, operator: base.TopN, inputs: tuple[Node, ...]) -> Read:
-        select = _select(operator.written)
+        select = select_of(operator.written)
         if written := self.read[operator.inputs[0].name].written:
             select = text.put_back(select, written, ())
-        ((_, placed),) = ranks.ranks(select).items()
-        _, what = ranking(select, placed, operator.top.rows, False)
-        name, note = ("UpdatableTopN", UPDATABLE) if operator.improves else ("RetractableTopN", RETRACTABLE)
-        state = self._state(operator, "a member that came, changed or went", "when it is no member any more")
-        node = self._node(operator, name, what, inputs, state, notes=(note,))
+        made = ranked(operator, select, self.bounds)
+        state = self._state(operator, made.rows, made.clears)
+        node = self._node(operator, made.name, made.what, inputs, state, notes=made.notes)
+        if operator.final:
+            time = operator.inputs[0].relation.event_time
+            node = replace(node, event_time=f"{time}, emitted in its order")
         return Read(node, rank=(operator.rank.lower(), operator.top.rows))
+
+    def _temporal_filter(self, operator: base.TemporalFilter, inputs: tuple[Node, ...]) -> Read:
+        condition = expression(operator.label)
+        length = operator.lasts - isinstance(condition, exp.GTE | exp.LTE)
+        known = self.bounds.after("it came")
+        end = (
+            f"watermark {'−' if length > 0 else '+'} {intervals.format(abs(length))}"
+            if length
+            else "watermark"
+        )
+        clears = f"{end}, or {known}" if known else end
+        state = self._state(operator, "a row for which it holds", clears)
+        notes = ("A row leaves the result when the watermark has passed it by that much.",)
+        node = self._node(operator, "TemporalFilter", text.shown(condition), inputs, state, notes=notes)
+        return replace(self.read[operator.inputs[0].name], node=node)
+
+    def _join(self, operator: base.Join, inputs: tuple[Node, ...]) -> Read:
+        select = select_of(operator.sql)
+        state = self._state(operator, _INPUT_ROWS)
+        if operator.until:
+            state = self._in_time(operator, state, operator.until)
+        elif not operator.ends:
+            state = self._for_good(operator, state)
+        name = "IntervalJoin" if operator.until else "RegularJoin"
+        node = self._node(operator, name, text.joins(select), inputs, self._of_sides(operator, state))
+        return Read(project(node, without_joins(select)))
+
+    def _for_good(self, operator: base.Join, state: tuple[State, ...]) -> tuple[State, ...]:
+        """The rows of a join's sides that nothing but a TTL clears, each of them by itself."""
+        clears = {}
+        for each in operator.inputs:
+            last = "its last change" if each.relation.changes else "it came"
+            clears[each.name] = AS_ITS_INPUT if base.stay(each) else self.bounds.after(last) or ALL_BOUNDED
+        return tuple(replace(each, clears=clears[self.rows_of[each.part]]) for each in state)
+
+    def _of_sides(
+        self, operator: base.Join | base.OuterIntervalJoin | base.Recompute, state: tuple[State, ...]
+    ) -> tuple[State, ...]:
+        """The rows of a join's sides, each called after the side that it is of."""
+        aliases: dict[str, list[str]] = {}
+        for node, _ in joined(select_of(operator.sql)):
+            for number, each in enumerate(operator.inputs):
+                if isinstance(node, exp.Table) and node.name == base.input_name(number):
+                    aliases.setdefault(each.name, []).append(node.alias_or_name)
+        named = {
+            part: " and ".join(alias for alias in aliases.get(name, ()) if not text.is_own_alias(alias))
+            for part, name in self.rows_of.items()
+        }
+        what = (
+            "that may still match"
+            if isinstance(operator, base.Join | base.OuterIntervalJoin)
+            else "that later changes need"
+        )
+        return tuple(
+            replace(each, rows=f"a row of {named[each.part]} {what}") if named.get(each.part) else each
+            for each in state
+        )
 
     @staticmethod
     def _in_time(
@@ -377,67 +469,27 @@ class Operators:
         return tuple(replace(own[part], clears=ends[part]) for part in ends if part in own)
 
     def _outer_in_time(self, operator: base.OuterIntervalJoin, inputs: tuple[Node, ...]) -> Read:
-        select = _select(operator.sql)
+        select = select_of(operator.sql)
         state = self._in_time(operator, self._state(operator, _INPUT_ROWS), operator.until)
         note = "A row that meets none comes once, when it can meet none any more."
+        state = self._of_sides(operator, state)
         node = self._node(operator, "IntervalJoin", text.joins(select), inputs, state, notes=(note,))
-        return Read(project(node, _above(select)))
+        return Read(project(node, without_joins(select)))
 
     def _ended(self, operator: base.Operator, column: str) -> int | None:
         """Where the queries above end a ranking."""
         found = []
         for each in self.flow.operators:
             if any(below.name == operator.name for below in each.inputs) and isinstance(each, base.Project):
-                ends = [ranks.last_place(test, column) for test in filters(_select(each.sql))]
+                ends = [ranks.last_place(test, column) for test in filters(select_of(each.sql))]
                 found.append(min((end for end in ends if end is not None), default=None))
         return None if None in found else max((end for end in found if end is not None), default=None)
 
 
-def _select(sql: str) -> exp.Select:
-    made = parse(sql)
-    select = made if isinstance(made, exp.Select) else made.find(exp.Select)
-    assert select is not None
-    return select
-
-
-def _lifted(sql: str, below: Read) -> Mapping[str, str]:
-    """What stands for columns that were made to take subqueries out of a GROUP BY (`operators.above_groups`)."""
-    select = _select(sql)
-    if below.written:
-        select = text.put_back(select, below.written, below.keys)
-    made = (item for item in select.expressions if isinstance(item, exp.Alias))
-    return {item.alias: text.shown(item.this) for item in made if text.is_lifted(item.alias)}
-
-
-def _lifted_in_windows(plan: Plan) -> Mapping[str, str]:
-    """The same of groups within windows."""
-    found: dict[str, str] = {}
-    for stage in plan.windowed:
-        if isinstance(stage, AggregateStage):
-            select = text.put_back(_select(stage.output), written_of(stage), stage.keys)
-            made = (item for item in select.expressions if isinstance(item, exp.Alias))
-            found |= {item.alias: text.shown(item.this) for item in made if text.is_lifted(item.alias)}
-    return found
-
-
-def _expression(sql: str) -> exp.Expr:
-    made: exp.Expr = parse(f"select {sql} as made").expressions[0].unalias()
-    return made
-
-
-def _above(select: exp.Select) -> exp.Select:
-    """A SELECT that joins without the joins."""
-    made = select.copy()
-    made.set("joins", None)
-    return made
-
-
-def _mode(relation: Relation) -> Changelog:
-    return Changelog(RETRACT if relation.changes else APPEND)
-
-
 def _key(relation: Relation) -> tuple[str, ...] | None:
-    return None if relation.key is None else tuple(sorted(relation.key))
+    """The author's columns that identify a row; None: there are none."""
+    shown = replace(relation, keys=tuple(each for each in relation.keys if not text.is_hidden_key(each)))
+    return None if shown.key is None else tuple(sorted(shown.key))
 
 
 def _time(relation: Relation) -> str | None:

@@ -15,7 +15,7 @@ from ..clauses import filters, joined
 from ..dialect import function_name, parse
 from ..plan import Key
 from . import text
-from .node import APPEND, EVERYTHING, RETRACT, TABLE, UPSERT, Changelog, Computing, Metric, Node, make
+from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, Metric, Node, make
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,6 @@ class Read:
 
 Resolve = Callable[[str], Read | None]
 
-RECOMPUTED = Computing(
-    EVERYTHING, cost="reads all that the state has of its inputs; only rows that differ are written"
-)
-CHANGES = Computing()
-
 
 class Selects:
     """Reads texts.
@@ -47,11 +42,10 @@ class Selects:
     Args:
         resolve: what a name in FROM stands for; None: it is a table that is no stream.
         windows: whether rows are of windows that have closed, so that joins, groups and rankings stay within one.
-        computing: how what isn't row by row is brought up to date.
     """
 
-    def __init__(self, resolve: Resolve, windows: bool = False, computing: Computing = CHANGES) -> None:
-        self.resolve, self.windows, self.computing = resolve, windows, computing
+    def __init__(self, resolve: Resolve, windows: bool = False) -> None:
+        self.resolve, self.windows = resolve, windows
 
     def read(self, sql: str) -> Read:
         """The operators of a text."""
@@ -85,7 +79,7 @@ class Selects:
             )
             return make("UnionAll", f"of {len(flat)}", _together(flat), flat)
         words = f"{node.key.upper()}{'' if node.args.get('distinct') else ' ALL'}"
-        return make("SetOperation", words, self._mode(inputs), inputs, computing=self.computing)
+        return make("SetOperation", words, _together(inputs), inputs)
 
     # -- SELECT ------------------------------------------------------------------------------------
 
@@ -124,7 +118,7 @@ class Selects:
             node, rank = self._over(select, over, node, ended, first.time)
         if select.args.get("distinct"):
             node = _project(node, rows, [], self._list(select))
-            node = make("SetOperation", "DISTINCT", self._mode((node,)), (node,), computing=self.computing)
+            node = make("SetOperation", "DISTINCT", node.changelog, (node,))
         elif grouped and not rows and not _computes(select):
             pass
         else:
@@ -150,7 +144,7 @@ class Selects:
                 "LookupJoin", text.joins(select), moving.changelog, inputs, event_time=moving.event_time
             )
         name = "WindowJoin" if self.windows else "RegularJoin"
-        return make(name, text.joins(select), self._mode(inputs), inputs, computing=self.computing)
+        return make(name, text.joins(select), _together(inputs), inputs)
 
     def _group(self, select: exp.Select, below: Node) -> Node:
         metrics = tuple(
@@ -160,11 +154,10 @@ class Selects:
         return make(
             "WindowAggregate" if self.windows else "GroupAggregate",
             text.grouped_by(select),
-            self._mode((below,), tuple(text.keys(select))),
+            _grouped(below, tuple(text.keys(select))),
             (below,),
             key=tuple(text.keys(select)),
             metrics=metrics,
-            computing=self.computing,
         )
 
     def _over(
@@ -179,22 +172,26 @@ class Selects:
         if len(over) == len(ranked) == 1:
             ((name, rank),) = ranked.items()
             made = ranking(select, rank, ended.get(name), self.windows, time)
-            node = make(*made, self._mode((below,)), (below,), computing=self.computing)
+            node = make(*made, below.changelog, (below,))
             return node, (name, ended[name]) if name in ended else None
         calls = ", ".join(text.over_text(each, select) for each in over)
-        return make("OverAggregate", calls, self._mode((below,)), (below,), computing=self.computing), None
+        return make("OverAggregate", calls, below.changelog, (below,)), None
 
-    def _mode(self, inputs: Sequence[Node], key: tuple[str, ...] | None = None) -> Changelog:
-        if self.computing.recomputes:
-            return Changelog(RETRACT)
-        mode = _together(inputs)
-        return mode if mode.kind == APPEND or key is None else Changelog(UPSERT, key)
+
+def _grouped(below: Node, key: tuple[str, ...]) -> Changelog:
+    """The mode of what a GROUP BY gives."""
+    return below.changelog if below.changelog.kind == APPEND else Changelog(UPSERT, key)
 
 
 def ranking(
-    select: exp.Select, rank: exp.Window, last: int | None, windows: bool, time: str = ""
+    select: exp.Select,
+    rank: exp.Window,
+    last: int | None,
+    windows: bool = False,
+    time: str = "",
+    operator: str = "RetractableTopN",
 ) -> tuple[str, str]:
-    """The name and description of a ranking.
+    """The name and description of a ranking: one that ends with its first row by the event time is a deduplication.
 
     Args:
         select: with it.
@@ -202,6 +199,7 @@ def ranking(
         last: the last place that is asked for; None: nothing says.
         windows: whether it is within windows.
         time: the column of the event time below it.
+        operator: what it is called where it is no deduplication, and not within windows.
     """
     within = [text.shown(key) for key in rank.args.get("partition_by") or ()]
     if windows:
@@ -212,26 +210,14 @@ def ranking(
         ]
         within = [*within, "window"]
     order, function = text.ordered(rank, select), function_name(rank.this)
-    return named_ranking(
-        function, last, order, within, *(("Window", "TopN") if windows else ("", "RetractableTopN")), time
-    )
-
-
-def named_ranking(
-    function: str, last: int | None, order: str, within: Sequence[str], of: str, operator: str, time: str
-) -> tuple[str, str]:
-    """The same, of its parts: a ranking that ends with its first row by the event time is a deduplication."""
+    of = "Window" if windows else ""
     words = order.lower().removesuffix(" nulls last").removesuffix(" nulls first").split()
-    by_time = bool(time) and words[:1] in ([time.lower()], ["window_time"])
-    if (
-        function == "row_number"
-        and last == 1
-        and by_time
-        and (len(words) == 1 or words[1:] in (["desc"], ["asc"]))
-    ):
+    column = words[0].rpartition(".")[2] if words else ""
+    is_first = function == "row_number" and last == 1
+    if is_first and time and column in (time.lower(), "window_time") and words[1:] in ([], ["desc"], ["asc"]):
         keep = "last" if words[1:] == ["desc"] else "first"
         return f"{of}Deduplicate", f"keep {keep} by {words[0]}{text.per(within)}"
-    return f"{of}{operator}", text.first_rows(function, last, order, within)
+    return "WindowTopN" if windows else operator, text.first_rows(function, last, order, within)
 
 
 def _without_end(tests: Sequence[exp.Expr], rank: tuple[str, int] | None) -> list[str]:

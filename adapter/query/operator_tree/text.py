@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -22,11 +22,13 @@ from ..dialect import DIALECT, function_name, parse, sql, walk_same_query
 from ..errors import QueryError
 from ..event_clock import WATERMARK
 from ..grouping import grouping
-from ..operators.base import Until
+from ..limits import RANK
+from ..operators.base import OVER_LIFE, Until
+from ..operators.base import ROW_TIME as EVENT_TIME
 from ..operators.conditions import INPUT
+from ..operators.hidden_items import ROW_TIME
 from ..operators.relation import WEIGHT
 from ..plan import Key
-from ..unwindowed.hidden_columns import ROW_TIME
 
 
 def shown(node: exp.Expr) -> str:
@@ -42,6 +44,11 @@ def shown(node: exp.Expr) -> str:
             each.set("this", exp.Var(this="(…)"))
             if each.alias.startswith("__") or each.alias == "one_row":
                 each.set("alias", None)
+        elif isinstance(each, exp.Column):
+            if is_own_alias(each.table):
+                each.set("table", None)
+            if each.name == RANK:
+                each.set("this", exp.to_identifier("rank"))
         elif isinstance(each, exp.Coalesce):
             clock = clock or sql(parse(f"select {WATERMARK}").expressions[0])
             if sql(each) == clock:
@@ -83,7 +90,17 @@ def relation(name: str) -> str:
 
 def _is_hidden(item: exp.Expr) -> bool:
     name = item.alias_or_name
-    return name == ROW_TIME or name.startswith(WEIGHT)
+    return name in (ROW_TIME, EVENT_TIME) or name.startswith(WEIGHT)
+
+
+def is_hidden_key(names: Collection[str]) -> bool:
+    """Whether columns that identify a row aren't all its author's: what became of LIMIT has a rank."""
+    return RANK in names
+
+
+def is_own_alias(alias: str) -> bool:
+    """Whether the planner gave it to a relation without one."""
+    return alias.startswith("__from_")
 
 
 def is_lifted(name: str) -> bool:
@@ -221,7 +238,11 @@ def over(select: exp.Select) -> list[exp.Window]:
 
 def over_text(window: exp.Window, select: exp.Select) -> str:
     """An OVER in short: ``LAG(n) by ts per item``."""
-    within = [shown(each) for each in window.args.get("partition_by") or ()]
+    within = [
+        shown(each)
+        for each in window.args.get("partition_by") or ()
+        if not (isinstance(each, exp.Column) and each.name == OVER_LIFE)
+    ]
     order = ordered(window, select)
     return f"{shown(window.this)}{f' by {order}' if order else ''}{per(within)}"
 

@@ -91,7 +91,14 @@ def can_be_remade(flow: Dataflow) -> bool:
 
 def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
     """By operator the parts of the state that it has, or shares with others."""
-    return {name: sorted(parts) for name, parts in _Generator(flow, ttl).parts_of.items()}
+    return parts_and_rows(flow, ttl)[0]
+
+
+def parts_and_rows(flow: Dataflow, ttl: int | None) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The same, and by part with rows the operator whose they are."""
+    made = _Generator(flow, ttl)
+    rows = {part: kept.operator.name for part, kept in made.keeps.items() if isinstance(kept, BufferedRows)}
+    return {name: sorted(parts) for name, parts in made.parts_of.items()}, rows
 
 
 def program(
