@@ -12,7 +12,7 @@ can't be in the result for what the stream alone says isn't asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -44,20 +44,28 @@ def of_output(plan: Plan) -> tuple[Lookup, ...]:
 
 
 def asked(texts: Sequence[str], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
-    """What has to be looked up before texts that are run one after the other.
+    """What has to be looked up before texts that are run one after the other, as of `ordered`."""
+    return ordered((each for text in texts for each in queries(text, tables)), tables)
 
-    The order is that in which the tables can be asked: keys may come out of another's answer.
+
+def queries(text: str, tables: Sequence[LookupTable]) -> Iterator[tuple[str, str]]:
+    """The views of tables that a text joins, each with the query of the keys that it is asked for."""
+    views = {table.view for table in tables}
+    if any(view in text for view in views):
+        yield from _queries(parse(text), views)
+
+
+def ordered(found: Iterable[tuple[str, str]], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
+    """Views with queries of keys, in the order in which the tables can be asked: keys may come out of another's answer.
 
     Raises:
         QueryError: two tables wait for each other.
     """
     by_view = {table.view: table for table in tables}
     keys: dict[str, dict[str, None]] = {}
-    for text in texts:
-        if any(view in text for view in by_view):
-            for view, query in _queries(parse(text), by_view):
-                keys.setdefault(view, {}).setdefault(query)
-    ordered: list[Lookup] = []
+    for view, query in found:
+        keys.setdefault(view, {}).setdefault(query)
+    made: list[Lookup] = []
     while keys:
         ready = [view for view in keys if not any(_reads(query, keys) for query in keys[view])]
         if not ready:
@@ -69,8 +77,8 @@ def asked(texts: Sequence[str], tables: Sequence[LookupTable]) -> tuple[Lookup, 
         for view in ready:
             table = by_view[view]
             query = "\nUNION\n".join(keys.pop(view))
-            ordered.append(Lookup(view, table.relation, table.key, table.columns, query))
-    return tuple(ordered)
+            made.append(Lookup(view, table.relation, table.key, table.columns, query))
+    return tuple(made)
 
 
 def _reads(query: str, views: Collection[str]) -> bool:

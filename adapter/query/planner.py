@@ -157,7 +157,7 @@ def _planned_anyhow(
     emission: Emission,
 ) -> Plan:
     """The same as `plan_any` of a text that is parsed."""
-    if not _has_windows(tree):
+    if not _has_windows(text, tree):
         return _in_operators(text, tree, known, domains, ask, ttl, emission)
     try:
         found = _in_stages(text, tree.copy(), known, ttl, False, ask)
@@ -177,9 +177,15 @@ def _planned_anyhow(
             raise refused from problem
 
 
-def _has_windows(tree: exp.Query) -> bool:
-    """Whether there are window functions in a tree."""
+def _has_windows(text: str, tree: exp.Query) -> bool:
+    """Whether there are window functions in a text, of which the tree is given.
+
+    Raises:
+        QueryError: it has a hint that can't be read, or stands where none is looked for.
+    """
     marked = tree.copy()
+    mini_batch.take(marked, text)
+    Rewrites(marked, text)
     hints.mark_streams(marked)
     return next(hints.windows_under(marked), None) is not None
 
@@ -217,7 +223,7 @@ def _in_stages(
     ask: QueryRunner | None,
 ) -> Plan:
     """The same of a text that is parsed. Changes the tree."""
-    if not _has_windows(parsed):
+    if not _has_windows(text, parsed):
         if batch:
             return Plan((), (), text, (), batch=text_in_batch(text, ask))
         return _in_operators(text, parsed, known, (), ask, ttl, FINAL, is_bounded=True)

@@ -11,7 +11,17 @@ from sqlglot import exp
 from .dialect import DIALECT, parse, sql
 from .emission import FINAL, Emission
 from .metric_columns import MetricColumns
-from .operators.base import BY, ORDER, Dataflow, GroupAggregate, Operator, TopN, in_order, ttl_of
+from .operators.base import (
+    BY,
+    ORDER,
+    Dataflow,
+    GroupAggregate,
+    Operator,
+    TopN,
+    WindowResults,
+    in_order,
+    ttl_of,
+)
 from .operators.conditions import explodes
 from .operators.generate import OUTPUT, can_be_remade, parts_of
 from .operators.groups import GroupChanges
@@ -93,11 +103,17 @@ def _lookups(plan: Plan, said: str) -> dict[str, list[str]]:
     Views are called after tables alone, and numbered where two are called the same, so a text over them doesn't say which
     table it reads.
     """
-    text = "\n".join([said, *(getattr(stage, "rows", "") for stage in plan.stages)])
+    texts = [said, *(stage.rows for stage in plan.stages)]
+    if plan.dataflow is not None:
+        for each in in_order(kept_root(plan.dataflow)):
+            texts.append(getattr(each, "sql", ""))
+            if isinstance(each, WindowResults):
+                texts += [each.plan.output, *(stage.rows for stage in each.plan.stages)]
+    text = "\n".join(texts)
     return {
         table.view: [part.name.lower() for part in exp.to_table(table.relation, dialect=DIALECT).parts]
         for table in plan.lookups
-        if plan.dataflow is not None or re.search(rf"\b{table.view}\b", text)
+        if re.search(rf"\b{table.view}\b", text)
     }
 
 

@@ -78,6 +78,7 @@ class DataflowBatch(MicroBatch):
                     self._show(self._freshest(step, len(program.levels) - 1))
         if not program.puts_out_all and not self._rows_of.get(program.again[-1].name, 1):
             return
+        self._look_up(program.lookups)
         with self.figures.timed("emission"):
             self._append(few=are_few(self._work.state.rows))
 

@@ -86,7 +86,9 @@ _CAME = "_change_type in ('insert', 'update_after')"
 
 def can_be_remade(flow: Dataflow) -> bool:
     """Whether the table can be put out anew as a whole: its rows are told apart, and others than those that are added."""
-    return flow.root.relation.changes and flow.key is not None
+    found = replaced(flow)
+    key = flow.key if found is None else found.key
+    return flow.root.relation.changes and key is not None
 
 
 def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
@@ -154,6 +156,7 @@ def program(
         signature=signature,
         alike=cache(partial(alike, flow, made.keeps)),
         again=result.again,
+        lookups=result.lookups,
         # What was put out of windows whose state is gone can't be put out anew.
         remake=anew if can_be_remade(flow) and not emission.changes else None,
         kept_for=emission.last,
@@ -163,7 +166,7 @@ def program(
 def _passing_on(plan: Plan, flow: Dataflow, signature: dict[str, object]) -> Program:
     """Row by row, and nothing to remember of it: one text, and one commit."""
     texts: dict[str, str] = {}
-    asked: dict[str, Lookup] = {}
+    asked: list[tuple[str, str]] = []
     for each in flow.operators:
         inputs = [texts[below.name] for below in each.inputs]
         if isinstance(each, Source):
@@ -172,15 +175,17 @@ def _passing_on(plan: Plan, flow: Dataflow, signature: dict[str, object]) -> Pro
             texts[each.name] = "\nunion all\n".join(f"select * from (\n{text}\n)" for text in inputs)
         elif isinstance(each, Project):
             texts[each.name] = over(each.sql, inputs)
-            found = lookup_keys.asked([each.sql], plan.lookups)
-            asked |= {one.view: replace(one, keys=over(one.keys, inputs)) for one in found}
+            asked += [
+                (view, f"select * from (\n{over(query, inputs)}\n)")
+                for view, query in lookup_keys.queries(each.sql, plan.lookups)
+            ]
     output = texts[flow.root.name]
     return Program(
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),
         levels=(),
         output=output,
         boundaries=None,
-        lookups=tuple(asked.values()),
+        lookups=lookup_keys.ordered(asked, plan.lookups),
         tables=plan.static,
         mini_batch=plan.mini_batch,
         reads_clock=READS_CLOCK in output,
@@ -198,6 +203,8 @@ class _Result:
     steps: tuple[Step, ...] = ()
     """Made before the commit, after all others."""
     parts: tuple[StatePart, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+    """Made before the output, which reads them."""
 
 
 def _kept_result(flow: Dataflow) -> _Result:
@@ -518,7 +525,12 @@ class _Generator:
         root, made = self.replaced, self.put_out
         assert root is not None and made is not None
         again = reading(made.steps, [self.parts[part] for part in self.parts_of[root.operator.name]])
-        return _Result(root.output(made.rows), root.upsert(made.touched, made.columns), again)
+        return _Result(
+            root.output(made.rows),
+            root.upsert(made.touched, made.columns),
+            again,
+            lookups=root.lookups(made.rows, self.lookups),
+        )
 
     def _top_n(self, operator: TopN) -> None:
         if not operator.inputs[0].relation.changes:

@@ -82,7 +82,7 @@ from .key_generations import later
 from .reach import ordered_by, reach
 from .relation import EVENT_TIME, WEIGHT, WINDOW_END, Relation, comes_in_order, comes_late, weight_of
 from .time_bounds import TimeBounds, delay_of
-from .upserts import replaced
+from .upserts import kept_root, replaced
 
 _IN_TIME = (
     "; or bound the time between them on both sides, as in a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' HOUR, by columns that "
@@ -197,12 +197,14 @@ class _Planner:
                 "How long rows are kept is measured in event time, and no stream of this query says which column that is; "
                 "give one dbt's config event_time."
             )
+        key = root.relation.key if root.relation.changes else None
+        flow = Dataflow(root, None if key is None else tuple(sorted(key)), operators)
         if self.ttl is None and not self.is_bounded:
-            for each in operators:
+            # What stands above what puts itself out keeps nothing.
+            for each in in_order(kept_root(flow)):
                 if each.growth is not None:
                     raise Unbounded(_grows(each.growth, self.domains))
-        key = root.relation.key if root.relation.changes else None
-        return Dataflow(root, None if key is None else tuple(sorted(key)), operators)
+        return flow
 
     # -- the visit ---------------------------------------------------------------------------------
 
@@ -1389,6 +1391,8 @@ class _Planner:
             )
         if is_beside and nest(select, streaming, whole=sum(streaming) == 1):
             return self._select(select)
+        if all(streaming) and not inner and not asks and _put_filters_below(select, read):
+            return self._select(select)
         template, inputs = self._template(select, read)
         if (
             all(streaming)
@@ -1865,6 +1869,38 @@ def _grouped_by_all(node: exp.Expr, rows: exp.Select) -> exp.Select:
     made = exp.Select(expressions=[exp.alias_(each.copy(), each.name, quoted=True) for each in columns])
     made.set("group", exp.Group(expressions=columns))
     return made.from_(node)
+
+
+def _put_filters_below(select: exp.Select, read: Sequence[_From]) -> bool:
+    """Puts conditions of an inner join on one relation's columns alone below it, so that rows which don't pass aren't kept;
+    whether there were any. Changes the tree."""
+    if not all(conditions.is_inner(each.join) for each in read):
+        return False
+    aliases = {each.alias.lower() for each in read}
+    found: dict[str, list[exp.Expr]] = {}
+
+    def rest(test: exp.Expr | None) -> list[exp.Expr]:
+        left = []
+        for each in conjuncts(test):
+            of = {column.table.lower() for column in each.find_all(exp.Column)}
+            if len(of) == 1 and of <= aliases and conditions.is_repeatable(each) and not each.find(exp.Query):
+                found.setdefault(of.pop(), []).append(each)
+            else:
+                left.append(each)
+        return left
+
+    where = select.args.get("where")
+    above = rest(where.this if where else None)
+    if not found:
+        return False
+    select.set("where", exp.Where(this=exp.and_(*above, copy=True)) if above else None)
+    for each in read:
+        if tests := found.get(each.alias.lower()):
+            quoted = exp.to_identifier(each.alias, quoted=True)
+            star = exp.Column(this=exp.Star(), table=quoted.copy())
+            made = exp.Select(expressions=[star]).from_(each.node.copy()).where(exp.and_(*tests, copy=True))
+            each.node.replace(exp.Subquery(this=made, alias=exp.TableAlias(this=quoted)))
+    return True
 
 
 def _is_equated(

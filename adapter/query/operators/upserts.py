@@ -7,16 +7,19 @@ that the micro-batch touched; no old row is computed, and what comes out isn't a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from .. import lookup_keys
 from ..clauses import relations
 from ..dialect import parse
-from ..program import Upsert
+from ..identity import makes_several
+from ..plan import LookupTable
+from ..program import Lookup, Upsert
 from ..windows import quote
-from .base import Dataflow, GroupAggregate, Operator, Project, TopN, over, row_by_row
+from .base import GIVEN_BY, Dataflow, GroupAggregate, MaterializedProject, Operator, Project, TopN, over
 from .conditions import outputs
 from .group_state import identity_columns
 from .relation import WEIGHT
@@ -27,21 +30,49 @@ class Replaced:
     """What is the result."""
 
     operator: GroupAggregate | TopN
-    path: tuple[Project, ...]
-    """What is done with it row by row, the first step first."""
+    path: tuple[Project | MaterializedProject, ...]
+    """What is done with it row by row, the first step first. Nothing of it is kept: what it gave isn't taken away by it."""
     key: tuple[str, ...] | None
     """The columns that tell the result's rows apart; None: rows are put out once, and stay."""
     scope: tuple[str, ...]
     """Those that say which group, or which ranking, a row is of."""
+    certain: bool = True
+    """Whether the key is known to tell rows apart: a table that is joined may make several of one."""
 
-    def output(self, rows: str) -> str:
-        """The result, from the rows of what was touched, each with a weight."""
+    def over(self, rows: str) -> Iterator[tuple[Project | MaterializedProject, str]]:
+        """The steps of the path, each with the query that it is over; the last one with the result.
+
+        Args:
+            rows: the relation with what was touched, each row with a weight.
+        """
         text = f"select * from {rows}"
         if self.key is None:
             text = f"select * except ({WEIGHT}) from {rows}"
         for each in self.path:
+            if isinstance(each, MaterializedProject):
+                text = f"select * except ({WEIGHT}), true as {GIVEN_BY} from (\n{text}\n)"
+            yield each, text
             text = over(each.sql, [text])
-        return text if self.key is None else f"select * except ({WEIGHT}) from (\n{text}\n)"
+            if isinstance(each, MaterializedProject):
+                text = f"select * except ({GIVEN_BY}), 1L as {WEIGHT} from (\n{text}\n)"
+
+    def output(self, rows: str) -> str:
+        """The result, from the rows of what was touched, each with a weight."""
+        text = f"select * except ({WEIGHT}) from {rows}"
+        for each, below in self.over(rows):
+            text = over(each.sql, [below])
+            hidden = GIVEN_BY if isinstance(each, MaterializedProject) else WEIGHT
+            text = text if self.key is None else f"select * except ({hidden}) from (\n{text}\n)"
+        return text
+
+    def lookups(self, rows: str, tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
+        """What tables outside are asked for before it."""
+        asked = [
+            (view, f"select * from (\n{over(query, [below])}\n)")
+            for each, below in self.over(rows)
+            for view, query in lookup_keys.queries(each.sql, tables)
+        ]
+        return lookup_keys.ordered(asked, tables)
 
     def upsert(self, touched: str, columns: tuple[str, ...]) -> Upsert | None:
         """How it replaces what the table has of what was touched.
@@ -58,31 +89,37 @@ class Replaced:
         listed = ", ".join(columns) or "true as anything"
         own = dict(zip(self.scope, columns, strict=True)) if isinstance(self.operator, GroupAggregate) else {}
         carried = {name: own[name].strip("`") for name in self.key if name in own}
-        return Upsert(self.key, f"select {listed} from {touched}", scope or "true", None, carried=carried)
+        return Upsert(
+            self.key, f"select {listed} from {touched}", scope or "true", None, self.certain, carried=carried
+        )
 
 
 def replaced(flow: Dataflow) -> Replaced | None:
     """The operator that is the result, where nothing else reads it; None: it is one that can't put it out so."""
-    path, below = row_by_row(flow.root)
+    path: list[Project | MaterializedProject] = []
+    below = flow.root
+    while isinstance(below, Project | MaterializedProject) and len(below.inputs) == 1:
+        path.insert(0, below)
+        (below,) = below.inputs
     if not isinstance(below, GroupAggregate | TopN):
         return None
     uses = [each.name for operator in flow.operators for each in operator.inputs]
     if any(uses.count(each) > 1 for each in (below.name, *(step.name for step in path))):
         return None
-    if not all(each.relation.repeatable for each in path):
-        return None
     if isinstance(below, TopN) and below.final:
         return Replaced(below, tuple(path), None, ())
+    selects = [_select(each) for each in path]
     told = _told(below)
-    if told is None or flow.key is None:
+    if told is None or below.relation.key is None or any(map(_makes_several, selects)):
         return None
-    own = _carried(told, path)
-    shown = {what: name for name, what in reversed(list(own.items()))}
-    if not shown.keys() >= {*told.values()}:
+    shown = {what: name for name, what in reversed(list(_carried(told, selects).items()))}
+    key = _carried({name: name for name in below.relation.key}, selects)
+    if not shown.keys() >= {*told.values()} or not {*key.values()} >= below.relation.key:
         return None
-    if isinstance(below, GroupAggregate) and {*flow.key} != {*shown.values()}:
-        return None  # of two columns with one key either may be the one
-    return Replaced(below, tuple(path), flow.key, tuple(shown[each] for each in _in_order(below)))
+    first = {what: name for name, what in reversed(list(key.items()))}
+    scope = tuple(shown[each] for each in _in_order(below))
+    certain = not any(select.args.get("joins") for select in selects)
+    return Replaced(below, tuple(path), tuple(sorted(first.values())), scope, certain)
 
 
 def kept_root(flow: Dataflow) -> Operator:
@@ -108,10 +145,21 @@ def _in_order(operator: GroupAggregate | TopN) -> tuple[str, ...]:
     return tuple(f"{n}" for n in range(len(operator.shown)))
 
 
-def _carried(columns: Mapping[str, str], path: list[Project]) -> dict[str, str]:
+def _select(step: Project | MaterializedProject) -> exp.Select:
+    select = parse(step.sql)
+    assert isinstance(select, exp.Select)
+    return select
+
+
+def _makes_several(select: exp.Select) -> bool:
+    """Whether one row becomes several whatever tables have, or comes beside rows of a table alone."""
+    joins = select.args.get("joins") or ()
+    return makes_several(select) or any(each.side in ("RIGHT", "FULL") for each in joins)
+
+
+def _carried(columns: Mapping[str, str], selects: Sequence[exp.Select]) -> dict[str, str]:
+    """Columns under the names that they are handed on by."""
     found = dict(columns)
-    for step in path:
-        select = parse(step.sql)
-        assert isinstance(select, exp.Select)
+    for select in selects:
         found = outputs(select, relations(select)[0].alias_or_name).carry(found)
     return found
