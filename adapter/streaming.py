@@ -46,11 +46,13 @@ _TITLES = {
 
 
 _KINDS = {
-    "GroupStage": "a GROUP BY over a whole stream",
-    "TopStage": "a ranking over a whole stream",
-    "KeptStage": "rows of a whole stream",
-    "KeyedStage": "the last rows of each key",
-    "JoinStage": "a join of streams",
+    "GroupAggregate": "a GROUP BY over a whole stream",
+    "TopN": "a ranking over a whole stream",
+    "ChangelogNormalize": "the last rows of each key",
+    "Join": "a join of streams",
+    "OuterIntervalJoin": "a join of streams",
+    "OverAggregate": "an OVER over a whole stream",
+    "TemporalFilter": "rows of the last time",
 }
 
 
@@ -106,7 +108,7 @@ def plan(
         found = planner.plan_any(
             text, known, settings.state_ttl, settings.constant_domains, ask, settings.emission
         )
-        _check_unwindowed(found, settings)
+        _check_configs(found, settings)
         if not settings.allow_recompute:
             _check_recompute(found)
         materialized = node["config"]["materialized"]
@@ -251,8 +253,6 @@ def _check_recompute(found: Plan) -> None:
         for each in operators
         if isinstance(each, Recompute)
     ]
-    if found.whole:
-        again.append("what stands above its groups, first rows and rankings, as a whole")
     if again:
         _refuse_recompute(again)
 
@@ -264,7 +264,7 @@ def _refuse_recompute(again: Sequence[str]) -> None:
     )
 
 
-def _check_unwindowed(found: Plan, settings: stream_config.StreamConfig) -> None:
+def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
     """Passes configs that go with a query without windows, or with one that has them."""
     flow = found.dataflow
     if flow is None or flow.is_stateless:
@@ -356,7 +356,8 @@ def _found(plan: Plan) -> str:
         f"{'a GROUP BY over ' if hasattr(s, 'metrics') else 'rows of '}{s.window.kind}()"
         for s in plan.windowed
     ]
-    kinds += [_KINDS[type(stage).__name__] for stage in plan.stages if stage not in plan.windowed]
+    operators = plan.dataflow.operators if plan.dataflow is not None else ()
+    kinds += [_KINDS[name] for each in operators if (name := type(each).__name__) in _KINDS]
     return " and ".join(dict.fromkeys(kinds)) or "no aggregate"
 
 

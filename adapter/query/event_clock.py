@@ -1,7 +1,7 @@
 """`current_timestamp()` in a predicate on event time: event time's own clock, the watermark, so that a replay gives the
 same rows.
 
-Without windows rows leave again as the watermark moves on (`unwindowed.temporal`, `operators.recent_rows`). In a query with
+Without windows rows leave again as the watermark moves on (`operators.recent_rows`). In a query with
 a window function a row is judged when it comes in, by the watermark before its micro-batch, as late rows are. What can't be
 told of a row by then is refused.
 Everywhere else, as in a select list, the clock is that of the machine.

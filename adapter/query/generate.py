@@ -24,7 +24,6 @@ from .plan import (
 from .program import Boundaries, Level, Program, Rows, Step, StreamInput, reading
 from .signature import signature
 from .sliced import SlicedStage
-from .unwindowed import generate as unwindowed
 from .upsert_keys import replacing
 from .window_buffer import WindowBuffer
 from .window_operators import operator_of
@@ -49,8 +48,6 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
 def _program(plan: Plan, emission: Emission, upsert: bool, ttl: int | None) -> Program:
     if plan.dataflow is not None:
         return _dataflow(plan, ttl, emission)
-    if plan.is_unwindowed:
-        return unwindowed.program(plan, ttl, signature(plan, ttl))
     replaces = upsert or emission.changes
     levels, everything = _levels(plan, partial(operator_of, emission=emission), replaces)
     return Program(

@@ -20,7 +20,7 @@ from sqlglot import exp
 from .clauses import conjuncts, filters
 from .dialect import DIALECT, from_clause, parse, sql
 from .errors import QueryError
-from .plan import JoinStage, KeyedStage, LookupTable, Plan
+from .plan import LookupTable, Plan
 from .program import Lookup
 from .rewrites.refusals import is_random
 
@@ -35,12 +35,7 @@ class LookupKey:
 
 def of_level(plan: Plan, level: int) -> tuple[Lookup, ...]:
     """What is looked up for the rows that go into the stages of a level."""
-    texts: list[str] = []
-    for stage in plan.stages:
-        if stage.level == level:
-            texts += [side.rows for side in stage.sides] if isinstance(stage, JoinStage) else []
-            texts += [] if isinstance(stage, JoinStage | KeyedStage) else [stage.rows]
-    return asked(texts, plan.lookups)
+    return asked([stage.rows for stage in plan.stages if stage.level == level], plan.lookups)
 
 
 def of_output(plan: Plan) -> tuple[Lookup, ...]:

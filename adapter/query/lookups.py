@@ -25,7 +25,7 @@ from .dialect import parse, sql
 from .errors import QueryError
 from .lookup_keys import LookupKey, is_of, joins_needed, keys_of, relations_before
 from .operators.base import Dataflow, MaterializedProject, Project
-from .plan import GroupStage, JoinStage, LookupTable, Plan
+from .plan import LookupTable, Plan
 from .rewrites.refusals import is_random
 
 _VIEW = "lookup"
@@ -81,27 +81,7 @@ def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...
 
 
 def with_tables(plan: Plan, tables: tuple[LookupTable, ...]) -> Plan:
-    """A plan in which views stand for lookup tables, with those tables.
-
-    Raises:
-        QueryError: one stands where its keys aren't known in time.
-    """
-    for stage in plan.stages:
-        if isinstance(stage, GroupStage) and stage.signed:
-            for table in tables:
-                if table.view in stage.rows:
-                    raise QueryError(
-                        f"{table.relation}, a lookup table, is joined below a GROUP BY over rows that change: it would be "
-                        "asked again for a row that is taken away, and may say something else by then. Join it above the "
-                        "GROUP BY."
-                    )
-        texts = [*stage.joined, stage.unmatched or ""] if isinstance(stage, JoinStage) else []
-        for table in tables:
-            if any(table.view in text for text in texts):
-                raise QueryError(
-                    f"{table.relation}, a lookup table, is joined beside a join of streams; put the join of the streams "
-                    "into a WITH of its own, and join the table to that."
-                )
+    """A plan in which views stand for lookup tables, with those tables."""
     views = {table.view for table in tables}
     return replace(
         plan, lookups=tables, static=tuple(relation for relation in plan.static if relation not in views)

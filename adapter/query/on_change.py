@@ -12,7 +12,7 @@ from . import ctes, hints
 from .clauses import aggregate, only_asks
 from .dialect import parse, sql
 from .errors import QueryError
-from .unwindowed.select_kind import is_grouped, write_distinct_as_group
+from .select_kind import is_grouped, write_distinct_as_group
 from .windows import OPTIONS, Window, quote
 
 NEW = "__new_row"

@@ -201,58 +201,6 @@ class GroupStage:
 
 
 @dataclass(frozen=True)
-class TopStage:
-    """The first rows of each group of a whole stream, or of an aggregate over it."""
-
-    name: str
-    level: int
-    streams: tuple[str, ...]
-    rows: str
-    """SQL of the rows that go in, with ``__by_n`` and ``__order_n``: what they are ranked within, and by."""
-    source: str
-    keys: tuple[Key, ...]
-    """What rows are ranked within."""
-    top: Top
-    rank: str
-    """The column of the rank."""
-    growth: UnboundedState | None
-    """None: of the stage it stands over."""
-    over: str | None = None
-    """The `GroupStage` whose groups it ranks; None: rows as they come."""
-    identity: tuple[tuple[str, str], ...] = ()
-    """What tells those groups apart: columns of `rows`, and the groups' own."""
-    within: tuple[str, ...] | None = None
-    """The keys of those groups that they are ranked within; None: something else."""
-    improves: bool = False
-    """Whether a group's place can only get better through its own rows."""
-    final: bool = False
-    """Whether rows are put out once nothing can come before them, and never change."""
-    hidden: tuple[str, ...] = ()
-    """Columns it hands up that aren't the query's."""
-    made_of: str = ""
-    """Digest of what the columns of its rows are made of; empty over groups."""
-    order_of: str = ""
-    """The same of what they are ranked within, and by."""
-    written: str = ""
-    """As in `AggregateStage`."""
-    plain: str = ""
-    """`source` without the names of its relations, so that these may be others; empty: nobody wrote it so."""
-
-    def carried(self, place: int) -> str:
-        """What a column carries that holds one of `keys`."""
-        if self.over is not None and self.within is not None:
-            return f"{self.over}.{self.within[place]}"
-        return f"{self.name}.{self.keys[place].name}"
-
-    @property
-    def operator(self) -> str:
-        """What it is as an operator, in Flink's terms."""
-        if self.over is None:
-            return "AppendOnlyTopN"
-        return "UpdatableTopN" if self.improves else "RetractableTopN"
-
-
-@dataclass(frozen=True)
 class KeyedStage:
     """A stream whose rows replace those before them that have the same key."""
 
@@ -274,65 +222,7 @@ class KeyedStage:
     """None: of what it is the feed of."""
 
 
-@dataclass(frozen=True)
-class KeptStage:
-    """The rows of a stream, kept for what is computed from all of them again and again."""
-
-    name: str
-    level: int
-    streams: tuple[str, ...]
-    rows: str
-    source: str
-    reason: str
-    """Why; of rows that a predicate on time lets go, the predicate."""
-    growth: UnboundedState | None
-    """None: a predicate bounds it."""
-    lasts: int | None = None
-    """Microseconds of event time for which a row is in it; None: for ever."""
-    made_of: str = ""
-    """Digest of what the columns of its rows are made of."""
-    written: str = ""
-    """As in `AggregateStage`."""
-    plain: str = ""
-    """`source` without the names of its relations, so that these may be others; empty: nobody wrote it so."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the streams that are joined."""
-
-    alias: str
-    rows: str
-    lasts: int | None
-    """Microseconds of event time for which a row may find another; None: no condition says."""
-    time: str | None
-    """SQL of a row's event time; None where nothing is measured on it."""
-
-
-@dataclass(frozen=True)
-class JoinStage:
-    """A join of streams, whose rows are kept for as long as they may find others."""
-
-    name: str
-    level: int
-    streams: tuple[str, ...]
-    sides: tuple[Side, ...]
-    joined: tuple[str, ...]
-    """SQL of the join for each side, with its new rows: over ``stage_alias_new``, ``_old`` and ``_all``."""
-    source: str
-    condition: str | None
-    """Of a LEFT JOIN: what a match is."""
-    unmatched: str | None
-    """SQL of the rows of the first side that found none, over ``stage_alias_unmatched``; None: not asked for."""
-    growth: UnboundedState | None
-    """None: the join's condition bounds it."""
-    hidden: tuple[str, ...] = ()
-    """Columns it hands up that aren't the query's."""
-    written: str = ""
-    """The whole SELECT, as in `AggregateStage`."""
-
-
-Stage: TypeAlias = AggregateStage | RowsStage | GroupStage | TopStage | KeyedStage | KeptStage | JoinStage
+Stage: TypeAlias = AggregateStage | RowsStage
 
 
 @dataclass(frozen=True)
@@ -367,14 +257,10 @@ class Plan:
     """The rankings that a filter ends, as the user wrote them."""
     grouped: tuple[Window, ...] = ()
     """The windows whose kept rows a GROUP BY is over."""
-    whole: bool = False
-    """Whether `output` is computed from all that the stages hold, not from what changed."""
     certain: bool = True
     """Whether nothing above the stages can make two rows of one."""
     closed: bool = True
     """Whether the window columns it carries are of windows that have closed: all rows of one come at once."""
-    changes_of: str | None = None
-    """Without windows: the stage that `output` works row by row on."""
     batch: str | None = None
     """The query in batch, where that isn't put together from the stages."""
     rewrites: tuple[tuple[str, str], ...] = ()
@@ -397,11 +283,6 @@ class Plan:
     def windowed(self) -> tuple[AggregateStage | RowsStage, ...]:
         """The stages over windows."""
         return tuple(stage for stage in self.stages if isinstance(stage, AggregateStage | RowsStage))
-
-    @property
-    def is_unwindowed(self) -> bool:
-        """Whether it has stages over whole streams."""
-        return bool(self.stages) and not self.windowed
 
     @property
     def grouped_windows(self) -> list[Window]:

@@ -24,6 +24,7 @@ from . import (
     functions,
     hints,
     identity,
+    limits,
     lookups,
     mini_batch,
     on_change,
@@ -67,7 +68,6 @@ from .stream_rewrites import Rewrites
 from .streams import Known, Streams, is_printed
 from .tie_breaking import break_ties
 from .types import find_ties, find_types
-from .unwindowed import limits
 from .upsert_keys import replacing
 from .window_operators import operator_of
 from .windows import Window, quote

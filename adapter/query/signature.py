@@ -20,17 +20,10 @@ from .partials import Partials
 from .plan import (
     AggregateStage,
     GroupStage,
-    JoinStage,
-    KeptStage,
-    KeyedStage,
     Plan,
-    RowsStage,
     Stage,
-    TopStage,
 )
 from .ranks import Top
-from .unwindowed.groups import Groups
-from .unwindowed.top_n import members_part
 from .window_buffer import row_name
 from .window_operators import operator_of
 from .windows import Window
@@ -47,47 +40,23 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
             "streams": [stream.relation for stream in plan.streams if stream.view in stage.streams],
             "source": stage.source,
         }
-        if isinstance(stage, AggregateStage | RowsStage):
-            entry["window"] = _window(stage.window)
-        elif ttl is not None:
-            # Without it the state doesn't know when its keys were idle.
-            entry["state_ttl"] = True
-        if isinstance(stage, AggregateStage | GroupStage):
-            entry |= _aggregates(_kept_by(stage, ttl))
+        entry["window"] = _window(stage.window)
+        if isinstance(stage, AggregateStage):
+            pieces = operator_of(stage)
+            assert isinstance(pieces, Partials)
+            entry |= _aggregates(pieces)
             if stage.grouping_sets is not None:
                 entry["key_order"] = [key.identity for key in stage.keys]
-            if isinstance(stage, AggregateStage) and stage.has_finest_set:
+            if stage.has_finest_set:
                 entry["distinct_sets"] = "finest"
             if stage.enumerated is not None:
                 entry["enumerated"] = [list(stage.enumerated.keys), list(map(list, stage.enumerated.values))]
-        elif isinstance(stage, RowsStage):
+        else:
             entry["row"] = row_name(stage.name)
             if stage.top is not None:
                 entry["top"] = _top(stage.top)
-        elif isinstance(stage, JoinStage):
-            entry["sides"] = {side.alias: [side.rows, side.lasts] for side in stage.sides}
-        elif isinstance(stage, KeptStage):
-            entry |= {"lasts": stage.lasts, "made_of": stage.made_of}
-        elif isinstance(stage, KeyedStage):
-            entry["key"] = list(stage.key)
-            entry["replaces"] = [stage.feed, None if stage.feed else stage.time, stage.stored]
-        elif isinstance(stage, TopStage):
-            entry |= {
-                "top": [*_top(stage.top), stage.order_of],
-                "made_of": stage.made_of,
-            }
-            if stage.final:
-                # Left out where it says nothing, so that states made before it was there still fit.
-                entry["final"] = True
-            if stage.over is not None:
-                # Its members can be found again among the groups.
-                entry["members"] = {
-                    "part": members_part(stage.name),
-                    "row": row_name(stage.name),
-                    "keys": [key.name for key in stage.keys],
-                }
-        if isinstance(stage, RowsStage | TopStage | KeptStage) and stage.plain:
-            entry["plain"] = stage.plain
+            if stage.plain:
+                entry["plain"] = stage.plain
         if below := _below(plan, stage):
             entry["below"] = below
             # One name in the state may be of several aggregates, one after the other: `sum(v + 1)`, `sum(v - 1)`.
@@ -95,7 +64,7 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
                 each.name: {key.name: key.identity for key in each.keys}
                 | {metric.name: metric.identity for metric in each.metrics}
                 for each in plan.stages
-                if each.name in below and isinstance(each, AggregateStage | GroupStage)
+                if each.name in below and isinstance(each, AggregateStage)
             }
         stages.append(entry)
     found: dict[str, object] = {"version": VERSION, "stages": stages}
@@ -182,10 +151,6 @@ def _kept_by_one(operator: Operator, flow: Dataflow) -> dict[str, object] | None
 def _below(plan: Plan, stage: Stage) -> dict[str, object]:
     """What a stage keeps of the results of others: how these are made, by their stage. Where it keeps aggregates of them,
     also column by column: others may come and go."""
-    if isinstance(stage, TopStage):
-        return {} if stage.over is None else {stage.over: stage.rows}
-    if not isinstance(stage, AggregateStage | RowsStage):
-        return {}
     others = [each for each in plan.windowed if each.level < stage.level]
     by_name = bool(others) and isinstance(stage, AggregateStage) and not _takes_all_columns(stage)
     found: dict[str, object] = {}
@@ -221,14 +186,6 @@ def _columns(text: str) -> dict[str, object] | None:
     columns = {item.alias_or_name.lower(): sql(item.unalias()) for item in query.expressions}
     query.set("expressions", [exp.Star()])
     return {"columns": columns, "rows": sql(query)}
-
-
-def _kept_by(stage: AggregateStage | GroupStage, ttl: int | None) -> Partials:
-    if isinstance(stage, GroupStage):
-        return Groups(stage, ttl, fused=False)
-    pieces = operator_of(stage)
-    assert isinstance(pieces, Partials)
-    return pieces
 
 
 def _aggregates(pieces: Partials) -> dict[str, object]:

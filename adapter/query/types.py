@@ -15,7 +15,7 @@ from .functions import QueryRunner, makes_rows
 from .grouping import find_columns
 from .maps import has_map
 from .nested_types import fields_of
-from .unwindowed.select_kind import is_grouped
+from .select_kind import is_grouped
 
 _TYPES = "types"
 _RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)

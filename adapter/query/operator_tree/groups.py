@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..aggregate_stage import GROUPING_ID
+from ..operators.group_state import Groups
 from ..plan import AggregateStage, GroupStage
 from ..plan import Metric as PlanMetric
-from ..unwindowed.groups import Groups
 from . import text
 from .node import Metric, State
 from .state import Columns

@@ -12,11 +12,11 @@ from ..clauses import filters, joined
 from ..emission import Emission
 from ..operators import base
 from ..operators.generate import parts_and_rows
+from ..operators.group_state import Groups
 from ..operators.relation import Relation
 from ..operators.time_bounds import kept_until
 from ..operators.upserts import replaced
 from ..plan import GroupStage, Plan
-from ..unwindowed.groups import Groups
 from . import text
 from .bounds import ALL_BOUNDED, AS_ITS_INPUT, BOUNDED, Bounds
 from .groups import by_keys, key_of, metrics_of, state_of_groups, written_of

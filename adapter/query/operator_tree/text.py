@@ -22,13 +22,13 @@ from ..dialect import DIALECT, function_name, parse, sql, walk_same_query
 from ..errors import QueryError
 from ..event_clock import WATERMARK
 from ..grouping import grouping
+from ..limits import RANK
 from ..operators.base import OVER_LIFE, Until
 from ..operators.base import ROW_TIME as EVENT_TIME
 from ..operators.conditions import INPUT
+from ..operators.hidden_items import ROW_TIME
 from ..operators.relation import WEIGHT
 from ..plan import Key
-from ..unwindowed.hidden_columns import ROW_TIME
-from ..unwindowed.limits import RANK
 
 
 def shown(node: exp.Expr) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from ..names import digest
 from ..program import EXPIRES_AT, STEP, StatePart, Step, now
-from ..unwindowed.key_generations import NO_STEP, SINCE, generations_of, of_keys, same
 from ..windows import quote
 from . import generations
 from .base import Operator, Top
+from .key_generations import NO_STEP, SINCE, generations_of, of_keys, same
 from .relation import WEIGHT
 
 ROW, TIMES = "__row", "__times"

@@ -25,9 +25,6 @@ from ..program import (
     now,
     reading,
 )
-from ..unwindowed.changelog_normalize import SIGN_OF_ROW, SIGNED
-from ..unwindowed.changelog_normalize import ChangelogNormalize as Normalized
-from ..unwindowed.groups import Groups, identity_columns
 from ..windows import quote
 from . import generations
 from .alike import alike
@@ -61,7 +58,10 @@ from .base import (
     ttl_over,
 )
 from .buffered_rows import ROW, TIMES, BufferedRows, Partitions, added_up, netted, packed, spread
+from .changelog_normalize import SIGN_OF_ROW, SIGNED
+from .changelog_normalize import ChangelogNormalize as Normalized
 from .given_rows import GivenRows
+from .group_state import Groups, identity_columns
 from .groups import GroupChanges
 from .outer_interval_join import MatchedOrAlone
 from .over_rows import OrderedRows

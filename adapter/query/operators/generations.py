@@ -1,6 +1,6 @@
 """SQL of what an operator keeps under a TTL: rows of a partition that was idle for so long count no more.
 
-As with groups (`unwindowed.key_generations`) each row carries the step in which its partition's generation began, so
+As with groups (`operators.key_generations`) each row carries the step in which its partition's generation began, so
 nothing has to be deleted in time: the rows of a generation are those of one partition with one `SINCE`, and it is over
 when the watermark is at the greatest `EXPIRES_AT` of them. Folding takes out what is over when it comes by, and changes no
 result.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..program import EXPIRES_AT, STEP, now
-from ..unwindowed.key_generations import SINCE, lasts, later, same
+from .key_generations import SINCE, lasts, later, same
 
 LIFE, UNTIL, CAME_IN = "__since", "__until", "__step"
 """`SINCE`, `EXPIRES_AT` and `STEP` beside the columns of a user's rows."""

@@ -7,11 +7,11 @@ gives what it gave; one that had gone, or expired, is computed anew and has anot
 from __future__ import annotations
 
 from ..program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
-from ..unwindowed.key_generations import NO_STEP, SINCE, lasts, of_keys
 from ..windows import quote
 from . import generations
 from .base import GIVEN_BY, MaterializedProject, over
 from .buffered_rows import ROW, TIMES, packed
+from .key_generations import NO_STEP, SINCE, lasts, of_keys
 from .relation import WEIGHT
 
 _GIVEN, _IS_NEW = "__given", "__is_new"

@@ -8,10 +8,10 @@ from ..aggregates import TYPED
 from ..metric_columns import MetricColumns
 from ..plan import DistinctSet, GroupStage, Metric
 from ..program import STEP, Asking, StatePart, Step, now
-from ..unwindowed.groups import ROWS_THERE, THERE, Groups
-from ..unwindowed.key_generations import NO_STEP, matching, same
 from ..windows import quote
 from .conditions import INEXACT
+from .group_state import ROWS_THERE, THERE, Groups
+from .key_generations import NO_STEP, matching, same
 from .relation import WEIGHT
 
 _SKETCHED = frozenset({"approx_count_distinct"})

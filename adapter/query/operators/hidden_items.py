@@ -10,6 +10,9 @@ from ..dialect import DIALECT, sql
 from .base import GIVEN_BY
 from .relation import WEIGHT
 
+ROW_TIME, SIGN = "__row_time", "__sign"
+"""The hidden columns that rows which are grouped or ranked have: their time where keys expire, and +1 or -1."""
+
 
 def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Select:
     """A SELECT that also puts out the product of its inputs' weights, and keeps theirs out of its stars.

@@ -35,7 +35,6 @@ from ..functions import makes_rows
 from ..names import digest
 from ..plan import AggregateStage, Plan, RowsStage
 from ..source_text import without_names
-from ..unwindowed.hidden_columns import ROW_TIME as OF_ROW
 from .base import (
     BY,
     GIVEN_BY,
@@ -66,6 +65,7 @@ from .base import (
     input_name,
 )
 from .conditions import is_repeatable
+from .hidden_items import ROW_TIME as OF_ROW
 from .relation import WEIGHT
 from .top_n import ROW
 

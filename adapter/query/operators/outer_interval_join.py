@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..program import EXPIRES_AT, StatePart
-from ..unwindowed.key_generations import lasts
 from ..windows import quote
 from .base import OuterIntervalJoin, over
 from .buffered_rows import ROW
+from .key_generations import lasts
 from .time_bounds import expires, kept_until
 
 

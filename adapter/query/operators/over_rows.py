@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from ..intervals import HOUR
 from ..program import STEP, Rows, StatePart, Step, now
-from ..unwindowed.key_generations import NO_STEP, lasts, later, of_keys
-from ..unwindowed.top_n import DUE
 from ..windows import quote
 from .base import OVER_LIFE, OverAggregate, Source, in_order, over
 from .buffered_rows import ROW
+from .key_generations import NO_STEP, lasts, later, of_keys
+from .ranked_rows import DUE
 from .relation import WEIGHT
 from .time_bounds import expires
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from .. import event_clock, expansion, hints, intervals, on_change, ranks
+from .. import event_clock, expansion, hints, intervals, limits, on_change, ranks
 from ..aggregate_stage import NotMergeable, StageBuilder
 from ..clauses import conjuncts, joined, only_asks, output_names, relations
 from ..dialect import DIALECT, canonical, sql, unqualified
@@ -27,16 +27,23 @@ from ..locality import Source as From
 from ..names import digest, unmarked
 from ..plan import AggregateStage, GroupStage, Key, KeyedStage, Plan
 from ..row_level import check_joins, refuse_limit
+from ..select_kind import is_grouped
 from ..static_sides import nest, unclear
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
 from ..tie_breaking import break_ties, tie
-from ..unwindowed import joins, limits
-from ..unwindowed import unbounded_state as key_names
-from ..unwindowed.key_generations import later
-from ..unwindowed.select_kind import is_grouped
 from ..windows import Window, quote
-from . import above_groups, conditions, generations, rankings, semi_joins, single_rows, subqueries_below
+from . import (
+    above_groups,
+    conditions,
+    generations,
+    rankings,
+    semi_joins,
+    single_rows,
+    split_joins,
+    subqueries_below,
+)
+from . import unbounded_state as key_names
 from .base import (
     OVER_LIFE,
     ChangelogNormalize,
@@ -71,13 +78,11 @@ from .base import (
     ROW_TIME as TIME_OF_ROW,
 )
 from .hidden_items import hide_from_stars, with_row, with_weight
+from .key_generations import later
 from .reach import ordered_by, reach
 from .relation import EVENT_TIME, WEIGHT, WINDOW_END, Relation, comes_in_order, comes_late, weight_of
 from .time_bounds import TimeBounds, delay_of
 from .upserts import replaced
-
-SIGN, ROW_TIME = "__sign", "__row_time"
-"""The hidden columns that rows of a `GroupAggregate` have: +1 or -1, and their time where keys expire."""
 
 _IN_TIME = (
     "; or bound the time between them on both sides, as in a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' HOUR, by columns that "
@@ -635,7 +640,7 @@ class _Planner:
         if tests := event_clock.bounds(select):
             by_row = len(streams) == 1 and not (inner or over or grouped)
             if (over or grouped) and len(read) > 1 and not inner:
-                joins.split(select)
+                split_joins.split(select)
                 return self._select(select)
             if not by_row or not self._hands_on_end(select, streams[0]):
                 return self._select(self._judged_below(select, read, tests))
@@ -658,7 +663,7 @@ class _Planner:
                             "below, or put the GROUP BY into one."
                         )
                     return self._over_groups(select)
-                joins.split(select)
+                split_joins.split(select)
                 return self._select(select)
             if grouped:
                 return self._group(select, read[0])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from ..program import STEP, Rows, StatePart, Step, now
-from ..unwindowed.hidden_columns import ROW_TIME
-from ..unwindowed.key_generations import (
+from ..window_buffer import first_of
+from ..windows import quote
+from .base import Source, TopN, in_order, over
+from .hidden_items import ROW_TIME
+from .key_generations import (
     NO_STEP,
     TIME,
     KeyGenerations,
@@ -15,13 +18,11 @@ from ..unwindowed.key_generations import (
     same,
     touched_in_step,
 )
-from ..unwindowed.top_n import DUE
-from ..window_buffer import first_of
-from ..windows import quote
-from .base import Source, TopN, in_order, over
 from .relation import WEIGHT
 from .top_n import PLACE, ROW, shown
 
+DUE = "due"
+"""The column with the watermark at which a row is put out."""
 _FRESH = "__fresh"
 
 

@@ -14,12 +14,11 @@ from ..identity import shown_as
 from ..names import digest
 from ..ranks import Top
 from ..tie_breaking import fields_of, tie
-from ..unwindowed.hidden_columns import ROW_TIME
-from ..unwindowed.rankings import listed_names, only_improves
 from ..windows import quote
 from . import conditions
 from .base import BY, ID, ORDER, GroupAggregate, Operator, TopN, row_by_row
-from .hidden_items import hide_from_stars, with_weight
+from .hidden_items import ROW_TIME, hide_from_stars, with_weight
+from .improving import listed_names, only_improves
 from .relation import WEIGHT, Relation
 from .top_n import ROW
 

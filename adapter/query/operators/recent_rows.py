@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from ..intervals import MINUTE
 from ..program import EXPIRES_AT, STEP, Rows, StatePart, now
-from ..unwindowed.key_generations import NO_STEP, lasts, later
 from ..windows import quote
 from .base import ROW_TIME, Source, TemporalFilter, in_order
 from .buffered_rows import ROW
+from .key_generations import NO_STEP, lasts, later
 from .relation import WEIGHT
 
 _UNTIL, _KNOWN = "__until", "__known"

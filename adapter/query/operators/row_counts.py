@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
-from ..unwindowed.key_generations import NO_STEP, SINCE, generations_of, of_keys
 from ..windows import quote
 from . import generations
 from .base import SetOperation
+from .key_generations import NO_STEP, SINCE, generations_of, of_keys
 from .relation import WEIGHT
 
 _FOUND = "__found"

@@ -19,8 +19,8 @@ from sqlglot import exp
 from ..clauses import is_over
 from ..dialect import canonical, from_clause
 from ..grouping import grouping
-from ..unwindowed import joins
-from ..unwindowed.select_kind import is_grouped
+from ..select_kind import is_grouped
+from . import split_joins
 
 _NAME = "__asked_{}"
 
@@ -47,7 +47,7 @@ def put(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
         name = names.setdefault(canonical(node), _NAME.format(len(names)))
         asked[name] = node.copy()
         node.replace(exp.column(name, quoted=True))
-    joins.split(select)
+    split_joins.split(select)
     source = from_clause(select)
     assert source is not None
     for item in source.this.this.expressions:

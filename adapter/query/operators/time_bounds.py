@@ -17,10 +17,10 @@ from .. import session_zone
 from ..errors import QueryError
 from ..event_clock import interval
 from ..time_conditions import at_most, conditions
-from ..unwindowed.key_generations import later
 from ..windows import quote
 from .base import Operator, Until
 from .buffered_rows import BufferedRows
+from .key_generations import later
 
 _Column = tuple[str, str]
 """The alias of a relation, and a column, in lower case."""

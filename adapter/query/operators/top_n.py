@@ -7,14 +7,15 @@ may move up; the groups of that ranking alone are read then, out of their own st
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..program import STEP, StatePart, Step, now
-from ..unwindowed.groups import Groups
-from ..unwindowed.key_generations import NO_STEP, matching, of_keys, same
-from ..unwindowed.top_n import behind_the_last, with_fallen
+from ..ranks import Top
 from ..window_buffer import first_of
 from ..windows import quote
 from .base import ORDER, Project, TopN, over
+from .group_state import Groups
+from .key_generations import NO_STEP, matching, of_keys, same
 from .relation import WEIGHT
 
 ROW, PLACE = "__ranked", "place"
@@ -166,6 +167,66 @@ class RankedGroups:
         folded = f"{NO_STEP}, {ROW} as {self.kept_row}, true as {self.member}"
         fold = f"select {folded} from (\n{self._members(self._stored())}\n)"
         return StatePart(self.part, append, fold, closes=None)
+
+
+def behind_the_last(
+    known: str, front: str, top: Top, keys: Sequence[str], ids: Sequence[str], columns: Sequence[str]
+) -> str:
+    """The full rankings in which a row that is no candidate may have moved up: not as many candidates stand before where the
+    last member stood as there are places. (If so many do, they are the first.)
+
+    Args:
+        known: the step with the members of before.
+        front: that with the first of the candidates.
+        top: the ranking.
+        keys: what it is within.
+        ids: what tells its rows apart, over those.
+        columns: of both steps, the last of them the row.
+    """
+    by = f"partition by {', '.join(keys)} " if keys else ""
+    listed, row = ", ".join(columns), columns[-1]
+    total = top.order if top.order.endswith(row) else f"{top.order}, {', '.join(ids)}"
+    last = (
+        f"select {listed} from (\n"
+        f"  select *, row_number() over ({by}order by {total}) as place, count(*) over ({by}) as members\n"
+        f"  from {known}\n) where place = members and members >= {top.rows}"
+    )
+    return (
+        f"select {', '.join(keys) or 'true as anything'} from (\n"
+        f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {top.order}) as ahead from (\n"
+        f"    select {listed}, false as is_last from {front}\n"
+        f"    union all\n    select {listed}, true as is_last from (\n{last}\n)\n  )\n"
+        f") where is_last and ahead < {top.rows}"
+    )
+
+
+def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[str]) -> list[Step]:
+    """The steps with the rankings in which others may have moved up, and with all as they are after the batch.
+
+    Args:
+        front: the step with the first of the candidates.
+        fallen: that with those rankings.
+        now: what the last step is called.
+        anew: the rows of those rankings, as `front` has its own.
+        keys: what rankings are within.
+    """
+    stay = (
+        f"select front.* from {front} as front\n"
+        f"left anti join {fallen.name} as fallen on {same('front', 'fallen', keys)}"
+    )
+    none = f"select {', '.join(keys) or 'true as anything'} from {front} where false"
+    return [
+        # Of an empty state the candidates are all there is.
+        replace(fallen, persist=True, initial=none),
+        Step(
+            now,
+            f"{stay}\nunion all\n{anew}",
+            persist=True,
+            lazy=True,
+            initial=f"select * from {front}",
+            unless_empty=fallen.name,
+        ),
+    ]
 
 
 def shown(operator: TopN, rows: str) -> str:

@@ -15,10 +15,10 @@ from sqlglot import exp
 from ..clauses import relations
 from ..dialect import parse
 from ..program import Upsert
-from ..unwindowed.groups import identity_columns
 from ..windows import quote
 from .base import Dataflow, GroupAggregate, Operator, Project, TopN, over, row_by_row
 from .conditions import outputs
+from .group_state import identity_columns
 from .relation import WEIGHT
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from ..program import EXPIRES_AT, StatePart
 from ..sessions import Sessions, SessionStage
-from ..unwindowed.key_generations import lasts
 from ..window_buffer import SessionBuffer
 from ..window_operators import operator_of
 from ..windows import quote
 from .base import WindowChanges, WindowResults
 from .buffered_rows import ROW, TIMES, netted, packed
+from .key_generations import lasts
 
 
 class ChangedWindows:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from ..emission import Emission
 from ..program import EXPIRES_AT, STEP, StatePart, now
-from ..unwindowed.key_generations import NO_STEP, lasts, later
 from ..window_trigger import due, latest
 from ..windows import quote
 from . import generations
 from .base import WindowClose
 from .buffered_rows import ROW, TIMES, added_up, netted, packed, spread
+from .key_generations import NO_STEP, lasts, later
 from .relation import WEIGHT
 
 _CAME_AT = "__came_at"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .. import hints
-from ..clauses import aggregate
-from ..dialect import sql
-from ..errors import NotInStages, QueryError
-from ..streams import is_printed
+from . import hints
+from .clauses import aggregate
+from .dialect import sql
+from .errors import NotInStages, QueryError
+from .streams import is_printed
 
 
 def is_grouped(select: exp.Select) -> bool:

@@ -1,6 +1,6 @@
 """ORDER BY … LIMIT N over a stream, written as a filter on ROW_NUMBER().
 
->>> from ..dialect import parse, sql
+>>> from .dialect import parse, sql
 >>> tree = parse("select a, b as c from t order by c desc limit 3")
 >>> sql(as_rank(tree))
 'SELECT a, c FROM (SELECT a, b AS c, ROW_NUMBER() OVER (ORDER BY b DESC) AS __rank FROM t) AS ranked WHERE __rank <= 3'
@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from ..dialect import canonical, sql
-from ..errors import QueryError
+from .dialect import canonical, sql
+from .errors import QueryError
 
 RANK = "__rank"
 

@@ -1,1 +1,0 @@
-"""Queries over whole streams, without windows: groups, rankings and joins that are kept up to date."""
