@@ -28,6 +28,7 @@ from ..operators.base import ROW_TIME as EVENT_TIME
 from ..operators.conditions import INPUT
 from ..operators.hidden_items import ROW_TIME
 from ..operators.relation import WEIGHT
+from ..operators.unbounded_state import OWN_ALIAS
 from ..plan import Key
 
 
@@ -100,7 +101,7 @@ def is_hidden_key(names: Collection[str]) -> bool:
 
 def is_own_alias(alias: str) -> bool:
     """Whether the planner gave it to a relation without one."""
-    return alias.startswith("__from_")
+    return alias.startswith(OWN_ALIAS)
 
 
 def is_lifted(name: str) -> bool:
