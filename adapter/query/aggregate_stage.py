@@ -344,6 +344,8 @@ class StageBuilder:
         )
         if asked and None in names:
             raise QueryError(f"'{sql(node)}' names something that is not a group key.")
+        if is_id and names == of_sets:
+            return exp.column(GROUPING_ID)
         bits = []
         for place, name in enumerate(reversed(names)):
             if name is not None:

@@ -25,7 +25,7 @@ from .operators.base import (
 from .operators.conditions import explodes
 from .operators.generate import OUTPUT, can_be_remade, parts_of
 from .operators.groups import GroupChanges
-from .operators.upserts import kept_root, replaced
+from .operators.upserts import kept_root, replaced, takes_back
 from .partials import Partials
 from .plan import (
     AggregateStage,
@@ -122,14 +122,15 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
     groups: dict[str, dict[str, object]] = {}
     root = replaced(flow)
     for name, group in flow.groups.items():
-        pieces = GroupChanges(replace(group.stage, name=name), ttl_of(group, ttl), group.name)
+        stage, own = replace(group.stage, name=name), takes_back(flow, group)
+        pieces = GroupChanges(stage, ttl_of(group, ttl), group.name, takes_back=own)
         groups[name] = {"operator": group.name, **_aggregates(pieces)}
         if group.stage.grouping_sets is not None:
             groups[name]["key_order"] = [key.identity for key in group.stage.keys]
         if group.stage.enumerated is not None:
             values = map(list, group.stage.enumerated.values)
             groups[name]["enumerated"] = [list(group.stage.enumerated.keys), list(values)]
-        if pieces.keeps_given and (root is None or root.operator is not group):
+        if pieces.keeps_given:
             # The row that it gave last, with all of its columns.
             groups[name]["given"] = pieces.given_part
     top = kept_root(flow)

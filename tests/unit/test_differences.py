@@ -262,7 +262,7 @@ def test_the_order_of_keys_that_grouping_id_goes_by() -> None:
     first, second = ("a, grouping sets ((b), (c))", "grouping sets ((b), (c)), a")
     old, new = (made(text + each) for each in (first, second))
     found = evolution(old, new)
-    assert found.refused == [OPERATORS]
+    assert "the order of its group keys, which grouping_id() goes by" in found.refused
 
 
 def test_aggregates_that_cannot_be_told_to_be_the_same() -> None:

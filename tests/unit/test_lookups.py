@@ -46,10 +46,14 @@ def only(lookups: tuple[Lookup, ...]) -> Lookup:
 
 def test_a_row_is_joined_with_the_answer_for_the_distinct_keys_of_its_micro_batch() -> None:
     made = program(f"select o.id, c.name from {ORDERS} left join crm.customers as c on o.customer = c.id")
-    assert made.output.endswith(f"SELECT o.id, c.name FROM __input_0 AS `o` LEFT JOIN {BY_ID} AS c ON o.customer = c.id")
+    assert made.output.endswith(
+        f"SELECT o.id, c.name FROM __input_0 AS `o` LEFT JOIN {BY_ID} AS c ON o.customer = c.id"
+    )
     asked = only(made.lookups)
     assert (asked.view, asked.relation, asked.key) == (BY_ID, "crm.customers", ("id",))
-    assert "SELECT DISTINCT o.customer AS key_1 FROM __input_0 AS `o` WHERE NOT o.customer IS NULL" in asked.keys
+    assert (
+        "SELECT DISTINCT o.customer AS key_1 FROM __input_0 AS `o` WHERE NOT o.customer IS NULL" in asked.keys
+    )
 
 
 def test_it_is_no_table_that_is_read_afresh() -> None:
@@ -76,9 +80,10 @@ def test_equalities_are_keys_and_what_the_stream_alone_decides_is_not_asked_for(
 
 def test_using_and_a_where_over_the_stream() -> None:
     text = f"select o.id from {ORDERS} join crm.customers c using (id) where o.amount > 5 and c.name <> ''"
-    assert "SELECT DISTINCT id AS key_1 FROM __input_0 AS `o` WHERE NOT id IS NULL AND o.amount > 5" in only(
-        program(text).lookups
-    ).keys
+    assert (
+        "SELECT DISTINCT id AS key_1 FROM __input_0 AS `o` WHERE NOT id IS NULL AND o.amount > 5"
+        in only(program(text).lookups).keys
+    )
 
 
 def test_a_cte_that_only_passes_it_on_is_seen_through() -> None:

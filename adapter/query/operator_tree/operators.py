@@ -73,6 +73,7 @@ class Operators:
         """The operator that is the result, if it puts its rows out as they are, and what is done with these row by row."""
         if result is not None and result.key is not None:
             self.upserted = {each.name for each in (result.operator, *result.path)}
+        self.key = None if result is None else result.key
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.read: dict[str, Read] = {}
         self.own: dict[str, list[str]] = {}
@@ -182,7 +183,7 @@ class Operators:
         )
 
     def _mode(self, operator: base.Operator) -> Changelog:
-        key = _key(operator.relation)
+        key = _key(operator.relation) or self.key
         if operator.name in self.upserted and key is not None:
             return Changelog(UPSERT, key)
         return Changelog(RETRACT if operator.relation.changes else APPEND)

@@ -402,6 +402,8 @@ class TopN:
     improves: bool
     """Whether a group's place can only get better through its own rows."""
     growth: UnboundedState | None = None
+    of_ids: tuple[str, ...] = ()
+    """The groups' columns that `ids` are, where groups expire."""
     shown: tuple[str | None, ...] = ()
     """The result's columns with what it is within, in lower case; None: there is none with that."""
     final: bool = False

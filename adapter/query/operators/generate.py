@@ -72,7 +72,7 @@ from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
 from .time_bounds import kept_until
 from .top_n import RankedGroups
-from .upserts import replaced
+from .upserts import replaced, takes_back
 from .window_changes import ChangedWindows
 from .window_close import OpenWindows
 
@@ -281,6 +281,7 @@ class _Generator:
         emission: Emission = FINAL,
         lookups: Sequence[LookupTable] = (),
     ) -> None:
+        self.flow = flow
         self.ttl, self.replayed, self.emission, self.lookups = ttl, replayed, emission, lookups
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.parts_of: dict[str, set[str]] = {}
@@ -333,7 +334,7 @@ class _Generator:
             own = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
             also = [self.parts[part] for part in self.looks_into.get(operator.name, ())]
             self.steps[begun:] = reading(self.steps[begun:], [*own, *also])
-            self.parts |= {part.name: part for part in reading(own, own) if part.name not in had}
+            self.parts |= {part.name: part for part in reading(own, [*own, *also]) if part.name not in had}
             if operator.name in below_rows:
                 self.known += self.steps[begun:]
                 del self.steps[begun:]
@@ -490,8 +491,7 @@ class _Generator:
         if self.replaced is not None and self.replaced.operator is operator:
             pieces: Groups = Groups(stage, ttl, fused=False)
             if self._time_of(operator) is not None:
-                views = tuple(each.view for each in in_order(operator) if isinstance(each, Source))
-                self.rows.append(Rows(pieces.rows, pieces.rows_text(), views, expires=False))
+                self._judge(operator, pieces)
             else:
                 text = pieces.rows_text()
                 self.steps.append(Step(pieces.rows, text, persist=not pieces.reads_rows_once))
@@ -503,17 +503,38 @@ class _Generator:
                 tuple(map(quote, identity_columns(stage))),
             )
         else:
-            changes = GroupChanges(stage, ttl, operator.name, replayed=name in self.replayed)
+            changes = GroupChanges(
+                stage,
+                ttl,
+                operator.name,
+                replayed=name in self.replayed,
+                takes_back=takes_back(self.flow, operator),
+            )
             pieces = changes
-            self.steps += changes.steps()
+            steps = changes.steps()
+            if self._time_of(operator) is not None:
+                self._judge(operator, pieces)
+                steps = [step for step in steps if step.name != pieces.rows]
+            self.steps += steps
         for part in pieces.parts():
             self._has(part, operator)
         self.groups[operator.name] = pieces
 
+    def _judge(self, operator: Operator, pieces: Groups) -> None:
+        """Has rows without an event time dropped, and counted."""
+        views = tuple(each.view for each in in_order(operator) if isinstance(each, Source))
+        self.rows.append(Rows(pieces.rows, pieces.rows_text(), views, expires=False))
+
     def _time_of(self, operator: Operator) -> str | None:
         """The column with the event time of rows whose keys expire, or come once, by that, where only the table stands
-        above them. Elsewhere all that one micro-batch brings is of one time."""
-        if self.replaced is None or self.replaced.operator is not operator:
+        above them, or a ranking that is the result. Elsewhere all that one micro-batch brings is of one time."""
+        root = None if self.replaced is None else self.replaced.operator
+        if root is not operator and not (
+            isinstance(root, TopN)
+            and root.inputs[0].relation.changes
+            and row_by_row(root.inputs[0])[1] is operator
+            and self.uses[operator.name] == 1
+        ):
             return None
         (below,) = operator.inputs
         is_timed = ttl_of(operator, self.ttl) is not None or (isinstance(operator, TopN) and operator.final)

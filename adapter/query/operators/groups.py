@@ -28,13 +28,21 @@ class GroupChanges(Groups):
         ttl: microseconds after which an idle key expires; None: never.
         name: the relation of the change.
         replayed: whether that has all groups of the state, as if they came in this step.
+        takes_back: whether rows have to be retracted as they were given, to the last digit.
     """
 
-    def __init__(self, stage: GroupStage, ttl: int | None, name: str, replayed: bool = False) -> None:
+    def __init__(
+        self,
+        stage: GroupStage,
+        ttl: int | None,
+        name: str,
+        replayed: bool = False,
+        takes_back: bool = True,
+    ) -> None:
         super().__init__(stage, ttl, fused=True)
         self.name, self.replayed = name, replayed
         self._of_batch_too = False
-        self.keeps_given = any(map(is_inexact, stage.metrics))
+        self.keeps_given = takes_back and any(map(is_inexact, stage.metrics))
         """Whether the state has the row that each key gave last, to be retracted as it was."""
         self.given, self.given_part = quote(f"{stage.name}_given"), f"{stage.name}_given"
         self.after = f"{stage.name}_after"

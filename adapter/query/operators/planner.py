@@ -1211,15 +1211,18 @@ class _Planner:
                 ),
                 bounded=self._bounded_by_time(written, source),
             )
-        if (
-            ttl_over(inputs[0], self.ttl) is None
-            and is_ended
-            and relation.changes
-            and len(over) == len(ranked) == 1
-            and not _multiplies(select)
-        ):
+        if is_ended and relation.changes and len(over) == len(ranked) == 1 and not _multiplies(select):
             ((name, _),) = ranked.items()
-            found = rankings.of_groups(select, template, source.alias, inputs[0], name, bounds[name], made)
+            found = rankings.of_groups(
+                select,
+                template,
+                source.alias,
+                inputs[0],
+                name,
+                bounds[name],
+                made,
+                expires=ttl_over(inputs[0], self.ttl) is not None,
+            )
             if found is not None:
                 return self._ranked(replace(found, growth=growth))
         if top is not None and len(inputs) == 1 and not _multiplies(select):

@@ -17,6 +17,7 @@ from ..tie_breaking import fields_of, tie
 from ..windows import quote
 from . import conditions
 from .base import BY, ID, ORDER, GroupAggregate, Operator, TopN, row_by_row
+from .group_state import identity_columns
 from .hidden_items import ROW_TIME, hide_from_stars, with_weight
 from .improving import listed_names, only_improves
 from .relation import WEIGHT, Relation
@@ -124,10 +125,12 @@ def of_groups(
     name: str,
     last: int,
     relation: Relation,
+    expires: bool = False,
 ) -> TopN | None:
     """The operator of a SELECT with one ranking over groups; None: it needs more than the groups have.
 
     Args:
+        expires: whether groups are forgotten that were idle for long.
         select, template, alias, below, name, last, relation: as of `of_rows`.
     """
     path, group = row_by_row(below)
@@ -148,6 +151,9 @@ def of_groups(
     selects = [parse(each.sql) for each in path]
     of_group = _carried(selects, group)
     within = _keys_of(group, [conditions.carried(each, alias, of_group) for each in made.within])
+    of_ids = tuple(of_group.get(name, "") for name in sorted(key))
+    if expires and (within is None or {*of_ids} != {*identity_columns(group.stage)}):
+        return None  # a group that comes anew may be in another ranking, where its old place isn't known to be gone
     is_filtered = any(each.args.get("where") for each in (*selects, template))
     return TopN(
         f"top_{digest(below.name, canonical(template), str(last))}",
@@ -162,7 +168,7 @@ def of_groups(
         _numbered(ID, len(ids)),
         made.columns,
         within,
-        not is_filtered
+        not (is_filtered or expires)
         and not group.stage.signed
         and within is not None
         and only_improves(
@@ -173,6 +179,7 @@ def of_groups(
             lambda node: conditions.carried(node, alias, of_group),
             listed_names(selects[-1]) if selects else None,
         ),
+        of_ids=of_ids if expires else (),
         shown=tuple(shown_as(template, each) for each in made.within),
     )
 
@@ -197,9 +204,7 @@ def _columns(template: exp.Select) -> tuple[str, ...] | None:
 def _carried(selects: Sequence[exp.Query], group: GroupAggregate) -> dict[str, str]:
     """By column above a grouping, and SELECTs over it, which of its own it is, where it is one."""
     stage = group.stage
-    found = {
-        name.lower(): name for name in (*(key.name for key in stage.keys), *(m.name for m in stage.metrics))
-    }
+    found = {name.lower(): name for name in (*identity_columns(stage), *(m.name for m in stage.metrics))}
     for select in selects:
         assert isinstance(select, exp.Select)
         found = conditions.outputs(select, relations(select)[0].alias_or_name).carry(found)

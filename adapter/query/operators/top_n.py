@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..program import STEP, StatePart, Step, now
+from ..program import EXPIRES_AT, STEP, StatePart, Step, now
 from ..ranks import Top
 from ..window_buffer import first_of
 from ..windows import quote
 from .base import ORDER, Project, TopN, over
 from .group_state import Groups
-from .key_generations import NO_STEP, matching, of_keys, same
+from .key_generations import NO_STEP, SINCE, lasts, matching, of_keys, same
 from .relation import WEIGHT
 
 ROW, PLACE = "__ranked", "place"
@@ -40,6 +40,8 @@ class RankedGroups:
         self.keys, self.ids = operator.top.partition, operator.ids
         self.columns = ", ".join([*self.keys, *self.ids, ROW])
         self.candidates, self.known = f"{self.name}_candidates", f"{self.name}_known"
+        self.members = self.known if groups.generations.ttl is None else f"{self.name}_known_all"
+        """The step with all who were members, those among them whose groups are forgotten, too."""
         self.gone = f"(select * from {self.candidates} where not {_CAME})"
         self.front, self.fallen = f"{self.name}_front", f"{self.name}_fallen"
         self.now, self.moved = f"{self.name}_now", f"{self.name}_moved"
@@ -54,12 +56,16 @@ class RankedGroups:
             f"left anti join {self.gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
         )
         none = f"select {self.columns} from {self.candidates} where false"
-        known = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, self.candidates))
+        members = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, self.candidates))
+        known = [Step(self.members, members, persist=True, lazy=True, initial=none)]
+        if self.expires:
+            living = self._living(f"select * from {self.members}", "watermark_before")
+            known.append(Step(self.known, living, persist=True, lazy=True, initial=none))
         last = self.now if self.operator.improves else self.front
         ranked, first = self._first(f"{stay}\nunion all\n{came}"), self._first(came)
         return [
             Step(self.candidates, self._rows(f"select * from {below.name}"), persist=True, lazy=True),
-            Step(self.known, known, persist=True, lazy=True, initial=none),
+            *known,
             Step(last, ranked, persist=True, lazy=True, initial=first),
             *([] if self.operator.improves else self._moving_up()),
             self._moves(),
@@ -85,7 +91,40 @@ class RankedGroups:
             groups = over(each.sql, [groups])
         of_fallen = of_keys(f"({self._rows(groups)})", self.keys, self.fallen)
         anew = self._first(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
-        return with_fallen(self.front, Step(self.fallen, self._fallen()), self.now, anew, self.keys)
+        fallen = f"{self._fallen()}\nunion\n{self._with_room()}" if self.expires else self._fallen()
+        return with_fallen(self.front, Step(self.fallen, fallen), self.now, anew, self.keys)
+
+    @property
+    def expires(self) -> bool:
+        """Whether groups are forgotten that were idle for long."""
+        return self.groups.generations.ttl is not None
+
+    def _living(self, members: str, at: str) -> str:
+        """Members whose groups aren't forgotten at a watermark."""
+        keys = [quote(name) for name in self.operator.of_ids]
+        named = ", ".join(f"{own} as {key}" for own, key in zip(self.ids, keys, strict=True))
+        of_members = f"(select {named or 'true as anything'} from (\n{members}\n))"
+        by = ", ".join([*keys, SINCE])
+        living = (
+            f"select {', '.join(keys) or 'true as anything'} from (\n"
+            f"{matching(self.groups.part, keys, of_members)}\n) group by {by} having {lasts(f'max({EXPIRES_AT})', at)}"
+        )
+        on = " and ".join(f"own.{own} <=> living.{key}" for own, key in zip(self.ids, keys, strict=True))
+        return f"select own.* from (\n{members}\n) as own left semi join (\n{living}\n) as living on {on or 'true'}"
+
+    def _with_room(self) -> str:
+        """The touched rankings with fewer members than places: where one was forgotten, a group that was none moves up,
+        whether the state still has the one that was or not."""
+        listed = ", ".join(self.keys) or "true as anything"
+        touched = "\nunion all\n".join(
+            f"select {listed}, {n} as is_known from {rows}"
+            for n, rows in ((0, self.candidates), (0, self.front), (1, self.known))
+        )
+        # As many members as places needn't be as many values.
+        top = self.operator.top
+        has_room = "count(*) > 0" if top.function == "dense_rank" else f"sum(is_known) < {top.rows}"
+        by = f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
+        return f"select {listed} from (\n{touched}\n){by} having {has_room}"
 
     def _groups(self) -> str:
         """The groups after the batch, of those that the fallen rankings are of."""
@@ -110,7 +149,7 @@ class RankedGroups:
         is_same = same("known", "now", [*self.keys, *self.ids])
         moved = (
             f"select coalesce(now.{ROW}, known.{ROW}) as {ROW}, now.{ROW} is not null as {_MEMBER}\n"
-            f"from {self.known} as known full join {self.now} as now on {is_same}\n"
+            f"from {self.members} as known full join {self.now} as now on {is_same}\n"
             # A row with a MAP can't be compared with another.
             f"where known.{ROW} is null or now.{ROW} is null or now.{_FRESH}"
         )
@@ -165,8 +204,10 @@ class RankedGroups:
         columns = f"{ROW} as {self.kept_row}, {_MEMBER} as {self.member}"
         append = f"select {now(STEP)} as {STEP}, {columns} from {self.moved}"
         folded = f"{NO_STEP}, {ROW} as {self.kept_row}, true as {self.member}"
-        fold = f"select {folded} from (\n{self._members(self._stored())}\n)"
-        return StatePart(self.part, append, fold, closes=None)
+        members = self._members(self._stored())
+        members = self._living(members, "watermark_after") if self.expires else members
+        fold = f"select {folded} from (\n{members}\n)"
+        return StatePart(self.part, append, fold, closes=None, forgets=self.groups.generations.ttl)
 
 
 def behind_the_last(

@@ -23,7 +23,7 @@ def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
         if isinstance(item, exp.Alias) and sql(item.this).lower() == sql(node).lower()
     ]
     columns = list(dict.fromkeys(column.name.lower() for column in node.find_all(exp.Column)))
-    return (*(aliases or [""]), *columns)
+    return ((aliases or [""])[0], *columns)
 
 
 def with_predicate(select: exp.Select, time: str | None, relations: Mapping[str, str]) -> str:

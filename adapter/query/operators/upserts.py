@@ -110,16 +110,36 @@ def replaced(flow: Dataflow) -> Replaced | None:
         return Replaced(below, tuple(path), None, ())
     selects = [_select(each) for each in path]
     told = _told(below)
-    if told is None or below.relation.key is None or any(map(_makes_several, selects)):
+    if told is None or any(map(_makes_several, selects)):
         return None
     shown = {what: name for name, what in reversed(list(_carried(told, selects).items()))}
-    key = _carried({name: name for name in below.relation.key}, selects)
-    if not shown.keys() >= {*told.values()} or not {*key.values()} >= below.relation.key:
+    names = {name for each in below.relation.keys for name in each}
+    carried = _carried({name: name for name in names}, selects)
+    first = {what: name for name, what in reversed(list(carried.items()))}
+    key = next((each for each in below.relation.keys if each <= first.keys()), None)
+    if not shown.keys() >= {*told.values()} or key is None:
         return None
-    first = {what: name for name, what in reversed(list(key.items()))}
     scope = tuple(shown[each] for each in _in_order(below))
     certain = not any(select.args.get("joins") for select in selects)
-    return Replaced(below, tuple(path), tuple(sorted(first.values())), scope, certain)
+    return Replaced(below, tuple(path), tuple(sorted(first[name] for name in key)), scope, certain)
+
+
+def takes_back(flow: Dataflow, group: GroupAggregate) -> bool:
+    """Whether what stands above groups needs the rows that these gave as they were. Of the result the table finds them by
+    their key, and a ranking finds its members by theirs, unless a condition on values stands between."""
+    root = replaced(flow)
+    if root is not None and root.operator is group:
+        return False
+    above = [each for each in flow.operators if any(below.name == group.name for below in each.inputs)]
+    while len(above) == 1 and isinstance(above[0], Project) and not _select(above[0]).args.get("where"):
+        (step,) = above
+        above = [each for each in flow.operators if any(below.name == step.name for below in each.inputs)]
+    return not (
+        len(above) == 1
+        and isinstance(above[0], TopN)
+        and above[0].inputs[0].relation.changes
+        and not parse(above[0].sql).args.get("where")
+    )
 
 
 def kept_root(flow: Dataflow) -> Operator:
