@@ -29,7 +29,6 @@ from dbt.adapters.spark_streaming.query.operators.base import (
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.unwindowed import unbounded_state
 from dbt.adapters.spark_streaming.stream.differences import differences
 
 DAY = 86_400_000_000
@@ -183,8 +182,11 @@ def test_a_ranking_over_other_rows_that_change_keeps_these(text: str) -> None:
     assert "TopN" not in found and "Recompute" in found
 
 
-def test_under_a_ttl_a_ranking_over_groups_keeps_their_rows() -> None:
-    assert "TopN" not in kinds(flow(ranked_pairs("n desc")))
+def test_under_a_ttl_a_ranking_over_groups_keeps_its_members_too() -> None:
+    assert only(flow(ranked_pairs("n desc"), ttl=None, domains=("k", "v")), TopN).improves  # type: ignore[union-attr]
+    made = only(flow(ranked_pairs("n desc")), TopN)
+    # A group that was forgotten begins anew.
+    assert isinstance(made, TopN) and not made.improves
 
 
 def tops_of(found: Dataflow) -> list[TopN]:
@@ -729,10 +731,9 @@ def test_a_query_in_a_select_list_is_kept_apart_from_the_unions_of_rows_below() 
 def test_keys_with_few_values_need_no_bound(plan_it: Callable[..., Plan]) -> None:
     kinds_of = f"(select *, case when v > 9 then 'much' when v is null then 'none' end as much from {STREAM})"
     few = f"select much, k is null as missing, v % 7, count(*) as n from {kinds_of} group by much, k is null, v % 7"
-    found = plan_it(few, KNOWN)
-    unbounded_state.check(found, None, ())
-    with pytest.raises(QueryError) as problem:
-        unbounded_state.check(plan_it(few.replace("k is null", "k"), KNOWN), None, ())
+    plan_it(few, KNOWN)
+    with pytest.raises(Unbounded) as problem:
+        plan_it(few.replace("k is null", "k"), KNOWN)
     assert "constant_domains: ['missing'] if" in str(problem.value)
 
 
