@@ -165,8 +165,8 @@ def test_rows_leave_by_a_predicate_on_time() -> None:
         (f"select upper(city) as c, count(*) from {B} group by 1", [], "constant_domains: ['c']"),
         (top("ts", of=B), [], "for every value of item"),
         (top("n desc"), ["item"], "constant_domains: ['bidder']"),
-        (f"select b.x from {B} b join {A} a on a.x = b.x", ["x"], "for every row"),
-        (f"select percentile(x, 0.5) as p from {B}", [], "for every row"),
+        (f"select b.x from {B} b join {A} a on a.x = b.x", ["x"], "keeps every row of both sides"),
+        (f"select percentile(x, 0.5) as p from {B}", [], "keeps every row that ever comes"),
     ],
 )
 def test_state_that_grows_for_ever_is_refused(text: str, domains: list[str], found: str) -> None:
@@ -484,8 +484,10 @@ def test_first_rows_below_something_come_at_once_and_are_taken_back(
     assert program.upsert is not None
     texts = [step.sql for level in program.levels for step in level.ingest]
     assert not any("due" in each for each in texts)
-    # How long what stands above is idle is measured on the clock: what comes has no event time of its own.
-    assert not any("__row_time" in each for each in texts)
+    # How long what stands above is idle is measured on the watermark, since what is taken back has no time of its own.
+    timed = [each for each in texts if "__row_time" in each]
+    assert bool(timed) == (ttl is not None)
+    assert all("watermark_after as `__row_time`" in each for each in timed)
 
 
 def test_rows_that_are_only_added_up_are_not_kept() -> None:
