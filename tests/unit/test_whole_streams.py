@@ -166,7 +166,14 @@ def test_rows_leave_by_a_predicate_on_time() -> None:
         (top("ts", of=B), [], "for every value of item"),
         (top("n desc"), ["item"], "constant_domains: ['bidder']"),
         (f"select b.x from {B} b join {A} a on a.x = b.x", ["x"], "keeps every row of both sides"),
-        (f"select percentile(x, 0.5) as p from {B}", [], "keeps every row that ever comes"),
+        pytest.param(
+            f"select percentile(x, 0.5) as p from {B}",
+            [],
+            "keeps every row that ever comes",
+            marks=pytest.mark.xfail(
+                strict=True, reason="nothing says that WHERE on event time would bound it"
+            ),
+        ),
     ],
 )
 def test_state_that_grows_for_ever_is_refused(text: str, domains: list[str], found: str) -> None:
@@ -174,7 +181,7 @@ def test_state_that_grows_for_ever_is_refused(text: str, domains: list[str], fou
         planner.plan_any(text, KNOWN, None, domains)
     assert found in str(refusal.value)
     assert "state_ttl" in str(refusal.value)
-    if "join" not in text and "percentile" not in text:
+    if "join" not in text:
         assert "WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY" in str(refusal.value)
     planner.plan_any(text, KNOWN, DAY, domains)
     plan(text)
@@ -230,8 +237,8 @@ def test_refused_with_a_sentence(text: str, sentence: str) -> None:
         (
             f"select * from (select *, row_number() over (partition by x order by y) as rn from {B})",
             [Recompute],
-            "it keeps every row that ever comes. Set state_ttl (as in '7 days') to forget what was idle for so long; or say "
-            "how many places are asked for: WHERE rn <= 10",
+            "'ROW_NUMBER() OVER (PARTITION BY x ORDER BY y)' ranks all rows that ever come; say how many are asked for: "
+            "WHERE rn <= 10",
         ),
         (
             f"select * from (select *, rank() over (order by n) as r from ({GROUPS})) where n > 3",
@@ -246,7 +253,7 @@ def test_refused_with_a_sentence(text: str, sentence: str) -> None:
         (
             f"select * from (select *, rank() over (order by x) as a, rank() over (order by y) as b from {B}) where a < 3",
             [Recompute],
-            "or say how many places are asked for: WHERE a <= 10",
+            "ranks all rows that ever come; say how many are asked for: WHERE a <= 10",
         ),
         (f"select distinct * from {B}", [SetOperation], "it keeps every different row that ever comes"),
         (
