@@ -42,11 +42,18 @@ class DataflowBatch(MicroBatch):
             self._show_clock()
             self._input_schema = batch.schema
             rows_of = split(batch, program.inputs)
+            # What one step alone reads is counted when that is made.
+            alone = {view for rows in program.levels[0].rows if rows.read_by for view in rows.streams}
             for stream in program.inputs:
                 rows = counting(rows_of[stream.view], stream)
-                self._kept.keep(rows)
-                show(leaf(rows), stream.view)
-            first = self._begin(program.levels[0])
+                if stream.view not in alone or self._expected is None:
+                    self._kept.keep(rows)
+                    rows = leaf(rows)
+                show(rows, stream.view)
+            first = self._begin(program.levels[0], self._expected)
+            for stream in program.inputs:
+                if not self._kept.has_observed(stream.view):
+                    self._kept.keep(counting(rows_of[stream.view], stream))
             counts = [counted(self._kept, stream) for stream in program.inputs]
             watermark = watermark.advance(self._newest(counts, first), at)
         self._move_to(watermark)
@@ -84,10 +91,21 @@ class DataflowBatch(MicroBatch):
 
     # -- the changes -------------------------------------------------------------------------------
 
-    def _begin(self, level: Level) -> list[Judged]:
+    def _begin(self, level: Level, expected: int | None = None) -> list[Judged]:
         self._show_known(level)
         self._look_up(level.lookups)
-        return self._judge(level)
+        return self._judge(level, expected)
+
+    def _prepare(self) -> None:
+        """See `MicroBatch._prepare`."""
+        program, state = self._work.program, self._work.state
+        if not state.exists:
+            with self.figures.timed("state"):
+                layout = self._layout()
+                if program.upsert is not None:
+                    check_kept(self._work.model, (type_text(each.dataType) for each in layout.schema.fields))
+                state.create(self._spark, layout, program.signature, self._input_schema)
+        state.show(self._spark)
 
     def _compute(self, judged: list[Judged]) -> None:
         """All changes, and the one commit of what is to be remembered of them."""
@@ -98,12 +116,7 @@ class DataflowBatch(MicroBatch):
         if program.puts_out_all:
             rows += state.rows  # what they come to is read from there
         self._spread(rows)
-        if not state.exists:
-            with self.figures.timed("state"):
-                layout = self._layout()
-                if program.upsert is not None:
-                    check_kept(self._work.model, (type_text(each.dataType) for each in layout.schema.fields))
-                state.create(self._spark, layout, program.signature, self._input_schema)
+        self._prepare()
         is_empty = state.rows == 0
         texts: dict[str, str] = {}
         for number, level in enumerate(program.levels):
@@ -113,7 +126,8 @@ class DataflowBatch(MicroBatch):
                     judged = self._begin(level)
                 self._count(judged)
                 for step in level.ingest:
-                    self._show(step, is_empty)
+                    if step.name not in self._early:
+                        self._show(step, is_empty)
                 made = {part.name: self._made(part, is_empty, bool(level.emit)) for part in level.parts}
                 texts |= made
             if level.emit:

@@ -322,9 +322,13 @@ class MicroBatch:
             self._prepare()
         for step in level.ingest:
             if step.name in readers:
-                self._show(replace(step, lazy=False), self._work.state.rows == 0)
+                self._show_early(step)
                 self._early.add(step.name)
         return [judgement(self._kept, rows) for rows in level.rows]
+
+    def _show_early(self, step: Step) -> None:
+        """A step that is computed by a job of its own, by which its rows are counted."""
+        MicroBatch._show(self, replace(step, persist=True, lazy=False), self._work.state.rows == 0)
 
     def _prepare(self) -> None:
         """The state as it is before the step."""

@@ -316,6 +316,7 @@ class _Generator:
             if isinstance(each, LateRows | TemporalFilter)
             or (isinstance(each, OverAggregate) and each.waits)
             or self._time_of(each) is not None
+            or self._reads_alone(each)
         ]
         below_rows = {below.name for each in judged for below in in_order(each)} - {
             each.name for each in judged
@@ -490,7 +491,7 @@ class _Generator:
         stage = replace(operator.stage, name=name, rows=over(operator.stage.rows, [rows]))
         if self.replaced is not None and self.replaced.operator is operator:
             pieces: Groups = Groups(stage, ttl, fused=False)
-            if self._time_of(operator) is not None:
+            if self._time_of(operator) is not None or self._reads_alone(operator):
                 self._judge(operator, pieces)
             else:
                 text = pieces.rows_text()
@@ -512,7 +513,7 @@ class _Generator:
             )
             pieces = changes
             steps = changes.steps()
-            if self._time_of(operator) is not None:
+            if self._time_of(operator) is not None or self._reads_alone(operator):
                 self._judge(operator, pieces)
                 steps = [step for step in steps if step.name != pieces.rows]
             self.steps += steps
@@ -521,9 +522,29 @@ class _Generator:
         self.groups[operator.name] = pieces
 
     def _judge(self, operator: Operator, pieces: Groups) -> None:
-        """Has rows without an event time dropped, and counted."""
+        """Has rows looked at before they are grouped: those without an event time are dropped, and counted, where they
+        expire by that; all are counted when they are grouped, where nobody else reads them."""
         views = tuple(each.view for each in in_order(operator) if isinstance(each, Source))
-        self.rows.append(Rows(pieces.rows, pieces.rows_text(), views, expires=False))
+        timed = self._time_of(operator) is not None
+        alone = None if timed else pieces.changed
+        self.rows.append(
+            Rows(pieces.rows, pieces.rows_text(), views, timed=timed, expires=False, read_by=alone)
+        )
+
+    def _reads_alone(self, operator: Operator) -> bool:
+        """Whether one step of an operator alone reads the rows of a stream, as they come."""
+        if not isinstance(operator, GroupAggregate) or self.lookups or self.flow.windowed:
+            return False
+        path, below = row_by_row(operator.inputs[0])
+        return (
+            isinstance(below, Source)
+            and not below.changelog
+            and all(self.uses[name] == 1 for name in (below.name, *(step.name for step in path)))
+            and ttl_of(operator, self.ttl) is None
+            and not operator.stage.distinct_sets
+            and not any(READS_CLOCK in each.sql for each in path)
+            and READS_CLOCK not in operator.stage.rows
+        )
 
     def _time_of(self, operator: Operator) -> str | None:
         """The column with the event time of rows whose keys expire, or come once, by that, where only the table stands
