@@ -21,6 +21,7 @@ from .harness import Stream, replayed, sorted_rows
 
 GROUPS = "select k, count(*) as n, sum(v) as s, count(distinct x) as d from (select /*+ STREAM */ * from events) group by k"
 RANKED = f"select * from (select *, row_number() over (order by n desc, k) as place from ({GROUPS})) where place <= 2"
+OF_COUNTS = "select n, count(*) as c from (select k, count(*) as n from (select /*+ STREAM */ * from events) group by k) group by n"
 _WINDOW = expansion.expand("events", window_arguments.make("cumulate", "ts", "1 second", "4 seconds"))
 WINDOWS = (
     "select window_start, window_end, k, count(*) as n, count(distinct x) as d "
@@ -194,10 +195,11 @@ def test_a_name_of_two_types(spark: Any, tmp_path: Path) -> None:
 
 def test_states_of_other_kinds_are_left_alone(spark: Any, tmp_path: Path) -> None:
     for text, what in (
-        (RANKED, "its state"),
+        (RANKED, r"its state has top_\w+_members"),
+        (OF_COUNTS, "its state is of several operators"),
         ("select k, v from (select /*+ STREAM */ * from events)", "keeps no state"),
     ):
-        program = generate.program(planner.plan_any(text, domains=["k"]))
+        program = generate.program(planner.plan_any(text, domains=["k", "n"]))
         stream = Stream(spark, tmp_path, program, "k string, n bigint, s bigint, d bigint, place int")
         with pytest.raises(StreamError, match=what):
             changed(stream, "delete from state where k = 'a'")
