@@ -160,8 +160,8 @@ def _check_program(model: StreamModel, program: Program) -> None:
     if other or in_a_tree or len(program.levels) > 1:
         what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
         raise StreamError(
-            f"Model {model.name}: only states of aggregates can be edited, over windows or in one GROUP BY, and {what}, where "
-            "rows in several places belong together. To go back to an earlier state: `dbt-stream state restore`."
+            f"Model {model.name}: only states of aggregates can be edited, over windows or in one GROUP BY, and {what}, "
+            "where rows in several places belong together. To go back to an earlier state: `dbt-stream state restore`."
         )
 
 
