@@ -21,7 +21,8 @@ from .harness import Stream, replayed, sorted_rows
 
 GROUPS = "select k, count(*) as n, sum(v) as s, count(distinct x) as d from (select /*+ STREAM */ * from events) group by k"
 RANKED = f"select * from (select *, row_number() over (order by n desc, k) as place from ({GROUPS})) where place <= 2"
-OF_COUNTS = "select n, count(*) as c from (select k, count(*) as n from (select /*+ STREAM */ * from events) group by k) group by n"
+_BY_KEY = "select k, count(*) as n from (select /*+ STREAM */ * from events) group by k"
+OF_COUNTS = f"select n, count(*) as c from ({_BY_KEY}) group by n"
 _WINDOW = expansion.expand("events", window_arguments.make("cumulate", "ts", "1 second", "4 seconds"))
 WINDOWS = (
     "select window_start, window_end, k, count(*) as n, count(distinct x) as d "
