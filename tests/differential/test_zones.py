@@ -90,7 +90,7 @@ def test_what_once_differed(name: str) -> None:
 def test_random_windows(numbers: range) -> None:
     found = {number: run(make(f"ci {number}")) for number in numbers}
     assert not {number: said for number, said in found.items() if said not in (None, "refused")}
-    assert list(found.values()).count("refused") < len(found) / 4
+    assert list(found.values()).count("refused") <= len(found) / 4
 
 
 def test_a_step_on_change_that_the_clock_leaves_out_comes_with_the_next() -> None:

@@ -7,8 +7,14 @@ import pytest
 from dbt.adapters.spark_streaming.query import event_clock, expansion, generate, planner, window_arguments
 from dbt.adapters.spark_streaming.query.dialect import parse
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
-from dbt.adapters.spark_streaming.query.operators.base import Operator, Project, Source, in_order
-from dbt.adapters.spark_streaming.query.plan import KeptStage, Plan
+from dbt.adapters.spark_streaming.query.operators.base import (
+    Operator,
+    Project,
+    Source,
+    TemporalFilter,
+    in_order,
+)
+from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
 
@@ -84,8 +90,13 @@ def test_without_windows_rows_leave_again() -> None:
         f"select item, count(*) as n from {BIDS} where TS > {AGO} group by item",
         f"select item, count(*) as n from (select item, ts as T from {BIDS}) where t > {AGO} group by item",
     ):
-        assert [type(stage) for stage in groups(text).stages[:1]] == [KeptStage]
-        assert "CURRENT_TIMESTAMP" not in groups(text).output
+        flow = groups(text).dataflow
+        assert flow is not None and flow.root.relation.changes
+        (recent,) = (each for each in flow.operators if isinstance(each, TemporalFilter))
+        assert recent.lasts == 3_600_000_000
+        # Of what is right over the stream, before anything is made of it.
+        assert all(isinstance(each, Source | Project) for each in in_order(recent.inputs[0]))
+        assert not any("CURRENT_TIMESTAMP" in getattr(each, "sql", "") for each in flow.operators)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +259,9 @@ def test_which_column_is_event_time_must_be_known() -> None:
 
 def test_elsewhere_it_is_the_clock_of_the_machine() -> None:
     text = f"select item, now() - ts as age from {BIDS} where expires > {AGO}"
-    assert groups(text).output.endswith("WHERE expires > CURRENT_TIMESTAMP() - INTERVAL '1' HOUR")
+    output = generate.program(groups(text), ttl=10**12).output
+    assert output.endswith("WHERE expires > CURRENT_TIMESTAMP() - INTERVAL '1' HOUR")
+    assert "NOW() - ts AS age" in output
     dims = "(select * from dims where valid > current_date())"
     assert "CURRENT_DATE" in windows(f"as w join {dims} as d on w.item = d.item").stages[0].rows
 

@@ -29,7 +29,6 @@ from dbt.adapters.spark_streaming.query.operators.base import (
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.unwindowed import unbounded_state
 from dbt.adapters.spark_streaming.stream.differences import differences
 
 DAY = 86_400_000_000
@@ -183,8 +182,11 @@ def test_a_ranking_over_other_rows_that_change_keeps_these(text: str) -> None:
     assert "TopN" not in found and "Recompute" in found
 
 
-def test_under_a_ttl_a_ranking_over_groups_keeps_their_rows() -> None:
-    assert "TopN" not in kinds(flow(ranked_pairs("n desc")))
+def test_under_a_ttl_a_ranking_over_groups_keeps_its_members_too() -> None:
+    (made,) = tops_of(flow(ranked_pairs("n desc"), ttl=None, domains=("k", "v")))
+    assert made.improves
+    (made,) = tops_of(flow(ranked_pairs("n desc")))
+    assert not made.improves  # a group that was forgotten begins anew
 
 
 def tops_of(found: Dataflow) -> list[TopN]:
@@ -223,8 +225,8 @@ def test_a_ranking_of_rows_that_only_come_keeps_its_first_rows() -> None:
         (f"select v from {STREAM} except select v from {OTHER}", "it keeps every different row"),
         (
             f"select *, row_number() over (partition by k order by v) as rn from {STREAM}",
-            "it keeps every row that ever comes. Set state_ttl (as in '7 days') to forget what was idle for so long; or say "
-            "how many places are asked for: WHERE rn <= 10 in the query around it; or bound it by time: ",
+            "say how many are asked for: WHERE rn <= 10 in the query around it. To have the query as it is: The state of this "
+            "query grows for ever: it keeps every row that ever comes. Set state_ttl",
         ),
     ],
 )
@@ -439,10 +441,10 @@ def test_a_ranking_without_an_end_says_what_would_bound_it() -> None:
     with pytest.raises(Unbounded) as problem:
         planner.plan_any(f"select k, row_number() over (partition by k order by v) as r from {STREAM}", KNOWN)
     assert str(problem.value) == (
-        "The state of this query grows for ever: it keeps every row that ever comes. Set state_ttl (as in '7 days') to "
-        "forget what was idle for so long; or say how many places are asked for: WHERE r <= 10 in the query around it; or "
-        "bound it by time: SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM db.s "
-        "WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY"
+        "'ROW_NUMBER() OVER (PARTITION BY k ORDER BY v)' ranks all rows that ever come; say how many are asked for: WHERE r "
+        "<= 10 in the query around it. To have the query as it is: The state of this query grows for ever: it keeps every "
+        "row that ever comes. Set state_ttl (as in '7 days') to forget what was idle for so long; or bound it by time: SELECT "
+        "k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM db.s WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY"
     )
 
 
@@ -729,10 +731,9 @@ def test_a_query_in_a_select_list_is_kept_apart_from_the_unions_of_rows_below() 
 def test_keys_with_few_values_need_no_bound(plan_it: Callable[..., Plan]) -> None:
     kinds_of = f"(select *, case when v > 9 then 'much' when v is null then 'none' end as much from {STREAM})"
     few = f"select much, k is null as missing, v % 7, count(*) as n from {kinds_of} group by much, k is null, v % 7"
-    found = plan_it(few, KNOWN)
-    unbounded_state.check(found, None, ())
-    with pytest.raises(QueryError) as problem:
-        unbounded_state.check(plan_it(few.replace("k is null", "k"), KNOWN), None, ())
+    plan_it(few, KNOWN)
+    with pytest.raises(Unbounded) as problem:
+        plan_it(few.replace("k is null", "k"), KNOWN)
     assert "constant_domains: ['missing'] if" in str(problem.value)
 
 

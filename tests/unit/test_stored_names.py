@@ -58,22 +58,22 @@ QUERIES = {
 KEPT = {
     "cumulate": "922341c0f9939c33",
     "session": "e7fc788adb67247c",
-    "groups": "204e77e4cc096384",
-    "ranking": "b0ed868504d56a6b",
-    "first rows": "6db4913015ddc4d3",
-    "join": "3f17eae087a84142",
-    "groups of groups": "0a41a2945f71dd0d",
+    "groups": "6d201fffc4afa539",
+    "ranking": "4d4a018a63bb4826",
+    "first rows": "32499afe644012cb",
+    "join": "f955f85d62ed6b51",
+    "groups of groups": "d2c4ee180104d885",
     "outer join of groups": "ad8d11734af05c48",
     "except": "60d59cdf8d3f2e46",
 }
 """Digests of signatures and names of parts."""
 
 WITH_UNDERSCORES = {
-    "groups": "12dad18655cc771a",
-    "ranking": "c5d9a25b9cc74d96",
-    "first rows": "405bba6a09f1054e",
-    "join": "fcc8ff0fc64107b6",
-    "groups of groups": "9b9b5fbe5829eaeb",
+    "groups": "72a9f357ee26e827",
+    "ranking": "c27451c29c546661",
+    "first rows": "0a464de677adb8de",
+    "join": "9afcb889d15bc163",
+    "groups of groups": "166cf00e35697d8c",
     "outer join of groups": "890deccb02975b5e",
     "except": "95c5db4ec97ef0af",
     "cumulate": "de60757251b65727",

@@ -7,7 +7,8 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, stream_rewrites, window_arguments
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.intervals import DAY
-from dbt.adapters.spark_streaming.query.plan import AggregateStage, Enumerated, GroupStage, Plan, TopStage
+from dbt.adapters.spark_streaming.query.operators.base import TopN
+from dbt.adapters.spark_streaming.query.plan import AggregateStage, Enumerated, GroupStage, Plan
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
 
@@ -33,23 +34,35 @@ def planned(name: str, text: str, buckets: int | None = None, ttl: int | None = 
     return planner.plan(stream_rewrites.hinted(name, text, buckets), KNOWN, ttl)
 
 
+def aggregated(plan: Plan) -> AggregateStage | GroupStage:
+    """The only GROUP BY of a plan."""
+    if plan.dataflow is not None:
+        (group,) = plan.dataflow.groups.values()
+        return group.stage
+    (stage,) = plan.stages
+    assert isinstance(stage, AggregateStage)
+    return stage
+
+
 @pytest.mark.parametrize(
     "text", [over("cumulate", "1 minute", "1 hour"), over("tumble", "1 hour"), grouped()]
 )
 def test_a_distinct_set_has_a_column_for_each_value(text: str) -> None:
     plan = planned("enum_distinct", text)
-    (stage,) = plan.stages
-    assert isinstance(stage, AggregateStage | GroupStage)
+    stage = aggregated(plan)
+    assert stage.enumerated is not None
     assert stage.enumerated == Enumerated(("channel",), stage.enumerated.number, (("'web'",), ("'app'",)))
+    name = "stage_1" if plan.dataflow is None else next(iter(plan.dataflow.groups))
     assert plan.rewrites == (
         (
             "enum_distinct",
-            "stage_1 keeps each visitor once for all 2 values of channel, with a column for each",
+            f"{name} keeps each visitor once for all 2 values of channel, with a column for each",
         ),
     )
     (part,) = [p for level in generate.program(plan).levels for p in level.parts if "distinct" in p.name]
+    assert part.name.startswith(name)
     assert "channel" not in part.fold
-    assert "channel" in planner.plan(text, KNOWN).stages[0].rows
+    assert "channel" in aggregated(planner.plan(text, KNOWN)).rows
 
 
 def test_several_keys_are_combined() -> None:
@@ -67,15 +80,18 @@ def test_filters_share_a_set_as_they_are() -> None:
         "select count(distinct visitor) as v, count(distinct visitor) filter (where a > 1) as w from " + VIEWS
     )
     plan = planned("enum_distinct", text)
+    assert plan.dataflow is not None
+    (name,) = plan.dataflow.groups
     assert plan.rewrites == (
-        ("enum_distinct", "stage_1 keeps each visitor once, with a column for each FILTER"),
+        ("enum_distinct", f"{name} keeps each visitor once, with a column for each FILTER"),
     )
-    assert plan.stages == planner.plan(text, KNOWN).stages
+    assert plan.dataflow == planner.plan(text, KNOWN).dataflow
 
 
 def test_a_stream_splits_its_distinct_values_as_it_is() -> None:
     plan = planned("split_distinct", grouped(), 64)
-    assert plan.stages == planner.plan(grouped(), KNOWN).stages
+    assert plan.dataflow is not None
+    assert plan.dataflow == planner.plan(grouped(), KNOWN).dataflow
     assert [name for name, _ in plan.rewrites] == ["split_distinct"]
 
 
@@ -83,16 +99,17 @@ def test_rankings_are_taken_in_buckets() -> None:
     rank = "row_number() over (partition by city order by n desc) as rn"
     ranked = f"select * from (select *, {rank} from ({grouped()})) where rn < 9"
     plan = planned("split_topn", ranked, 16)
-    (top,) = [stage for stage in plan.stages if isinstance(stage, TopStage)]
+    assert plan.dataflow is not None
+    (top,) = [each for each in plan.dataflow.operators if isinstance(each, TopN)]
     assert top.top.buckets == 16
     assert plan.rewrites == (
         ("split_topn", f"{top.name} ranks the rows of 16 buckets, and the first of these"),
     )
-    assert any(
-        "pmod(hash(`stage_2_row`), 16)" in s.sql
-        for level in generate.program(plan).levels
-        for s in level.ingest
-    )
+    program = generate.program(plan)
+    steps = [*(step for level in program.levels for step in level.ingest), *program.again]
+    assert any("pmod(hash(__ranked), 16)" in step.sql for step in steps)
+    # What is ranked in buckets is the same state.
+    assert signature(plan) == signature(planner.plan(ranked, KNOWN))
 
 
 def test_rankings_over_windows_are_taken_in_buckets() -> None:
@@ -153,7 +170,7 @@ def test_operators_that_make_no_use_of_it_are_told() -> None:
         (
             "split_distinct",
             grouped("count(distinct v) as v, percentile(a, 0.5) as p"),
-            "are kept as they are",
+            "is computed by operators that make no use of it; leave the rewrite out",
         ),
         (
             "enum_distinct",

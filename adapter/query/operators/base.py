@@ -43,6 +43,8 @@ class UnboundedState:
     """What is kept, in the words of a sentence: "a row for every value of k"."""
     columns: frozenset[str] | None
     """The columns whose sets of values must not grow for the state to be bounded; None: no such columns exist."""
+    instead: str = ""
+    """What may be missing in the query, as a sentence of its own."""
     or_else: str = ""
     """What else would bound it, at the end of a sentence."""
     bounded: str = ""

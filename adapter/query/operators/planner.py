@@ -1204,10 +1204,13 @@ class _Planner:
             growth = UnboundedState(
                 f"rows for every value of {', '.join(keys[0])}" if top and keys[0] else "every row",
                 frozenset(_names_in(common)) if top else None,
-                "".join(
-                    f"; or say how many places are asked for: WHERE {name} <= 10 in the query around it"
-                    for name in list(ranked)[:1]
-                    if not is_ended
+                next(
+                    (
+                        ranks.refusal(rank, name, "all rows that ever come")
+                        for name, rank in ranks.ranks(written).items()
+                        if not is_ended
+                    ),
+                    "",
                 ),
                 bounded=self._bounded_by_time(written, source),
             )
@@ -1448,7 +1451,7 @@ class _Planner:
         growth = (
             None
             if bounded or ends or until
-            else UnboundedState("every row of both sides", None, _IN_TIME if plain else "")
+            else UnboundedState("every row of both sides", None, or_else=_IN_TIME if plain else "")
         )
         passed = next(filter(None, (outputs.ends.get(alias.lower()) for alias in aliases)), None)
         if plain:
@@ -1959,7 +1962,8 @@ def _grows(growth: UnboundedState, domains: frozenset[str]) -> str:
     domain = f", or constant_domains: {missing} if the set of their values doesn't grow" if missing else ""
     by_time = f"; or bound it by time: {growth.bounded}" if growth.bounded else "."
     or_else = f"{domain}{growth.or_else}{by_time}"
+    instead = f"{growth.instead} To have the query as it is: " if growth.instead else ""
     return (
-        f"The state of this query grows for ever: it keeps {growth.what} that ever comes. Set state_ttl "
+        f"{instead}The state of this query grows for ever: it keeps {growth.what} that ever comes. Set state_ttl "
         f"(as in '{intervals.format(7 * intervals.DAY)}') to forget what was idle for so long{or_else}"
     )

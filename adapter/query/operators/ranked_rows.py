@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..program import STEP, Rows, StatePart, Step, now
 from ..window_buffer import first_of
 from ..windows import quote
@@ -86,9 +88,12 @@ class RankedRows:
         ]
         return f"select {', '.join([f'{now(STEP)} as {STEP}', *time, *keys, ROW])} from (\n{rows}\n)"
 
-    def _first(self, rows: str) -> str:
-        """Of some rows those that are in the rankings, with their places."""
-        return first_of(rows, self.operator.top, self.keys, ROW)
+    def _first(self, rows: str, tie: str = "") -> str:
+        """Of some rows those that are in the rankings, with their places; `tie`: by which equal ones are told apart."""
+        top = self.operator.top
+        if tie and top.function == "row_number":
+            top = replace(top, order=f"{top.order}, {tie}")
+        return first_of(rows, top, self.keys, ROW)
 
     def steps(self) -> list[Step]:
         """Up to the rankings that the micro-batch touches, as they are after it."""
@@ -101,7 +106,8 @@ class RankedRows:
             on = same("new", "done", [*self.keys, *self.generations.since])
             fresh = f"select new.* from (\n{fresh}\n) as new left anti join {done} as done on {on}"
         both = f"{fresh}\nunion all\nselect {columns}, false as {_FRESH} from (\n{self._known()}\n)"
-        ranked, initial = self._first(self.generations.latest(both)), self._first(of_batch)
+        # Of equal rows those that were there stay.
+        ranked, initial = (self._first(rows, _FRESH) for rows in (self.generations.latest(both), of_batch))
         return [
             *([] if self.is_timed else [Step(self.rows, self._rows(), persist=True)]),
             *self.generations.steps(f"select {self.listed} from {self.rows}"),

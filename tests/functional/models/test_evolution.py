@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -170,12 +171,16 @@ class TestAnEditedModel:
     def test_what_is_in_a_state(self, project: Any) -> None:
         found = self.shown(project, "show", "pages", "--key", "page=p1")
         assert found["rows"] == sum(part["rows"] for part in found["parts"]) > 0
-        assert [part["name"] for part in found["parts"]] == ["stage_1_distinct_device", "stage_1_groups"]
+        names = [part["name"] for part in found["parts"]]
+        assert [re.sub("_[0-9a-f]{10}", "", name) for name in names] == [
+            "group_distinct_device",
+            "group_groups",
+        ]
         what = {column["name"]: column["what"] for column in found["columns"]}
         assert what["page"] == "the key page" and what["count_all"] == "COUNT(*)"
         assert all(row["page"] == "p1" for rows in found["sample"].values() for row in rows)
         printed = self.command(project, "show", "pages", "--sample", "1").stdout
-        assert "stage_1_groups" in printed and "max_amount" in printed
+        assert names[1] in printed and "max_amount" in printed
         assert "has no column pag;" in self.command(project, "show", "pages", "--key", "pag=p1").stderr
         assert "is no key" in self.command(project, "show", "pages", "--key", "page").stderr
         assert "There is no streaming model 'nothing'" in self.command(project, "show", "nothing").stderr
