@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .alike import ALIKE, CALLED, as_kept, kept_alike, same_parts
+from .alike import ALIKE, CALLED, KEPT, as_kept, kept_alike, same_parts
 
 RESULTS = "results"
 """The entry with the times, after their ends, at which windows are complete and forgotten."""
@@ -350,10 +350,15 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         return
     if not new.get("remade") or not same_stages:
         # Stages of windows are numbered in the order in which they are read.
-        found.refused.append(_SAID["operators"])
+        found.refused += _of_the_only(old, new)
         return
     if new["state_ttl"]:
-        found.refused.append(f"{_SAID['operators']}; with state_ttl they aren't made anew")
+        said = _of_the_only(old, new)
+        found.refused += (
+            [f"{said[0]}; with state_ttl they aren't made anew", *said[1:]]
+            if said == [_SAID["operators"]]
+            else said
+        )
         return
     problems = {
         name: [
@@ -365,7 +370,8 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     }
     replayed = _replayed(new, [name for name in problems if not problems[name]])
     if replayed is None:
-        found.refused += [_SAID["operators"], *(problem for each in problems.values() for problem in each)]
+        said = _of_the_only(old, new)
+        found.refused += [*said, *(problem for each in problems.values() for problem in each)]
         return
     found.replayed = sorted(replayed)
     found.remade.append("what is computed of its groups")
@@ -395,6 +401,22 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     found.gone_parts += sorted((parts[0] | _output(old)) - kept - {*found.gone_parts})
     found.begun_parts |= parts[1] - parts[0]
     found.sweeps = True
+
+
+def _of_the_only(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Why a state isn't that of a query, in words: in those of the only operator that has a state, if both have one."""
+    was, now = old.get(KEPT), new.get(KEPT)
+    if not was or not now:
+        return [_SAID["operators"]]
+    groups = [each["groups"] for each in (old, new)]
+    if len(groups[0]) == len(groups[1]) == 1:
+        (had,), (has,) = (each.values() for each in groups)
+        keys = [*_of_columns("group key", had.get("keys") or {}, has.get("keys") or {})]
+        sets = [_SAID[each] for each in ("grouping_sets", "key_order") if had.get(each) != has.get(each)]
+        return [*keys, *sets] or [_SAID["source"]]
+    if groups[0] or groups[1]:
+        return [_SAID["operators"]]
+    return [_SAID["made_of"] if was["by"] == now["by"] else _SAID["top"]]
 
 
 def _of_ranked_rows(

@@ -433,11 +433,11 @@ def ranking(
 @pytest.mark.parametrize(
     ("now", "said"),
     [
-        (ranking(order="u desc"), [OPERATORS]),
-        (ranking(order="-v desc"), [OPERATORS]),
-        (ranking(items="item, v, w as z"), [OPERATORS]),
-        (ranking(items="item, v, u as y"), [OPERATORS]),
-        (ranking(items="v, item, u as z"), [OPERATORS]),
+        (ranking(order="u desc"), ["the ranking"]),
+        (ranking(order="-v desc"), ["the ranking"]),
+        (ranking(items="item, v, w as z"), ["what the rows that it keeps are made of"]),
+        (ranking(items="item, v, u as y"), ["what the rows that it keeps are made of"]),
+        (ranking(items="v, item, u as z"), ["what the rows that it keeps are made of"]),
         (ranking(items="ITEM, v as `v`, /* other */ u z", order="V  desc", by="Item"), []),
     ],
 )

@@ -225,8 +225,8 @@ def test_a_ranking_of_rows_that_only_come_keeps_its_first_rows() -> None:
         (f"select v from {STREAM} except select v from {OTHER}", "it keeps every different row"),
         (
             f"select *, row_number() over (partition by k order by v) as rn from {STREAM}",
-            "say how many are asked for: WHERE rn <= 10 in the query around it. To have the query as it is: The state of this "
-            "query grows for ever: it keeps every row that ever comes. Set state_ttl",
+            "say how many are asked for: WHERE rn <= 10 in the query around it. To have the query as it is: The state of "
+            "this query grows for ever: it keeps every row that ever comes. Set state_ttl",
         ),
     ],
 )
@@ -443,8 +443,9 @@ def test_a_ranking_without_an_end_says_what_would_bound_it() -> None:
     assert str(problem.value) == (
         "'ROW_NUMBER() OVER (PARTITION BY k ORDER BY v)' ranks all rows that ever come; say how many are asked for: WHERE r "
         "<= 10 in the query around it. To have the query as it is: The state of this query grows for ever: it keeps every "
-        "row that ever comes. Set state_ttl (as in '7 days') to forget what was idle for so long; or bound it by time: SELECT "
-        "k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM db.s WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY"
+        "row that ever comes. Set state_ttl (as in '7 days') to forget what was idle for so long; or bound it by time: "
+        "SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM db.s "
+        "WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY"
     )
 
 

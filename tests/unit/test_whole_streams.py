@@ -383,10 +383,10 @@ def test_what_is_taken_away_must_be_what_was_added(text: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["pmod(hash(uuid()), 8)", "date(current_timestamp())"])
-@pytest.mark.parametrize("of", [B, BEST])
-def test_a_group_key_is_the_same_each_time(key: str, of: str) -> None:
+def test_a_group_key_is_the_same_each_time(key: str) -> None:
+    assert keeping(flow(f"select {key} as k, sum(y) as s from {B} group by 1")) == [GroupAggregate]
     with pytest.raises(QueryError) as refusal:
-        plan(f"select {key} as k, sum(y) as s from {of} group by 1")
+        plan(f"select {key} as k, sum(y) as s from {BEST} group by 1")
     assert (
         "groups and holds a function that gives another value each time; compute it in a query below"
         in str(refusal.value)

@@ -354,6 +354,9 @@ class Recompute:
     asks_for_rows: bool = False
     """Whether a query stands in its select list."""
 
+    shown: tuple[str, ...] | None = None
+    """Of a GROUP BY that is the result, the columns with its keys, in lower case; None: it is something else."""
+
     @property
     def is_whole(self) -> bool:
         """Whether no partition limits what is computed anew."""

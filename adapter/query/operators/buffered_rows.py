@@ -160,6 +160,26 @@ class BufferedRows:
         assert self.partitions is not None
         return of_keys(f"(\n{self._stored()}\n)", self.partitions.names, self.partitions.touched)
 
+    def came_now(self) -> str:
+        """The keys of the partitions that rows of the state are of which came with the step."""
+        assert self.partitions is not None
+        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}"
+        rows = f"select {columns} from state where part = '{self.part}' and {STEP} = {now(STEP)}"
+        listed = ", ".join(self.partitions.names) or "true as anything"
+        return f"select distinct {listed} from (\n{self._keyed(rows)}\n)"
+
+    def there(self, touched: str) -> str:
+        """The rows of the state as it is, of the partitions that a relation has; each changed as often as it says."""
+        assert self.partitions is not None
+        names = self.partitions.names
+        rows = of_keys(f"(\n{self._stored()}\n)", names, touched)
+        if self._expiring is not None:
+            by = f"partition by {', '.join(names)}" if names else ""
+            last = f"select *, max({generations.LIFE}) over ({by}) as __last from (\n{rows}\n)"
+            rows = f"select * except (__last) from (\n{last}\n) where {generations.LIFE} = __last"
+            rows = self._there(rows, [ROW]) if self._changes else rows
+        return f"select {ROW}, {TIMES} from (\n{rows}\n)"
+
     def before(self) -> str:
         """The rows before the micro-batch, of the partitions that it touches; each changed as often as it says."""
         if self.partitions is None:

@@ -107,7 +107,7 @@ class Outputs:
 
 def is_repeatable(select: exp.Expr) -> bool:
     """Whether a query over the same rows gives the same rows each time."""
-    return not any(
+    return select.find(exp.TableSample) is None and not any(
         is_random(node) or (function_name(node) in _CLOCKS and not event_clock.is_watermark(node))
         for node in select.find_all(exp.Func)
         if not isinstance(node, exp.Connector | exp.Cast | exp.Case)

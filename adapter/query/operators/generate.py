@@ -657,7 +657,8 @@ class _Generator:
                 )
             ]
         else:
-            partitions = Partitions(operator.name, size, ttl) if size or ttl is not None else None
+            alone = operator.shown is not None
+            partitions = Partitions(operator.name, size, ttl) if size or ttl is not None or alone else None
             kept = [
                 BufferedRows(each, ttl, partitions, keys, alias, operator.top, operator.busy, end)
                 for each, keys, alias, end in zip(
@@ -666,6 +667,12 @@ class _Generator:
             ]
         if partitions is not None:
             self.steps += partitions.steps(_touched(operator, partitions), kept)
+        if self.replaced is not None and self.replaced.operator is operator:
+            assert partitions is not None
+            (own,) = kept
+            self._keep(own)
+            self.put_out = self._grouped_anew(operator, own, partitions)
+            return
         before: list[str] = []
         after: list[str] = []
         first: list[str] = []
@@ -684,6 +691,25 @@ class _Generator:
             self._step(operator, spread(added_up(both, True), True), over(operator.sql, first))
             return
         self._step(operator, text, f"select *, 1L as {WEIGHT} from (\n{over(operator.sql, first)}\n)")
+
+    @staticmethod
+    def _grouped_anew(operator: Recompute, rows: BufferedRows, partitions: Partitions) -> _PutOut:
+        """Groups that are the result, out of the rows that are kept of each that the micro-batch touches."""
+        touched, put_out = f"{operator.name}_put_out", f"{operator.name}_result"
+        changes = operator.inputs[0].relation.changes
+        there = spread(added_up(rows.there(touched), changes), changes, apart=operator.asks_for_rows)
+        listed = ", ".join(partitions.names) or "true as anything"
+        return _PutOut(
+            [
+                Step(
+                    touched, rows.came_now(), persist=True, fresh=f"select {listed} from {partitions.touched}"
+                ),
+                Step(put_out, over(operator.sql, [there])),
+            ],
+            f"(select *, 1L as {WEIGHT} from {put_out})",
+            touched,
+            tuple(partitions.names),
+        )
 
     def _lasting(self, operator: WindowRows | WindowResults, rows: str) -> str:
         """Rows of windows, without those of which nothing is known any more: they can't be added to."""

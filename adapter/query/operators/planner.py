@@ -138,11 +138,16 @@ def dataflow(
     Raises:
         QueryError: it has no meaning over a stream, or its state can grow for ever.
     """
-    ranked = _ranking_at_root(tree) is not None
+    ranked = _kept_at_root(tree) is not None
     planner = _Planner(tree.copy() if ranked else tree, known, ttl, domains, rewrites, windows, emission)
     planner.is_bounded = is_bounded
     flow = planner.plan(comes_once=ranked)
-    if any(isinstance(each, TopN) and each.final for each in flow.operators) and replaced(flow) is None:
+    alone = [
+        each
+        for each in flow.operators
+        if (isinstance(each, TopN) and each.final) or (isinstance(each, Recompute) and each.shown is not None)
+    ]
+    if alone and replaced(flow) is None:
         # Something stands above it that isn't told by the text alone.
         planner = _Planner(tree, known, ttl, domains, rewrites, windows, emission)
         planner.is_bounded = is_bounded
@@ -150,7 +155,7 @@ def dataflow(
     return flow, planner.streams, tuple(planner.ranks)
 
 
-_AT_ROOT = "ranking_at_root"
+_AT_ROOT = "kept_at_root"
 _SEVERAL_STAGES = "Results of several stages."
 
 
@@ -181,9 +186,10 @@ class _Planner:
         self.is_bounded = False
 
     def plan(self, comes_once: bool = False) -> Dataflow:
-        """The operators of the whole tree; `comes_once`: first rows that are the result come once."""
-        if comes_once and (ranking := _ranking_at_root(self.tree)) is not None:
-            ranking.meta[_AT_ROOT] = True
+        """The operators of the whole tree; `comes_once`: first rows that are the result come once, and groups that are it
+        may be others each time they are computed."""
+        if comes_once and (kept := _kept_at_root(self.tree)) is not None:
+            kept.meta[_AT_ROOT] = True
         root = self._visit(self.tree)
         if root is None:
             raise QueryError(
@@ -725,7 +731,10 @@ class _Planner:
         inputs: list[Operator] = []
         for each, node in zip(read, relations(made), strict=True):
             if each.operator is not None:
-                node.replace(_table(input_name(len(inputs)), each.alias))
+                table = _table(input_name(len(inputs)), each.alias)
+                for name in ("pivots", "sample"):
+                    table.set(name, node.args.get(name))
+                node.replace(table)
                 inputs.append(each.operator)
         for query in conditions.inner_queries(made):
             if conditions.is_one_row(query):
@@ -890,7 +899,7 @@ class _Planner:
         random = not conditions.is_repeatable(template)
         outside = len(read) > 1 or conditions.reads_tables(template)
         is_kept = relation.changes and (random or outside)
-        one_to_one = len(read) == 1 and not select.args.get("laterals") and not conditions.explodes(select)
+        one_to_one = len(read) == 1 and not _multiplies(select) and not source.node.args.get("pivots")
         outputs = conditions.outputs(select, source.alias)
         of_item = partial(
             delay_of, of_column=lambda column: conditions.carried(column, source.alias, relation.times)
@@ -944,10 +953,17 @@ class _Planner:
         relation = below.relation
         template, inputs = self._template(select, [source])
         if not _is_repeatable(template, inputs):
-            raise QueryError(
+            problem = QueryError(
                 f"'{hints.quoted(select)}' groups and holds a function that gives another value each time; compute it in a "
                 "query below."
             )
+            if relation.changes or conditions.windows_of(select):
+                raise problem
+            try:
+                # Of rows that only come it is asked once.
+                return self._aggregate(select, template, source, below)
+            except NotMergeable:
+                raise problem from None
         found = grouping(select)
         in_all = [
             key
@@ -972,15 +988,21 @@ class _Planner:
             below = self._closed(below)
         try:
             return self._aggregate(select, template, source, below)
-        except NotMergeable as problem:
-            reason = str(problem)
+        except NotMergeable as refused:
+            reason = str(refused)
         if conditions.windows_of(select):
             return self._over_groups(select)
         if below.relation.open_for is not None:
             return self._group(select, replace(source, operator=self._closed(below)))
         conditions.order_lists(select)
         template, inputs = self._template(select, [replace(source, operator=self._closed(below))])
-        self._refuse_chance(select, key_columns, partial(conditions.why_not_again, select), f"{reason}, and ")
+        shown = [shown_as(template, key) for key in in_all]
+        is_replaced = bool(select.meta.get(_AT_ROOT)) and key_columns is not None and None not in shown
+        if relation.changes or not is_replaced:
+            # Else a group's row is found by its key, whatever it said, and is of the rows that came.
+            self._refuse_chance(
+                select, key_columns, partial(conditions.why_not_again, select), f"{reason}, and "
+            )
         keys = tuple(sql(key) for key in in_all)
         made = Relation(
             True,
@@ -988,7 +1010,10 @@ class _Planner:
             bounded=fixed or relation.bounded,
             ends=self._passed_end(select, source.alias, relation, in_all),
         )
-        return self._recompute(select, template, inputs, (keys,), (source.alias,), made, reason)
+        groups = self._recompute(select, template, inputs, (keys,), (source.alias,), made, reason)
+        if is_replaced and isinstance(groups, Recompute) and not groups.ends:
+            groups = self.operators[groups.name] = replace(groups, shown=tuple(map(str, shown)))
+        return groups
 
     def _over_groups(self, select: exp.Select) -> Operator:
         """A GROUP BY with what is asked of its groups, all of them, in a SELECT above it: OVER, what became of LIMIT and
@@ -1789,9 +1814,9 @@ def _begin_anew(select: exp.Select, alias: str) -> None:
 
 def _check_relation(node: exp.Expr, join: exp.Join | None) -> None:
     """Passes a stream or query in FROM that stands there as it is."""
-    more = [
-        name for name in ("pivots", "sample", "joins", "laterals", "version", "when") if node.args.get(name)
-    ]
+    # UNPIVOT makes rows of a row, and TABLESAMPLE (… PERCENT) asks each row.
+    more = [name for name in ("joins", "laterals", "version", "when") if node.args.get(name)]
+    more += [each for each in node.args.get("pivots") or () if not each.args.get("unpivot")]
     if more or (join is not None and join.args.get("method")):
         raise QueryError(
             f"'{sql(join or node)[:80]}' over a stream is not supported; write it with JOIN … ON, GROUP BY or WHERE."
@@ -1857,13 +1882,13 @@ def _is_repeatable(template: exp.Select, inputs: Sequence[Operator]) -> bool:
     return conditions.is_repeatable(template) and all(each.relation.repeatable for each in below)
 
 
-def _ranking_at_root(query: exp.Expr) -> exp.Select | None:
-    """The SELECT with a ranking whose rows are, row by row, the result; None: there is none."""
+def _kept_at_root(query: exp.Expr) -> exp.Select | None:
+    """The SELECT that ranks or groups and whose rows are, row by row, the result; None: there is none."""
     while isinstance(query, exp.Select):
-        if query.find(exp.Window) is not None and any(conditions.windows_of(query)):
+        if is_grouped(query) or (query.find(exp.Window) is not None and any(conditions.windows_of(query))):
             return query
         nodes = [node for node in relations(query) if hints.reads_stream(node)]
-        if is_grouped(query) or len(nodes) != 1 or not isinstance(nodes[0], exp.Subquery):
+        if len(nodes) != 1 or not isinstance(nodes[0], exp.Subquery):
             return None
         query = nodes[0].this
     return None

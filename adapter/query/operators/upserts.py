@@ -19,7 +19,17 @@ from ..identity import makes_several
 from ..plan import LookupTable
 from ..program import Lookup, Upsert
 from ..windows import quote
-from .base import GIVEN_BY, Dataflow, GroupAggregate, MaterializedProject, Operator, Project, TopN, over
+from .base import (
+    GIVEN_BY,
+    Dataflow,
+    GroupAggregate,
+    MaterializedProject,
+    Operator,
+    Project,
+    Recompute,
+    TopN,
+    over,
+)
 from .conditions import outputs
 from .group_state import identity_columns
 from .relation import WEIGHT
@@ -29,7 +39,7 @@ from .relation import WEIGHT
 class Replaced:
     """What is the result."""
 
-    operator: GroupAggregate | TopN
+    operator: GroupAggregate | TopN | Recompute
     path: tuple[Project | MaterializedProject, ...]
     """What is done with it row by row, the first step first. Nothing of it is kept: what it gave isn't taken away by it."""
     key: tuple[str, ...] | None
@@ -101,7 +111,7 @@ def replaced(flow: Dataflow) -> Replaced | None:
     while isinstance(below, Project | MaterializedProject) and len(below.inputs) == 1:
         path.insert(0, below)
         (below,) = below.inputs
-    if not isinstance(below, GroupAggregate | TopN):
+    if not isinstance(below, GroupAggregate | TopN | Recompute):
         return None
     uses = [each.name for operator in flow.operators for each in operator.inputs]
     if any(uses.count(each) > 1 for each in (below.name, *(step.name for step in path))):
@@ -153,16 +163,16 @@ def _told(operator: Operator) -> Mapping[str, str] | None:
     so."""
     if isinstance(operator, GroupAggregate):
         return {name.lower(): name for name in identity_columns(operator.stage)}
-    assert isinstance(operator, TopN)
-    if None in operator.shown:
+    assert isinstance(operator, TopN | Recompute)
+    if operator.shown is None or None in operator.shown:
         return None
     return {str(name): f"{n}" for n, name in enumerate(operator.shown)}
 
 
-def _in_order(operator: GroupAggregate | TopN) -> tuple[str, ...]:
+def _in_order(operator: GroupAggregate | TopN | Recompute) -> tuple[str, ...]:
     if isinstance(operator, GroupAggregate):
         return identity_columns(operator.stage)
-    return tuple(f"{n}" for n in range(len(operator.shown)))
+    return tuple(f"{n}" for n in range(len(operator.shown or ())))
 
 
 def _select(step: Project | MaterializedProject) -> exp.Select:
