@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_PARTS = re.compile(r"stage_\d+_(?:slices|groups|sessions|distinct_.*)")
+_PARTS = re.compile(r"stage_\d+_(?:slices|sessions|distinct_.*)|group_[0-9a-f]+_(?:groups|distinct_.*)")
 _WINDOW = (EXPIRES_AT, "window_start", "slice_end", "session_start", "session_end", "grouping_id")
 _LIFE = "since"
 ROWS = "new_rows"
@@ -155,11 +155,13 @@ def _check_program(model: StreamModel, program: Program) -> None:
         raise StreamError(f"Model {model.name}: its query keeps no state, so there is nothing to edit.")
     parts = [part.name for level in program.levels for part in level.parts]
     other = [name for name in parts if not _PARTS.fullmatch(name)]
-    if other or program.again or len(program.levels) > 1:
+    # A tree of operators in which groups alone have a state; `kept` says so.
+    in_a_tree = bool(program.again) and "kept" not in program.signature
+    if other or in_a_tree or len(program.levels) > 1:
         what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
         raise StreamError(
-            f"Model {model.name}: only states of aggregates can be edited, over windows or in a GROUP BY, and {what}, where "
-            "rows in several places belong together. To go back to an earlier state: `dbt-stream state restore`."
+            f"Model {model.name}: only states of aggregates can be edited, over windows or in one GROUP BY, and {what}, "
+            "where rows in several places belong together. To go back to an earlier state: `dbt-stream state restore`."
         )
 
 
@@ -424,7 +426,8 @@ class _Edit:
 
     def _stages(self) -> Sequence[Mapping[str, Any]]:
         signature = as_in_table(self._work.program.signature, self._apart)
-        return [*signature.get("stages", ())]
+        groups = [{"name": name, **group} for name, group in signature.get("groups", {}).items()]
+        return [*signature.get("stages", ()), *groups]
 
     @staticmethod
     def _values(stage: Mapping[str, Any]) -> set[str]:

@@ -17,7 +17,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
-from dbt.adapters.spark_streaming.query.plan import AggregateStage, GroupStage, Plan, RowsStage
+from dbt.adapters.spark_streaming.query.plan import AggregateStage, Plan, RowsStage
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
@@ -334,8 +334,9 @@ def test_values_of_a_group_whose_rows_replace_others(
     asked = [call for call in calls_with_values() if call not in by_value[3:]]
     text = over_stream(asked)
     plan = planner.plan(text, {"typed": Known("ts", key=("id",))}, ask=ask)
-    (stage,) = (stage for stage in plan.stages if isinstance(stage, GroupStage))
-    assert stage.signed
+    assert plan.dataflow is not None
+    (group,) = plan.dataflow.groups.values()
+    assert group.stage.signed
     last = "select r.* from (select max_by(struct(*), ts) as r from typed group by id)"
     expected = spark.sql(text.replace("select /*+ STREAM */ * from typed", last))
     assert differences(streamed(spark, storage_root, folder, plan, expected), expected, asked, 1) == []
@@ -395,7 +396,7 @@ def test_overflow_across_micro_batches_is_sparks_own(
         if of == "windows":
             return planner.plan(over_windows("cumulate", asked, "overflowing"), ask=ask)
         text = f"select k, {listed(asked)} from (select /*+ STREAM */ * from overflowing) group by k"
-        return planner.plan_any(text, {"overflowing": Known()}, ask=ask)
+        return planner.plan(text, {"overflowing": Known()}, ask=ask)
 
     def batch(asked: list[str]) -> Any:
         windows = over_windows("cumulate", asked, "overflowing")

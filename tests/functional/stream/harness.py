@@ -93,6 +93,12 @@ class Stream:
         """The table's rows, sorted, times as milliseconds."""
         return sorted_rows(self.spark.table(self.model.target).collect())
 
+    def part(self, ending: str) -> str:
+        """The part of its state that is called so at its end: what comes before says what it is of."""
+        names = [part.name for level in self.program.levels for part in level.parts]
+        (found,) = (name for name in names if name.endswith(f"_{ending}"))
+        return found
+
     def snapshots(self, table: str) -> list[dict[str, str]]:
         """The summaries of a table's snapshots, oldest first."""
         found = self.spark.sql(f"select summary from {table}.snapshots order by committed_at").collect()

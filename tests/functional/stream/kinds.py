@@ -187,12 +187,14 @@ _KINDS = (
         "counts",
         f"select k, x % 7 as g, count(*) as n, sum(v) as s, count(distinct x) as d from {_E} group by k, x % 7",
         changelog=True,
+        domains=("k",),
     ),
     Kind(
         "ranking",
         "select * from (select *, row_number() over (partition by g order by s desc, k, x) as place from ("
         f"select k, x, x % 5 as g, count(*) as c, sum(v - 500) as s from {_E} group by k, x)) where place <= 4",
         changelog=True,
+        domains=("k", "x"),
     ),
     Kind(
         "latest",
@@ -345,6 +347,7 @@ _KINDS = (
         f"select n, count(*) as c, sum(s) as s from {expansion.expand_stream('counts')} group by n",
         reads=("counts",),
         changelog=True,
+        domains=("k", "n"),
     ),
     Kind(
         "of_early",
@@ -355,6 +358,7 @@ _KINDS = (
         "of_regions",
         f"select region, count(*) as n from {expansion.expand_stream('regions')} group by region",
         reads=("regions",),
+        domains=("region",),
     ),
 )
 KINDS: dict[str, Kind] = {}

@@ -21,7 +21,8 @@ from dbt.adapters.spark_streaming.stream.restoring import restore, undo
 from dbt.adapters.spark_streaming.stream.runner import run_stream
 from dbt.adapters.spark_streaming.stream.saving import save
 
-CORRECTION = "insert into state (part, k, sum_v) values ('stage_1_groups', 'a', 1000)"
+CORRECTION = "insert into state (part, k, sum_v) values ('{part}', 'a', 1000)"
+"""Of the part with the groups."""
 
 
 def model_of(told: dict[str, Any], spark: Any) -> StreamModel:
@@ -49,7 +50,8 @@ def do(done: str, spark: Any, model: StreamModel, program: Program) -> None:
     if done in ("migrate", "backfill"):
         run_stream(spark, model, program)
     elif done == "edit":
-        change = state_edit.edit(CORRECTION)
+        (part,) = (part.name for level in program.levels for part in level.parts)
+        change = state_edit.edit(CORRECTION.format(part=part))
         edit(spark, model, program, change.rows, change.more, False)
     elif done == "savepoint":
         save(spark, model, "second")

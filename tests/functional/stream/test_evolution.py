@@ -795,7 +795,9 @@ def test_rankings_that_cannot_be_made_anew(spark: Any, storage_root: Path) -> No
     forgetting = Edited(spark, storage_root, state_ttl="1 hour")
     forgetting.add(BEFORE)
     forgetting.run(ranked("n desc", 2))
-    with pytest.raises(StreamError, match="the ranking, which with state_ttl isn't made anew"):
+    with pytest.raises(
+        StreamError, match="the operators that keep it up to date; with state_ttl they aren't made anew"
+    ):
         forgetting.run(ranked("n desc", 3))
 
 

@@ -48,7 +48,7 @@ def tasks(spark: Any, number: int) -> Iterator[None]:
 
 
 def stream(spark: Any, root: Path, query: str, columns: str) -> Stream:
-    return Stream(spark, root, generate.program(planner.plan_any(query, {"events": Known("ts")})), columns)
+    return Stream(spark, root, generate.program(planner.plan(query, {"events": Known("ts")})), columns)
 
 
 def files(s: Stream) -> set[str]:
@@ -114,7 +114,7 @@ def test_a_restart_reads_what_the_next_micro_batch_needs(spark: Any, storage_roo
         assert s.run().batches == 0
     s.add((2, "a", 3))
     (groups, values) = sorted(s.run().state, key=lambda each: each.part, reverse=True)
-    assert (groups.part, values.part) == ("stage_1_groups", "stage_1_distinct_x")
+    assert (groups.part, values.part) == (s.part("groups"), s.part("distinct_x"))
     assert [each.figures.scans for each in (groups, values)] == [1, 1]
 
 

@@ -21,6 +21,8 @@ from .harness import Stream, replayed, sorted_rows
 
 GROUPS = "select k, count(*) as n, sum(v) as s, count(distinct x) as d from (select /*+ STREAM */ * from events) group by k"
 RANKED = f"select * from (select *, row_number() over (order by n desc, k) as place from ({GROUPS})) where place <= 2"
+_BY_KEY = "select k, count(*) as n from (select /*+ STREAM */ * from events) group by k"
+OF_COUNTS = f"select n, count(*) as c from ({_BY_KEY}) group by n"
 _WINDOW = expansion.expand("events", window_arguments.make("cumulate", "ts", "1 second", "4 seconds"))
 WINDOWS = (
     "select window_start, window_end, k, count(*) as n, count(distinct x) as d "
@@ -66,21 +68,22 @@ def test_groups(spark: Any, tmp_path: Path) -> None:
     stream.add((0, "a", 5))
     stream.run()
     before = stream.rows()
+    groups, values = stream.part("groups"), stream.part("distinct_x")
 
     # What would make it no state of the query is refused, and nothing is changed.
     for text, said in {
         "update state set n = 1": "",
         "update state set sum_v = 'x' where k = 'a'": "sum_v is BIGINT there, and would be given as STRING",
-        "update state set count_all = count_all - 9 where k = 'a'": "count_all of stage_1_groups would be less than 0",
-        "update state set part = 'other' where k = 'a'": "it has no part other; its parts are stage_1_groups",
-        "update state set x = 1 where part = 'stage_1_groups'": "a row of stage_1_groups would have x",
+        "update state set count_all = count_all - 9 where k = 'a'": f"count_all of {groups} would be less than 0",
+        "update state set part = 'other' where k = 'a'": f"it has no part other; its parts are {groups}",
+        f"update state set x = 1 where part = '{groups}'": f"a row of {groups} would have x",
         "update state set step = 99999 where k = 'a'": "a row would be of step 99999, and the last one is 1000",
         "update state set count_distinct_x = 7 where k = 'b' and count_distinct_x is not null": (
-            "for k b the count_distinct_x of stage_1_groups would be another number than there are values in "
-            "stage_1_distinct_x. Change both, or all rows of a key."
+            f"for k b the count_distinct_x of {groups} would be another number than there are values in "
+            f"{values}. Change both, or all rows of a key."
         ),
-        "delete from state where part = 'stage_1_distinct_x' and x = 1": "would be another number than there are values",
-        "insert into state (part, k, nothing) values ('stage_1_groups', 'z', 1)": "it has no column nothing",
+        f"delete from state where part = '{values}' and x = 1": "would be another number than there are values",
+        f"insert into state (part, k, nothing) values ('{groups}', 'z', 1)": "it has no column nothing",
         "select k from state": "the query gives no count_all",
         "delete from state where nothing = 1": "nothing",
     }.items():
@@ -90,7 +93,7 @@ def test_groups(spark: Any, tmp_path: Path) -> None:
     # A dry run says what would change.
     told = changed(stream, "delete from state where k = 'c'", dry=True)
     assert (told.removed, told.added, told.kept_as) == (
-        {"stage_1_distinct_x": 1, "stage_1_groups": 2},
+        {values: 1, groups: 2},
         {},
         None,
     )
@@ -99,8 +102,8 @@ def test_groups(spark: Any, tmp_path: Path) -> None:
     # What is changed comes into the table and the changelog with the edit.
     done = changed(stream, "update state set sum_v = sum_v + 100 where k = 'a' and sum_v = 5")
     assert (done.removed, done.added, done.kept_as) == (
-        {"stage_1_groups": 1},
-        {"stage_1_groups": 1},
+        {groups: 1},
+        {groups: 1},
         "before-edit-1",
     )
     expected = sorted([("a", 3, 108, 3), ("b", 1, 3, 1), ("c", 1, 4, 1)], key=repr)
@@ -117,7 +120,7 @@ def test_groups(spark: Any, tmp_path: Path) -> None:
     assert ("b", 1, 3, 1) in stream.rows()
     # From another table, with what belongs to it.
     spark.sql("create or replace temp view fixes as select 'n' as k, 7L as times")
-    changed(stream, "insert into state (part, k, count_all) select 'stage_1_groups', k, times from fixes")
+    changed(stream, f"insert into state (part, k, count_all) select '{groups}', k, times from fixes")
     assert ("n", 7, None, 0) in stream.rows()
 
     # Taken back, one after the other; what was read since is read again.
@@ -193,10 +196,11 @@ def test_a_name_of_two_types(spark: Any, tmp_path: Path) -> None:
 
 def test_states_of_other_kinds_are_left_alone(spark: Any, tmp_path: Path) -> None:
     for text, what in (
-        (RANKED, "its state"),
+        (RANKED, r"its state has top_\w+_members"),
+        (OF_COUNTS, "its state is of several operators"),
         ("select k, v from (select /*+ STREAM */ * from events)", "keeps no state"),
     ):
-        program = generate.program(planner.plan_any(text, domains=["k"]))
+        program = generate.program(planner.plan_any(text, domains=["k", "n"]))
         stream = Stream(spark, tmp_path, program, "k string, n bigint, s bigint, d bigint, place int")
         with pytest.raises(StreamError, match=what):
             changed(stream, "delete from state where k = 'a'")

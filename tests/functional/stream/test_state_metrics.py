@@ -19,7 +19,7 @@ GROUPS = f"select k, count(*) as c, count(distinct x) as d from {E} group by k"
 
 
 def stream(spark: Any, root: Path, text: str, columns: str, ttl: int | None = None) -> Stream:
-    plan = planner.plan_any(text, {"events": Known("ts")}, ttl)
+    plan = planner.plan(text, {"events": Known("ts")}, ttl)
     return Stream(spark, root, generate.program(plan, ttl=ttl), columns)
 
 
@@ -48,14 +48,15 @@ def done(part: dict[str, Any], *names: str) -> tuple[int, ...]:
 
 def test_groups_and_distinct_values_are_looked_up_by_key(spark: Any, storage_root: Path) -> None:
     s = stream(spark, storage_root, GROUPS, "k string, c bigint, d bigint")
+    of_groups, of_values = s.part("groups"), s.part("distinct_x")
     s.add((0, "a", 1, 1), (1, "a", 1, 1), (2, "b", 1, 1))
     first = {each.part: each for each in s.run().state}
     # While the state has nothing values aren't looked up; groups are, beside the rows that just came.
-    assert first["stage_1_groups"].figures.misses == 2
-    assert first["stage_1_distinct_x"].figures.lookups == 0
+    assert first[of_groups].figures.misses == 2
+    assert first[of_values].figures.lookups == 0
     s.add((3, "a", 1, 1), (4, "a", 1, 2), (5, "c", 1, 1), (6, "d", 1, 1))
     run = {each.part: each for each in s.run().state}
-    groups, values = (parts(s)[name] for name in ("stage_1_groups", "stage_1_distinct_x"))
+    groups, values = (parts(s)[name] for name in (of_groups, of_values))
     lookups = ("lookups", "hits", "misses")
     assert done(groups, *lookups) == (3, 1, 2)
     assert done(values, *lookups) == (4, 1, 3)
@@ -63,16 +64,16 @@ def test_groups_and_distinct_values_are_looked_up_by_key(spark: Any, storage_roo
         1,
         2,
         1,
-        first["stage_1_distinct_x"].size.bytes,
+        first[of_values].size.bytes,
     )
     assert done(values, "rows_written", "files_written", "rows_deleted") == (3, 1, 0)
-    assert values["last"]["bytes_written"] == values["bytes"] - first["stage_1_distinct_x"].size.bytes
-    assert run["stage_1_distinct_x"].figures.as_dict() == values["last"]
+    assert values["last"]["bytes_written"] == values["bytes"] - first[of_values].size.bytes
+    assert run[of_values].figures.as_dict() == values["last"]
 
     sources = spark._jsc.sc().env().metricsSystem().getSourcesByName(SOURCE)
     assert sources.size() == 1
     registry = sources.apply(0).metricRegistry()
-    name = f"{s.model.name}.state.stage_1_groups"
+    name = f"{s.model.name}.state.{of_groups}"
     assert registry.counter(f"{name}.hits").getCount() == 1
     assert registry.counter(f"{name}.misses").getCount() == 4
     assert registry.counter(f"{s.model.name}.rows_in").getCount() == 7
@@ -83,17 +84,17 @@ def test_groups_and_distinct_values_are_looked_up_by_key(spark: Any, storage_roo
     s.add((7, "a", 1, 1))
     s.run()
     parts(s)
-    before = parts(s)["stage_1_groups"]
+    before = parts(s)[of_groups]
     state = StateTable(spark, s.model)
     folded = {part.name: part.fold for level in s.program.levels for part in level.parts}
     position = state.position()
     assert position is not None
     state.show(spark)
     spark.sql("create or replace temp view clock as select 9000L as step")
-    state.fold(spark, {"stage_1_groups": folded["stage_1_groups"]}, position)
+    state.fold(spark, {of_groups: folded[of_groups]}, position)
     s.add((8, "a", 1, 1))
     s.run()
-    assert parts(s)["stage_1_groups"]["rows"] == 4 + 1 < before["rows"]
+    assert parts(s)[of_groups]["rows"] == 4 + 1 < before["rows"]
 
 
 def test_what_a_fold_puts_others_in_the_place_of_is_deleted(spark: Any, storage_root: Path) -> None:

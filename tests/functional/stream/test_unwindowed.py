@@ -99,10 +99,8 @@ def test_an_idle_key_is_forgotten_and_begins_anew(spark: Any, storage_root: Path
     # a is idle since 0 and the watermark at 12: its next row is its first.
     s.add((12_000, "c", 1))
     s.run()
-    assert {row["k"] for row in spark.table(s.model.state).where("part = 'stage_1_groups'").collect()} == {
-        "b",
-        "c",
-    }
+    groups = spark.table(s.model.state).where(f"part = '{s.part('groups')}'")
+    assert {row["k"] for row in groups.collect()} == {"b", "c"}
     s.add((12_500, "a", 1), (12_600, "b", 1))
     s.run()
     assert s.rows() == [("a", 1, 1), ("b", 3, 2), ("c", 1, 1)]
@@ -116,7 +114,7 @@ def test_forgotten_without_folding(spark: Any, storage_root: Path) -> None:
     s.run()
     s.add((11_000, "b", 1))
     s.run()  # forgets a; the watermark hasn't come far enough for the state to be folded
-    assert len(state(s, "stage_1_groups")) == 5
+    assert len(state(s, s.part("groups"))) == 5
     s.add((11_500, "a", 1))
     s.run()
     assert s.rows() == [("a", 1, 1), ("b", 2, 1)]
@@ -144,10 +142,10 @@ def test_a_ranking_of_rows_keeps_its_members_alone(spark: Any, storage_root: Pat
     s = stream(spark, storage_root, text, "k string, v bigint, rn int")
     s.add(*((n, "a", n) for n in range(100)))
     s.run()
-    assert len(state(s, "stage_1_members")) == 2
+    assert len(state(s, s.part("members"))) == 2
     s.add(*((n, "a", n % 50) for n in range(100)))
     result = s.run()
-    assert (result.rows_out, len(state(s, "stage_1_members"))) == (0, 2)
+    assert (result.rows_out, len(state(s, s.part("members")))) == (0, 2)
     assert s.rows() == [("a", 98, 2), ("a", 99, 1)]
 
 
@@ -179,8 +177,9 @@ def test_members_are_forgotten_with_their_groups(spark: Any, storage_root: Path)
     s.run()
     s.add((31_000, "a", 1, 2))
     s.run()
-    members = spark.table(s.model.state).where("part = 'stage_2_members'").collect()
-    assert {row["x"] for row in members} == {2}
+    part = s.part("members")
+    members = spark.table(s.model.state).where(f"part = '{part}'").collect()
+    assert {row[f"{part}_row"]["x"] for row in members} == {2}
     # What was put out stays, until something new comes to its ranking.
     assert s.rows() == [(1, "b", 6, 2), (1, "c", 7, 1), (2, "a", 2, 1)]
     s.add((31_000, "d", 1, 1))
