@@ -53,7 +53,7 @@ from .errors import NotInStages, NotMeant, QueryError, Unbounded
 from .functions import QueryRunner
 from .locality import Columns, Source, check, check_ranks, output_columns
 from .operators.base import WindowClose, is_timed
-from .operators.planner import dataflow
+from .operators.planner import NO_STREAM, dataflow
 from .plan import AggregateStage, Plan, RowsStage, Stream
 from .program import MiniBatch
 from .row_level import (
@@ -225,6 +225,8 @@ def _in_stages(
     """The same of a text that is parsed. Changes the tree."""
     if not _has_windows(text, parsed):
         if batch:
+            if not stream_relations(text):
+                raise QueryError(NO_STREAM)
             return Plan((), (), text, (), batch=text_in_batch(text, ask))
         return _in_operators(text, parsed, known, (), ask, ttl, FINAL, is_bounded=True)
     read = _read(text, parsed, ask)
@@ -386,10 +388,7 @@ def _planned(
     tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewrites: Rewrites, batch: bool
 ) -> Plan:
     if not any(hints.is_stream(table) for table in tree.find_all(exp.Table)):
-        raise QueryError(
-            "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
-            "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
-        )
+        raise QueryError(NO_STREAM)
     _refuse_changes(tree, known)
     found = _Planner(tree, rewrites, batch=batch).plan()
     rewrites.check()

@@ -153,12 +153,15 @@ class DataflowBatch(MicroBatch):
         """See `MicroBatch._show`. What is computed on the way to the result needs no job of its own."""
         self._look_up(step.lookups)
         self._work.state.show_to(self._spark, step.reads)
-        rows = self._looking_up(step, text_of(step, state_is_empty))
+        nothing = step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
+        rows = self._looking_up(step, text_of(step, state_is_empty or nothing))
         if step.persist and step.name == self._work.program.again[-1].name:
             self._rows_of[step.name] = self._kept.keep(rows)
             rows = cut_off(rows)
+        elif nothing:
+            pass  # kept already, under another name
         elif step.materialize:
-            self._kept.keep(rows)
+            self._rows_of[step.name] = self._kept.keep(rows)
             rows = cut_off(rows)
         elif step.persist:
             rows = self._kept.hold(rows)

@@ -133,7 +133,7 @@ def program(
     result = made.replaced_result() if made.replaced is not None else _kept_result(flow)
     own = Level(
         rows=tuple(made.rows),
-        ingest=tuple(bounded([*made.steps, *result.steps])),
+        ingest=tuple(bounded([*made.steps, *result.steps], {rows.read_by or "" for rows in made.rows})),
         parts=(*made.parts.values(), *result.parts),
         emit=(),
         known=tuple(made.known),

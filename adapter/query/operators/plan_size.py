@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ..program import Step
@@ -21,18 +21,21 @@ small is left to the step that reads it."""
 _WORD = re.compile(r"\w+")
 
 
-def bounded(steps: Iterable[Step]) -> list[Step]:
+def bounded(steps: Iterable[Step], early: Collection[str] = ()) -> list[Step]:
     """Steps of which those are materialized whose plans would be large.
 
     Args:
         steps: in their order; none is read before it is made.
+        early: those that are computed by jobs of their own anyway.
     """
     sizes: dict[str, int] = {}
     found = []
     for step in steps:
         size = max(_size(text, sizes) for text in (step.sql, step.initial or ""))
         if step.persist and size > MOST:
-            step, size = replace(step, materialize=True), 1
+            step = replace(step, materialize=True)
+        if step.materialize or step.name in early:
+            size = 1
         sizes[step.name] = size
         found.append(step)
     return found

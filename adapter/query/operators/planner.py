@@ -88,6 +88,10 @@ _IN_TIME = (
     "; or bound the time between them on both sides, as in a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' HOUR, by columns that "
     "carry event time (dbt's config event_time, window_end)"
 )
+NO_STREAM = (
+    "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
+    "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
+)
 _T = TypeVar("_T")
 _TIMES = {
     "distinct": "if(l + r > 0, 1, 0)",
@@ -192,10 +196,7 @@ class _Planner:
             kept.meta[_AT_ROOT] = True
         root = self._visit(self.tree)
         if root is None:
-            raise QueryError(
-                "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
-                "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
-            )
+            raise QueryError(NO_STREAM)
         operators = tuple(in_order(root))
         times = [self.streams.known(stream.view).event_time for stream in self.streams.streams.values()]
         if self.ttl is not None and not any(times):
@@ -685,6 +686,7 @@ class _Planner:
         rows.set("distinct", None)
         if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
             raise QueryError("DISTINCT ON is not Spark SQL; filter on ROW_NUMBER() = 1.")
+        grouped = _grouped_by_all(rows)
         below = self._visit(_as_it_ends(rows, ranks.ended(select)))
         assert below is not None
         below = self._closed(below)
@@ -695,9 +697,8 @@ class _Planner:
             return self._local("distinct", (below,), text, replace(below.relation, keys=()))
         if below.relation.keys:
             return below  # no row is there twice
-        names = [item.alias_or_name.lower() for item in rows.expressions]
-        if not rows.is_star and all(names) and len({*names}) == len(names) and not _multiplies(rows):
-            return self._select(_grouped_by_all(self._place(below, "own"), rows))
+        if grouped is not None:
+            return self._select(grouped)
         covered = not rows.is_star and all(
             is_finite(item, rows) or self._is_covered(key_names.names_of(Key("", sql(item.unalias())), rows))
             for item in rows.expressions
@@ -994,6 +995,7 @@ class _Planner:
             return self._over_groups(select)
         if below.relation.open_for is not None:
             return self._group(select, replace(source, operator=self._closed(below)))
+        written = select.copy()
         conditions.order_lists(select)
         template, inputs = self._template(select, [replace(source, operator=self._closed(below))])
         shown = [shown_as(template, key) for key in in_all]
@@ -1010,7 +1012,12 @@ class _Planner:
             bounded=fixed or relation.bounded,
             ends=self._passed_end(select, source.alias, relation, in_all),
         )
-        groups = self._recompute(select, template, inputs, (keys,), (source.alias,), made, reason)
+        growth = None
+        if not all(each.relation.bounded for each in inputs):
+            growth = UnboundedState("every row", None, bounded=self._bounded_by_time(written, source))
+        groups = self._recompute(
+            select, template, inputs, (keys,), (source.alias,), made, reason, growth=growth
+        )
         if is_replaced and isinstance(groups, Recompute) and not groups.ends:
             groups = self.operators[groups.name] = replace(groups, shown=tuple(map(str, shown)))
         return groups
@@ -1172,13 +1179,17 @@ class _Planner:
         below = source.operator
         if below is None:
             raise QueryError("The query reads no stream.")
-        relation, written = below.relation, select.copy() if self.ttl is None else select
+        relation, written = below.relation, select.copy()
         break_ties(select)
         conditions.order_all(select, source.alias)
         template, inputs = self._template(select, [source])
-        if not _is_repeatable(template, inputs):
+        ranked = ranks.ranks(select)
+        is_first = ranked.keys() <= ranks.ended(select).keys() and len(ranked) == 1
+        # Of the first of rows that only come each is computed once.
+        is_once = is_first and not relation.changes and len(conditions.windows_of(select)) == len(inputs) == 1
+        if not _is_repeatable(template, inputs) and not is_once:
             raise QueryError(
-                f"'{hints.quoted(select)}' ranks and holds a function that gives another value each time; compute it in a "
+                f"'{hints.quoted(written)}' ranks and holds a function that gives another value each time; compute it in a "
                 "query below."
             )
         over = conditions.windows_of(select)
@@ -1197,7 +1208,6 @@ class _Planner:
         if (in_time := self._over_in_time(select, template, source, inputs)) is not None:
             return in_time
         bounds = ranks.ended(select)
-        ranked = ranks.ranks(select)
         for name, rank in ranked.items():
             if name in bounds:
                 self.ranks.setdefault(sql(rank))
@@ -1464,11 +1474,11 @@ class _Planner:
                     if part is not None
                 }
                 if len(group) == len(aliases) and len(kinds) == 1 and None not in kinds:
-                    keys = self._join_keys(select, streams, outputs, equal)
+                    keys = self._join_keys(select, streams, outputs)
                     return self._local(
                         "JOIN", inputs, sql(template), Relation(together=outputs.together, keys=keys)
                     )
-        keys = self._join_keys(select, streams, outputs, equal)
+        keys = self._join_keys(select, streams, outputs)
         changes = any(relation.changes for relation in relations)
         ends = () if inner else self._equal_ends(equal, aliases, relations)
         bounds = TimeBounds(select, _times(streams)) if plain and not changes else None
@@ -1690,7 +1700,6 @@ class _Planner:
         select: exp.Select,
         streams: Sequence[_From],
         outputs: conditions.Outputs,
-        equal: Sequence[Mapping[str, exp.Expr]],
     ) -> tuple[frozenset[str], ...]:
         if _multiplies(select):
             return ()
@@ -1702,8 +1711,8 @@ class _Planner:
             key = each.operator.relation.key
             names = None if key is None else [outputs.of.get((each.alias.lower(), name)) for name in key]
             if names is None or None in names:
-                earlier = {other.alias for other in streams[:number]}
-                if any(_is_equated(own, each, equal, earlier) for own in each.operator.relation.keys):
+                earlier = {other.alias.lower() for other in streams[:number]}
+                if any(_is_equated(own, each, select, earlier) for own in each.operator.relation.keys):
                     continue  # a row meets one of its at most
                 return ()
             found |= {name for name in names if name is not None}
@@ -1894,12 +1903,29 @@ def _kept_at_root(query: exp.Expr) -> exp.Select | None:
     return None
 
 
-def _grouped_by_all(node: exp.Expr, rows: exp.Select) -> exp.Select:
-    """The rows of a relation that differ, as a GROUP BY of all its columns."""
-    columns = [exp.column(item.alias_or_name, table="own", quoted=True) for item in rows.expressions]
-    made = exp.Select(expressions=[exp.alias_(each.copy(), each.name, quoted=True) for each in columns])
-    made.set("group", exp.Group(expressions=columns))
-    return made.from_(node)
+def _grouped_by_all(rows: exp.Select) -> exp.Select | None:
+    """A SELECT whose different rows are asked for, as a GROUP BY of all its columns; None: they have no names of their own,
+    or it does more than compute them row by row."""
+    items = [
+        item for item in rows.expressions if isinstance(item, exp.Alias | exp.Column) and not item.is_star
+    ]
+    names = {item.alias_or_name.lower() for item in items}
+    if (
+        len(items) < len(rows.expressions)
+        or len(names) < len(items)
+        or is_grouped(rows)
+        or _multiplies(rows)
+        or conditions.windows_of(rows)
+        or conditions.inner_queries(rows)
+    ):
+        return None
+    # A number would be the place of a column.
+    keys = [item.unalias().copy() for item in items if not isinstance(item.unalias(), exp.Literal)]
+    if not keys:
+        return None
+    made = rows.copy()
+    made.set("group", exp.Group(expressions=keys))
+    return made
 
 
 def _put_filters_below(select: exp.Select, read: Sequence[_From]) -> bool:
@@ -1934,18 +1960,28 @@ def _put_filters_below(select: exp.Select, read: Sequence[_From]) -> bool:
     return True
 
 
-def _is_equated(
-    key: frozenset[str], each: _From, equal: Sequence[Mapping[str, exp.Expr]], earlier: Collection[str]
-) -> bool:
-    """Whether all columns that tell a relation's rows apart equal something of earlier relations that it is joined to."""
+def _is_equated(key: frozenset[str], each: _From, select: exp.Select, earlier: Collection[str]) -> bool:
+    """Whether all columns that tell a relation's rows apart equal something of earlier relations, by what its own join says,
+    so that a row meets one of its at most."""
     if each.join is None or each.join.side not in ("", "LEFT"):
         return False
-    known = {column: column for column in key}
-    told = {
-        conditions.carried(group.get(each.alias), each.alias, known)
-        for group in equal
-        if earlier & group.keys()
-    }
+    tests = conjuncts(each.join.args.get("on"))
+    where = select.args.get("where")
+    if where and all(conditions.is_inner(join) for join in select.args.get("joins") or ()):
+        tests = [*tests, *conjuncts(where.this)]
+    told = {name.name.lower() for name in each.join.args.get("using") or ()}
+    for test in tests:
+        if not isinstance(test, exp.EQ | exp.NullSafeEQ):
+            continue
+        for own, other in ((test.this, test.expression), (test.expression, test.this)):
+            column = own.unnest()
+            of = {found.table.lower() for found in other.find_all(exp.Column)}
+            if (
+                isinstance(column, exp.Column)
+                and column.table.lower() == each.alias.lower()
+                and of <= earlier
+            ):
+                told.add(column.name.lower())
     return key <= told
 
 

@@ -92,7 +92,9 @@ class RankedGroups:
         of_fallen = of_keys(f"({self._rows(groups)})", self.keys, self.fallen)
         anew = self._first(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
         fallen = f"{self._fallen()}\nunion\n{self._with_room()}" if self.expires else self._fallen()
-        return with_fallen(self.front, Step(self.fallen, fallen), self.now, anew, self.keys)
+        # Most times there are none, and then no groups are read.
+        step = Step(self.fallen, fallen, materialize=True)
+        return with_fallen(self.front, step, self.now, anew, self.keys)
 
     @property
     def expires(self) -> bool:
