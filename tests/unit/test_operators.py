@@ -578,7 +578,7 @@ def test_groups_of_windows_of_what_changes_wait_for_the_window() -> None:
         ),
         (
             f"select v from (select distinct v, window_end from {windows_over(LAST)})",
-            ["WindowClose", "GroupAggregate", "Project", "Project"],
+            ["GroupAggregate", "WindowClose", "Project", "Project"],
         ),
         (
             f"select window_end, median(v) as m from {windows_over(LAST)} group by window_start, window_end",

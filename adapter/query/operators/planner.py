@@ -1979,7 +1979,7 @@ def _is_equated(key: frozenset[str], each: _From, select: exp.Select, earlier: C
             if (
                 isinstance(column, exp.Column)
                 and column.table.lower() == each.alias.lower()
-                and of <= earlier
+                and of <= {*earlier}
             ):
                 told.add(column.name.lower())
     return key <= told

@@ -27,7 +27,8 @@ WORK = {
         f"select x, k, s, rn from (select *, row_number() over (partition by x order by s desc) as rn from ({GROUPS})) "
         "where rn <= 1",
         "x bigint, k string, s bigint, rn int",
-        4,
+        # One of them reads the groups of the ranking whose member falls.
+        5,
     ),
     "groups": (GROUPS, "x bigint, k string, s bigint", 3),
     "cumulate": (
