@@ -93,12 +93,16 @@ class TestSavepoints(Commands):
             project, "edit", "pages", "--sql", "delete from x where 1"
         )
         file = tmp_path / "more.csv"
-        file.write_text("part,page,count_all,sum_amount\nstage_1_groups,p1,2,many\n")
+        (part,) = (
+            row.part
+            for row in spark.table(f"{project.test_schema}.pages__state").select("part").distinct().collect()
+        )
+        file.write_text(f"part,page,count_all,sum_amount\n{part},p1,2,many\n")
         told = self.refused(project, "edit", "pages", "--from", str(file))
         assert "'many' in column sum_amount of " in told and "is no BIGINT" in told
-        file.write_text("part,page,count_all,sum_amount\nstage_1_groups,p1,2,40\nstage_1_groups,p3,1,\n")
+        file.write_text(f"part,page,count_all,sum_amount\n{part},p1,2,40\n{part},p3,1,\n")
         dry = self.done(project, "edit", "pages", "--from", str(file), "--dry-run")
-        assert "rows of its state that would go and come:\n  stage_1_groups: 0 removed, 2 added" in dry
+        assert f"rows of its state that would go and come:\n  {part}: 0 removed, 2 added" in dry
         assert self.pages(project, spark) == before
         assert "is savepoint 'before-edit-" in self.done(project, "edit", "pages", "--from", str(file))
         after = self.pages(project, spark)
