@@ -436,11 +436,16 @@ def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
     if ask is not None:
         find_ties(told, ask)
     try:
-        told = limits.write_as_ranks(told.copy(), hints.reads_stream)
+        told = limits.write_as_ranks(told.copy(), _is_limited_alike)
     except QueryError:
         pass  # any rows may be the first in batch
     broken = _with_ties_broken(told)
     return text if broken == tree else sql(broken)
+
+
+def _is_limited_alike(select: exp.Select) -> bool:
+    """Whether a LIMIT counts the same rows as a stream does; Spark has no order by queries that are asked for each row."""
+    return hints.reads_stream(select) and not any(item.find(exp.Query) for item in select.expressions)
 
 
 def stream_relations(text: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from .operators.base import (
     Dataflow,
     GroupAggregate,
     Operator,
+    Recompute,
     TopN,
     WindowResults,
     in_order,
@@ -140,7 +141,7 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
     alone = root is not None and {*parts} == {top.name} and not flow.windowed
     kept = _kept_by_one(top, flow) if alone else None
     return {
-        "operators": {each.name: each.label for each in operators},
+        "operators": {each.name: _label(each) for each in operators},
         "inputs": {each.name: [below.name for below in each.inputs] for each in operators},
         "root": top.name,
         **({"tops": tops} if tops else {}),
@@ -150,6 +151,12 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
         "parts": parts,
         "output": OUTPUT if root is None else None,
     }
+
+
+def _label(operator: Operator) -> str:
+    """What an operator is called; of groups that are the result it is no matter why their rows are kept."""
+    is_result = isinstance(operator, Recompute) and operator.shown is not None
+    return "GROUP BY" if is_result else operator.label
 
 
 def _kept_by_one(operator: Operator, flow: Dataflow) -> dict[str, object] | None:

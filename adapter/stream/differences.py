@@ -157,6 +157,10 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
     if old.get("version") != new.get("version"):
         found.refused.append(_SAID["version"])
         return found
+    if "operators" in new and any("window" not in stage for stage in old["stages"]):
+        # Of a query without windows, which is a tree of operators by now.
+        found.refused.append(_SAID["version"])
+        return found
     _of_operators(found, old, new, same_rows)
     passed = dict.fromkeys(
         ("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT, ALIKE, CALLED, LOOKUPS)

@@ -455,7 +455,10 @@ class Dataflow:
     def is_stateless(self) -> bool:
         """Whether rows are only passed on, and nothing is remembered of them."""
         passed = all(isinstance(each, Source | Project | UnionAll) for each in self.operators)
-        return passed and not self.root.relation.changes
+        uses = Counter(each.name for operator in self.operators for each in operator.inputs)
+        # What another reading would give otherwise is decided once, for all that read it.
+        once = all(each.relation.repeatable or uses[each.name] <= 1 for each in self.operators)
+        return passed and once and not self.root.relation.changes
 
     @property
     def groups(self) -> dict[str, GroupAggregate]:

@@ -1019,7 +1019,9 @@ class _Planner:
             select, template, inputs, (keys,), (source.alias,), made, reason, growth=growth
         )
         if is_replaced and isinstance(groups, Recompute) and not groups.ends:
-            groups = self.operators[groups.name] = replace(groups, shown=tuple(map(str, shown)))
+            # What it keeps is of its rows and keys alone, whatever is computed of them.
+            name = f"groups_{digest(groups.inputs[0].name, *keys)}"
+            return self._add(replace(groups, name=name, shown=tuple(map(str, shown))))
         return groups
 
     def _over_groups(self, select: exp.Select) -> Operator:

@@ -148,6 +148,8 @@ def takes_back(flow: Dataflow, group: GroupAggregate) -> bool:
         len(above) == 1
         and isinstance(above[0], TopN)
         and above[0].inputs[0].relation.changes
+        # Which ranking a group is in is told by its keys.
+        and above[0].of_groups is not None
         and not parse(above[0].sql).args.get("where")
     )
 
