@@ -1251,7 +1251,15 @@ class _Planner:
                 ),
                 bounded=self._bounded_by_time(written, source),
             )
-        if is_ended and relation.changes and len(over) == len(ranked) == 1 and not _multiplies(select):
+        # What stands above a ranking whose groups expire goes by its rows' own lives.
+        lives = ttl_over(inputs[0], self.ttl) is None or bool(select.meta.get(_AT_ROOT))
+        if (
+            lives
+            and is_ended
+            and relation.changes
+            and len(over) == len(ranked) == 1
+            and not _multiplies(select)
+        ):
             ((name, _),) = ranked.items()
             found = rankings.of_groups(
                 select,

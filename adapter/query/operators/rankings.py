@@ -152,8 +152,8 @@ def of_groups(
     of_group = _carried(selects, group)
     within = _keys_of(group, [conditions.carried(each, alias, of_group) for each in made.within])
     of_ids = tuple(of_group.get(name, "") for name in sorted(key))
-    if expires and (within is None or {*of_ids} != {*identity_columns(group.stage)}):
-        return None  # a group that comes anew may be in another ranking, where its old place isn't known to be gone
+    if expires and {*of_ids} != {*identity_columns(group.stage)}:
+        return None
     is_filtered = any(each.args.get("where") for each in (*selects, template))
     return TopN(
         f"top_{digest(below.name, canonical(template), str(last))}",

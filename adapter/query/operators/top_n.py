@@ -20,7 +20,7 @@ from .relation import WEIGHT
 
 ROW, PLACE = "__ranked", "place"
 """The columns of candidates: a row, with what it is ranked within and by; and its place, as `first_of` calls it."""
-_CAME, _FRESH, _MEMBER = "__came", "__fresh", "__member"
+_CAME, _FRESH, _MEMBER, _LIFE = "__came", "__fresh", "__member", "__life_of_group"
 
 
 class RankedGroups:
@@ -36,7 +36,9 @@ class RankedGroups:
         self.operator, self.groups, self.path, self.name = operator, groups, path, operator.name
         self.part = f"{operator.name}_members"
         # Called after the part, as which they go on when the query is written otherwise.
-        self.kept_row, self.member = quote(f"{self.part}_row"), quote(f"{self.part}_there")
+        self.kept_row, self.member, self.since = (
+            quote(f"{self.part}_{what}") for what in ("row", "there", "since")
+        )
         self.keys, self.ids = operator.top.partition, operator.ids
         self.columns = ", ".join([*self.keys, *self.ids, ROW])
         self.candidates, self.known = f"{self.name}_candidates", f"{self.name}_known"
@@ -59,7 +61,7 @@ class RankedGroups:
         members = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, self.candidates))
         known = [Step(self.members, members, persist=True, lazy=True, initial=none)]
         if self.expires:
-            living = self._living(f"select * from {self.members}", "watermark_before")
+            living = self._living(f"select * from {self.members}", "watermark_before", self.columns)
             known.append(Step(self.known, living, persist=True, lazy=True, initial=none))
         last = self.now if self.operator.improves else self.front
         ranked, first = self._first(f"{stay}\nunion all\n{came}"), self._first(came)
@@ -101,18 +103,29 @@ class RankedGroups:
         """Whether groups are forgotten that were idle for long."""
         return self.groups.generations.ttl is not None
 
-    def _living(self, members: str, at: str) -> str:
-        """Members whose groups aren't forgotten at a watermark."""
-        keys = [quote(name) for name in self.operator.of_ids]
-        named = ", ".join(f"{own} as {key}" for own, key in zip(self.ids, keys, strict=True))
-        of_members = f"(select {named or 'true as anything'} from (\n{members}\n))"
+    @property
+    def _group_keys(self) -> list[str]:
+        """The columns of the groups' state that the ids are."""
+        return [quote(name) for name in self.operator.of_ids]
+
+    def _of_members(self, members: str) -> str:
+        """The groups of some members, a relation."""
+        named = ", ".join(f"{own} as {key}" for own, key in zip(self.ids, self._group_keys, strict=True))
+        return f"(select {named or 'true as anything'} from (\n{members}\n))"
+
+    def _living(self, members: str, at: str, columns: str = "*") -> str:
+        """Members whose groups aren't forgotten at a watermark: one that came anew since is another."""
+        keys = self._group_keys
         by = ", ".join([*keys, SINCE])
         living = (
-            f"select {', '.join(keys) or 'true as anything'} from (\n"
-            f"{matching(self.groups.part, keys, of_members)}\n) group by {by} having {lasts(f'max({EXPIRES_AT})', at)}"
+            f"select {by} from (\n{matching(self.groups.part, keys, self._of_members(members))}\n) "
+            f"group by {by} having {lasts(f'max({EXPIRES_AT})', at)}"
         )
-        on = " and ".join(f"own.{own} <=> living.{key}" for own, key in zip(self.ids, keys, strict=True))
-        return f"select own.* from (\n{members}\n) as own left semi join (\n{living}\n) as living on {on or 'true'}"
+        on = [f"own.{own} <=> living.{key}" for own, key in zip(self.ids, keys, strict=True)]
+        return (
+            f"select {columns} from (\n{members}\n) as own left semi join (\n{living}\n) as living "
+            f"on {' and '.join([*on, f'own.{_LIFE} = living.{SINCE}'])}"
+        )
 
     def _with_room(self) -> str:
         """The touched rankings with fewer members than places: where one was forgotten, a group that was none moves up,
@@ -192,24 +205,45 @@ class RankedGroups:
         """All rows of the state."""
         listed = [f"{self.kept_row}.{name}" for name in (*self.keys, *self.ids)]
         columns = [STEP, *listed, f"{self.kept_row} as {ROW}", f"{self.member} as {_MEMBER}"]
+        columns += [f"{self.since} as {_LIFE}"] if self.expires else []
         return f"select {', '.join(columns)} from (\n{matching(self.part, [], None)}\n)"
 
     def _members(self, rows: str) -> str:
         """Who is in the rankings, by the last that the state says of each."""
         by = ", ".join([*self.keys, *self.ids])
-        last = f"max_by(struct({_MEMBER}, {ROW}), coalesce({STEP}, -1L)) as last"
+        own = [ROW, _LIFE] if self.expires else [ROW]
+        last = f"max_by(struct({', '.join([_MEMBER, *own])}), coalesce({STEP}, -1L)) as last"
         found = f"select {by}, {last} from (\n{rows}\n) group by {by}"
-        return f"select {by}, last.{ROW} as {ROW} from (\n{found}\n) where last.{_MEMBER}"
+        listed = ", ".join([by, *(f"last.{name} as {name}" for name in own)])
+        return f"select {listed} from (\n{found}\n) where last.{_MEMBER}"
 
     def state(self) -> StatePart:
         """The members that came, changed or went."""
         columns = f"{ROW} as {self.kept_row}, {_MEMBER} as {self.member}"
         append = f"select {now(STEP)} as {STEP}, {columns} from {self.moved}"
         folded = f"{NO_STEP}, {ROW} as {self.kept_row}, true as {self.member}"
-        members = self._members(self._stored())
-        members = self._living(members, "watermark_after") if self.expires else members
+        members, initial = self._members(self._stored()), None
+        if self.expires:
+            append = self._with_lives(self.groups.known_and_new())
+            initial = self._with_lives(f"select * from {self.groups.changed}")
+            folded += f", {_LIFE} as {self.since}"
+            members = self._living(members, "watermark_after")
         fold = f"select {folded} from (\n{members}\n)"
-        return StatePart(self.part, append, fold, closes=None, forgets=self.groups.generations.ttl)
+        return StatePart(self.part, append, fold, initial, closes=None, forgets=self.groups.generations.ttl)
+
+    def _with_lives(self, groups: str) -> str:
+        """The members that came, changed or went, with the step in which their groups' lives began, by rows of these."""
+        ids = ", ".join(f"{ROW}.{name} as {name}" for name in self.ids)
+        moved = f"select {', '.join(filter(None, [ids, ROW, _MEMBER]))} from {self.moved}"
+        keys = self._group_keys
+        rows = of_keys(f"(\n{groups}\n)", keys, self._of_members(moved))
+        by = f" group by {', '.join(keys)}" if keys else ""
+        lives = f"select {', '.join([*keys, f'max({SINCE}) as {SINCE}'])} from (\n{rows}\n){by}"
+        on = " and ".join(f"own.{own} <=> lives.{key}" for own, key in zip(self.ids, keys, strict=True))
+        return (
+            f"select {now(STEP)} as {STEP}, own.{ROW} as {self.kept_row}, own.{_MEMBER} as {self.member}, "
+            f"lives.{SINCE} as {self.since}\nfrom (\n{moved}\n) as own left join (\n{lives}\n) as lives on {on or 'true'}"
+        )
 
 
 def behind_the_last(
