@@ -590,6 +590,21 @@ SHORT_LIVED = {
     "OVER groups": _short_lived(
         f"select k, h, n, sum(n) over (partition by k) as s from {COUNTED}", "k h n s"
     ),
+    "a ranking of groups behind a condition": _short_lived(
+        f"""select u, k, n from (select *, row_number() over (partition by u order by n desc, k) as rn
+        from (select u, k, count(*) as n from {stream("clicks")} group by u, k) where n % 2 = 0) where rn <= 1""",
+        "u k n",
+    ),
+    "a ranking of groups by what changes": _short_lived(
+        f"""select u, k, n from (select *, row_number() over (partition by n order by u, k) as rn
+        from (select u, k, count(*) as n from {stream("clicks")} group by u, k)) where rn <= 1""",
+        "u k n",
+    ),
+    "IN a ranking of groups": _short_lived(
+        f"""select k, n from (select k, count(*) as n from {stream("clicks")} group by k) where k in (
+        select k from (select k, max(v) as m from {stream("orders")} group by k) order by m desc, k limit 2)""",
+        "k n",
+    ),
     "the first of each partition": _short_lived(
         f"""select k, u, v from (select *, row_number() over (partition by k, u order by v, ts) as rn
         from (select k, u, v, ts from {stream("clicks")} union all
