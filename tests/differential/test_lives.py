@@ -66,6 +66,31 @@ def test_a_ranking_of_groups_forgets_with_them(
         assert of_x == ([] if leader is None else [leader]), number
 
 
+BEHIND = """select * from (
+    select *, row_number() over (partition by item order by n desc, bidder) as place from (
+        select item, bidder, count(*) as n, max(ts) as last from (select /*+ STREAM */ * from bid) group by item, bidder
+    ) where n % 2 = 0
+) where place <= 1"""
+
+
+@pytest.mark.parametrize("folds", [False, True])
+def test_a_group_that_begins_anew_where_the_ranking_does_not_see_it(folds: bool) -> None:
+    """Its first row is behind the condition; the member that it was is of its life before."""
+    times = [(10, 0, "x"), (10, 6, "x"), (13, 0, "y"), (13, 2, "x"), (13, 5, "x")]
+    cuts = [[(datetime(2024, 1, day, hour), item, "A")] for day, hour, item in times]
+    laboratory = Laboratory()
+    laboratory.put("bid", COLUMNS, cuts)
+    program = generate.program(planner.plan_any(BEHIND, {"bid": Known("ts")}, 2 * DAY), ttl=2 * DAY)
+    names = ("item", "bidder", "n", "last", "place")
+    model = Model(Written(BEHIND, tuple(Column(name, "bigint") for name in names)))
+    stream = Streamed(model, program, laboratory.base.cursor(), folds, delay=0)
+    found = []
+    for number in range(len(cuts)):
+        stream.take((number, number + 1))
+        found.append([(row[2], str(row[3])[8:13]) for row in stream.rows()])
+    assert [each for (each,) in found[1:]] == [(2, "10T06"), (2, "10T06"), (2, "10T06"), (2, "13T05")]
+
+
 LAGS = """select ts, item, bidder, lag(bidder) over (partition by item order by ts) as before,
     count(*) over (partition by item order by ts) as n from (select /*+ STREAM */ * from bid)"""
 
