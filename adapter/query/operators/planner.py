@@ -711,7 +711,7 @@ class _Planner:
             operator = self._visit(node)
             alias = node.alias_or_name
             if operator is not None:
-                _check_relation(node, join)
+                _check_relation(node, join, operator.relation.changes)
             if (
                 operator is not None
                 and node.args.get("alias") is not None
@@ -1714,6 +1714,8 @@ class _Planner:
         if _multiplies(select):
             return ()
         found: set[str] = set()
+        met: set[str] = set()
+        inner = all(conditions.is_inner(each.join) for each in streams)
         for number, each in enumerate(streams):
             assert each.operator is not None
             if each.join is not None and only_asks(each.join):
@@ -1721,9 +1723,12 @@ class _Planner:
             key = each.operator.relation.key
             names = None if key is None else [outputs.of.get((each.alias.lower(), name)) for name in key]
             if names is None or None in names:
-                earlier = {other.alias.lower() for other in streams[:number]}
-                if any(_is_equated(own, each, select, earlier) for own in each.operator.relation.keys):
-                    continue  # a row meets one of its at most
+                # Of inner joins the order is no matter.
+                others = {other.alias.lower() for other in (streams if inner else streams[:number])}
+                others -= {each.alias.lower(), *met}
+                if any(_is_equated(own, each, select, others, inner) for own in each.operator.relation.keys):
+                    met.add(each.alias.lower())  # a row meets one of its at most
+                    continue
                 return ()
             found |= {name for name in names if name is not None}
         return (frozenset(found),)
@@ -1831,11 +1836,12 @@ def _begin_anew(select: exp.Select, alias: str) -> None:
     hide_from_stars(select, [(alias, OVER_LIFE)])
 
 
-def _check_relation(node: exp.Expr, join: exp.Join | None) -> None:
-    """Passes a stream or query in FROM that stands there as it is."""
+def _check_relation(node: exp.Expr, join: exp.Join | None, changes: bool = True) -> None:
+    """Passes a stream or query in FROM that stands there as it is; `changes`: whether its rows may be retracted."""
     # UNPIVOT makes rows of a row, and TABLESAMPLE (… PERCENT) asks each row.
     more = [name for name in ("joins", "laterals", "version", "when") if node.args.get(name)]
-    more += [each for each in node.args.get("pivots") or () if not each.args.get("unpivot")]
+    more += [each for each in node.args.get("pivots") or () if changes or not each.args.get("unpivot")]
+    more += ["sample"] if changes and node.args.get("sample") else []
     if more or (join is not None and join.args.get("method")):
         raise QueryError(
             f"'{sql(join or node)[:80]}' over a stream is not supported; write it with JOIN … ON, GROUP BY or WHERE."
@@ -1970,16 +1976,19 @@ def _put_filters_below(select: exp.Select, read: Sequence[_From]) -> bool:
     return True
 
 
-def _is_equated(key: frozenset[str], each: _From, select: exp.Select, earlier: Collection[str]) -> bool:
-    """Whether all columns that tell a relation's rows apart equal something of earlier relations, by what its own join says,
-    so that a row meets one of its at most."""
-    if each.join is None or each.join.side not in ("", "LEFT"):
+def _is_equated(
+    key: frozenset[str], each: _From, select: exp.Select, others: Collection[str], inner: bool
+) -> bool:
+    """Whether all columns that tell a relation's rows apart equal something of others, so that a row meets one of its at
+    most: by what its own join says, or, where all joins are inner, anything."""
+    if not inner and (each.join is None or each.join.side not in ("", "LEFT")):
         return False
-    tests = conjuncts(each.join.args.get("on"))
-    where = select.args.get("where")
-    if where and all(conditions.is_inner(join) for join in select.args.get("joins") or ()):
-        tests = [*tests, *conjuncts(where.this)]
-    told = {name.name.lower() for name in each.join.args.get("using") or ()}
+    joins = (select.args.get("joins") or ()) if inner else [each.join]
+    where = select.args.get("where") if inner else None
+    tests = [test for join in joins if join is not None for test in conjuncts(join.args.get("on"))]
+    tests += conjuncts(where.this) if where else []
+    using = each.join.args.get("using") if each.join is not None else None
+    told = {name.name.lower() for name in using or ()}
     for test in tests:
         if not isinstance(test, exp.EQ | exp.NullSafeEQ):
             continue
@@ -1989,7 +1998,8 @@ def _is_equated(key: frozenset[str], each: _From, select: exp.Select, earlier: C
             if (
                 isinstance(column, exp.Column)
                 and column.table.lower() == each.alias.lower()
-                and of <= {*earlier}
+                and bool(of)
+                and of <= {*others}
             ):
                 told.add(column.name.lower())
     return key <= told
