@@ -185,7 +185,10 @@ def test_a_ranking_over_other_rows_that_change_keeps_these(text: str) -> None:
 def test_under_a_ttl_a_ranking_over_groups_keeps_its_members_too() -> None:
     (made,) = tops_of(flow(ranked_pairs("n desc"), ttl=None, domains=("k", "v")))
     assert made.improves
-    (made,) = tops_of(flow(ranked_pairs("n desc")))
+    # Below others its rows are kept, and live by themselves.
+    assert not tops_of(flow(ranked_pairs("n desc")))
+    ranked = f"select *, row_number() over (partition by k order by n desc) as rn from ({PAIRS}) as p"
+    (made,) = tops_of(flow(f"select * from ({ranked}) where rn <= 3"))
     assert not made.improves  # a group that was forgotten begins anew
 
 
