@@ -143,8 +143,9 @@ def dataflow(
         QueryError: it has no meaning over a stream, or its state can grow for ever.
     """
     ranked = _kept_at_root(tree) is not None
-    planner = _Planner(tree.copy() if ranked else tree, known, ttl, domains, rewrites, windows, emission)
-    planner.is_bounded = is_bounded
+    planner = _Planner(
+        tree.copy() if ranked else tree, known, ttl, domains, rewrites, windows, emission, is_bounded
+    )
     flow = planner.plan(comes_once=ranked)
     alone = [
         each
@@ -153,8 +154,7 @@ def dataflow(
     ]
     if alone and replaced(flow) is None:
         # Something stands above it that isn't told by the text alone.
-        planner = _Planner(tree, known, ttl, domains, rewrites, windows, emission)
-        planner.is_bounded = is_bounded
+        planner = _Planner(tree, known, ttl, domains, rewrites, windows, emission, is_bounded)
         flow = planner.plan()
     return flow, planner.streams, tuple(planner.ranks)
 
@@ -173,6 +173,7 @@ class _Planner:
         rewrites: Rewrites,
         windows: Callable[[exp.Query, Streams, int, bool], Plan],
         emission: Emission,
+        is_bounded: bool,
     ) -> None:
         self.tree = limits.write_as_ranks(tree, _reads_stream)
         self.streams = Streams(self.tree, known)
@@ -187,7 +188,7 @@ class _Planner:
         self.by_text: dict[str, Operator] = {}
         self.ranks: dict[str, None] = {}
         self.window_stages = 0
-        self.is_bounded = False
+        self.is_bounded = is_bounded
 
     def plan(self, comes_once: bool = False) -> Dataflow:
         """The operators of the whole tree; `comes_once`: first rows that are the result come once, and groups that are it
@@ -1276,7 +1277,7 @@ class _Planner:
         if top is not None and len(inputs) == 1 and not _multiplies(select):
             ((name, _),) = ranked.items()
             if self._comes_once(select, source, bounds[name]):
-                made = replace(made, changes=False, keys=made.keys)
+                made = replace(made, changes=False)
             is_timed = ttl_over(inputs[0], self.ttl) is not None or not made.changes
             found = rankings.of_rows(
                 select, template, source.alias, inputs[0], name, bounds[name], made, is_timed
