@@ -40,6 +40,8 @@ HANGS = 600.0
 """Seconds after which a life that neither ends nor is killed has hung."""
 _POINT = re.compile(r'(around|reached|append|overwrite|create|migrate)\(\s*(?:spark, )?"(\w+[.:]?\w*)"')
 _MAINTAINED = re.compile(r'\bMaintenance\(\s*"(\w+)"')
+_WRITTEN = {"table.change": "by place", "table.merge": "merge"}
+"""How tables are written that come to a point."""
 _RESETS = ("state.drop", "changelog.drop", "checkpoint.delete", "progress.delete")
 """What a stream does when it is built anew."""
 _NOT_HERE = ("table.backfill",)
@@ -227,7 +229,7 @@ def next_life(chance: random.Random, seed: int, lives: Lives) -> kills.Life:
         new_aborts=lives.aborts,
         aborts=lives.aborts / 10,
         kill=kill,
-        merge=kill.point.startswith("table.merge") or chance.random() < 0.5,
+        written=_WRITTEN.get(kill.point.partition(":")[0]) or chance.choice(["by place", "merge", "at once"]),
         # A query that changes between two pieces is refused.
         cut=tuple(name for name in chance.sample(names, len(names) // 4) if not kinds.KINDS[name].edits),
         refresh=tuple({*refresh, *readers}),

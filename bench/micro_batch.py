@@ -7,7 +7,8 @@ as one micro-batch, then `--batches` micro-batches of `--rows` rows each.
     python bench/micro_batch.py --history 5000000 --rows 1000 --batches 30
 
 `--tumble` and `--native` do the same for a 1-minute tumble of count(*) and sum: ours, and Structured
-Streaming's own, into the same kind of table.
+Streaming's own, into the same kind of table. `--groups` counts and sums by device, without windows, and `--last` keeps each
+device's last row; of `--devices` there are as many as the table has rows then.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ def main() -> None:
     arguments.add_argument("--conf", action="append", default=[], help="key=value, for Spark")
     arguments.add_argument("--json", action="store_true", help="print figures of each micro-batch")
     arguments.add_argument("--tumble", action="store_true", help="a 1-minute tumble in place of the cumulate")
+    arguments.add_argument("--groups", action="store_true", help="count and sum of each device")
+    arguments.add_argument("--last", action="store_true", help="each device's last row")
+    arguments.add_argument("--devices", type=int, default=1_000_000)
     arguments.add_argument("--native", action="store_true", help="the same tumble by Spark's own operator")
     options = arguments.parse_args()
     root = Path(options.root)
@@ -77,7 +81,7 @@ def make_events(spark: Any, root: Path, options: argparse.Namespace) -> None:
     history = spark.range(options.history, numPartitions=2).selectExpr(
         "id", f"{DAY} + make_dt_interval(0, 0, 0, id * 72000 / {max(options.history, 1)}) as ts"
     )
-    write(history, root / "events")
+    write(history, root / "events", options.devices)
     for number in range(options.batches):
         first = options.history + number * options.rows
         rows = spark.range(first, first + options.rows, numPartitions=1).selectExpr(
@@ -85,14 +89,14 @@ def make_events(spark: Any, root: Path, options: argparse.Namespace) -> None:
             f"{DAY} + make_dt_interval(0, 20, 0, (id - {options.history}) * 3600 / "
             f"{max(total - options.history, 1)}) as ts",
         )
-        write(rows, root / "events")
+        write(rows, root / "events", options.devices)
 
 
-def write(rows: Any, folder: Path) -> None:
+def write(rows: Any, folder: Path, devices: int) -> None:
     rows.selectExpr(
         "ts",
         "concat('page ', int(200 * pow(pmod(hash(id, 1), 100000) / 100000, 3))) as page",
-        "pmod(xxhash64(id, 2), 1000000) as device",
+        f"pmod(xxhash64(id, 2), {devices}) as device",
         "bigint(pmod(hash(id, 3), 1000)) as v",
     ).coalesce(1).write.mode("append").parquet(str(folder))
 
@@ -105,8 +109,18 @@ def ours(spark: Any, environment: Any, options: argparse.Namespace, root: Path) 
         select window_start, window_end, page, count(*) as views, sum(v) as total, {devices} as devices
         from {expansion.expand("events", window)} group by window_start, window_end, page
     """
-    program = generate.program(planner.plan(query))
-    spark.sql(f"create table bench.views ({TARGET}) using iceberg")
+    target = TARGET
+    if options.groups:
+        query = "select device, count(*) as views, sum(v) as total from (select /*+ STREAM */ * from events) group by device"
+        target = "device bigint, views bigint, total bigint"
+    elif options.last:
+        query = (
+            "select ts, page, device, v from (select *, row_number() over (partition by device order by ts desc) as n "
+            "from (select /*+ STREAM */ * from events)) where n = 1"
+        )
+        target = EVENTS
+    program = generate.program(planner.plan(query, ttl=None))
+    spark.sql(f"create table bench.views ({target}) using iceberg")
     model = StreamModel(
         name="views",
         target="bench.views",

@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from . import executed
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+from . import executed, position_deletes
 from .errors import StreamError
 from .failpoints import around, reached
 from .iceberg import (
@@ -32,7 +34,7 @@ from .iceberg import (
 )
 from .migration import Migration
 from .model import StreamModel
-from .session import java_class, static_method
+from .session import java_class, jvm, static_method
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +44,7 @@ _WRITTEN = "written_files"
 _CATALOG_OF_FILES = "org.apache.iceberg.spark.SparkRewriteTableCatalog"
 """Iceberg's catalog of tables that files are written for, and not yet committed to."""
 _GUAVA = "org.apache.iceberg.relocated.com.google.common"
+_INVALID = "org.apache.iceberg.exceptions.ValidationException"
 _LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 
@@ -162,6 +165,58 @@ def overwrite_if(
         for file in files:
             update.addFile(file)
         _commit(model, table, update, files, notes, by_anyone=True)
+
+
+class Moved(Exception):
+    """Files of which rows are to go aren't the table's any more: others have compacted it. Nothing was changed."""
+
+
+def change(
+    point: str,
+    model: StreamModel,
+    table: IcebergTable,
+    rows: DataFrame | None,
+    gone: DataFrame,
+    files: Sequence[str],
+    properties: Mapping[str, str],
+) -> None:
+    """Add rows to a table and take others away, in one commit. Nobody may have changed rows of the table meanwhile.
+
+    Args:
+        point: what it is called as a fail point.
+        model: whose table it is.
+        table: the table, of which `position_deletes.are_possible`.
+        rows: that come, with its columns; None: none do.
+        gone: where those are that go: `position_deletes.PATH` and `POSITION`, in that order and ordered by them.
+        files: the paths in it.
+        properties: of the snapshot.
+
+    Raises:
+        Moved: others have compacted it.
+        StreamError: somebody has written the table; nothing was changed.
+    """
+    spark = gone.sparkSession
+    with around(point, model.name):
+        added = [] if rows is None else _written(rows, table.java)
+        deletes = _written(gone, position_deletes.table_of_deletes(spark, table.java))
+        reached(f"{point}:written", model.name)
+        update = table.java.newRowDelta()
+        for file in added:
+            update.addRows(file)
+        for file in deletes:
+            update.addDeletes(position_deletes.as_deletes(spark, table.java, file))
+        assert table.known is not None
+        paths = jvm(spark).java.util.ArrayList()
+        for path in files:
+            paths.add(path)
+        update.validateFromSnapshot(table.known).validateDataFilesExist(paths).validateDeletedFiles()
+        try:
+            _commit(model, table, update, [*added, *deletes], properties, by_anyone=True)
+        except Py4JJavaError as problem:
+            if str(problem.java_exception.getClass().getName()) != _INVALID:
+                raise
+            _delete(table, [*added, *deletes])
+            raise Moved from problem
 
 
 def migrate(

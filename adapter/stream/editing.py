@@ -91,16 +91,13 @@ def edit(
                 f"Model {model.name}: not all rows of its last micro-batch are in, for the run that took them in was ended. "
                 f"Go on with `dbt run --select {model.name}` first."
             )
-        kept = Kept()
-        try:
+        with Kept() as kept:
             found = _Edit(session, stream.work, position)
             removed, added = found.compare(rows, more, kept)
             if (not removed and not added) or dry:
                 return Edited(removed, added, None)
             savepoint = save_before(session, model, EDIT)
             found.commit({*removed, *added})
-        finally:
-            kept.release()
         if found.has_steps:
             stream.finish()
         return Edited(removed, added, savepoint.name)

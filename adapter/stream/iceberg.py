@@ -31,6 +31,11 @@ _TYPES, _STRUCT = "org.apache.iceberg.spark.SparkSchemaUtil", "org.apache.spark.
 
 APPEND, REPLACE, EXPIRED = "append", "replace", "expired"
 
+FILES, DELETE_FILES, RECORDS, DELETED = (
+    f"total-{what}" for what in ("data-files", "delete-files", "records", "position-deletes")
+)
+"""What a snapshot counts: files of rows, files of deletes, the rows in the former, and those of them that are gone."""
+
 COMMIT = f"{PREFIX}commit"
 """The property of a stream's commit by which the run that made it finds it again."""
 FOLLOWED = f"{PREFIX}followed"
@@ -339,12 +344,19 @@ class IcebergTable:
                 found[str(field.name())] = kinds[field.name()]
         return found
 
-    def at(self, snapshot: int) -> str:
-        """The table as it was at one of its snapshots, as a relation with the columns it has now."""
+    def at(self, snapshot: int, more: str = "") -> str:
+        """The table as it was at one of its snapshots, as a relation with the columns it has now.
+
+        Args:
+            snapshot: the snapshot.
+            more: a select list of what else it has, of Iceberg's columns that say where a row is.
+        """
         then = f"{self.name} version as of {snapshot}"
-        if int(self._table.snapshot(snapshot).schemaId()) == int(self._table.schema().schemaId()):
+        is_same = int(self._table.snapshot(snapshot).schemaId()) == int(self._table.schema().schemaId())
+        if is_same and not more:
             return then
-        return f"(select {self.columns_of(snapshot)} from {then})"
+        listed = "*" if is_same else self.columns_of(snapshot)
+        return f"(select {listed}{more and f', {more}'} from {then})"
 
     def change_columns(
         self, spark: SparkSession, add: Mapping[str, str], drop: Iterable[str] = (), before: str | None = None
@@ -386,7 +398,8 @@ class IcebergTable:
     def compact(
         self, spark: SparkSession, properties: Mapping[str, str], target: int, at_least: int = 5
     ) -> None:
-        """Put small files together, in one commit that carries `properties`. Rows stay as they are.
+        """Put small files together, and write those anew of which many rows are gone, in one commit that carries
+        `properties`, or two. Rows stay as they are.
 
         Args:
             spark: a session.
@@ -395,8 +408,17 @@ class IcebergTable:
             at_least: files that are put together, of a partition.
         """
         actions = java_class(spark, "org.apache.iceberg.spark.actions.SparkActions").get(spark._jsparkSession)
+        if self.count(DELETE_FILES):
+            # Each is of all files of rows after it. Afterwards each file of rows has one, and it is known how many of its
+            # rows are gone.
+            together = actions.rewritePositionDeletes(self._table).option("rewrite-all", "true")
+            for key, value in properties.items():
+                together = together.snapshotProperty(key, value)
+            with active(spark):
+                together.execute()
         action = actions.rewriteDataFiles(self._table).binPack()
         options = {
+            "remove-dangling-deletes": "true",
             "target-file-size-bytes": target,
             "min-file-size-bytes": target // 2,
             # Files above it would be split.

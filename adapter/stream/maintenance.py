@@ -23,7 +23,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from .errors import StreamError, cause
 from .failpoints import FailPointError, around
-from .iceberg import Snapshot, beginning
+from .iceberg import DELETE_FILES, DELETED, FILES, RECORDS, Snapshot, beginning
 from .model import is_beside
 from .position import COMPACTED
 from .unread import Unread, unread
@@ -153,7 +153,7 @@ class Maintenance:
             raise
         except Exception as problem:
             self._table.refresh()
-            self._files, self._snapshots = self._table.count("total-data-files"), self._table.snapshot_count
+            self._files, self._snapshots = self._count(), self._table.snapshot_count
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} can't be kept small ({cause(problem)}) No row "
                 f"is lost; the next try comes after {EVERY} more commits."
@@ -163,12 +163,13 @@ class Maintenance:
     def _compact(self, spark: SparkSession) -> int:
         if self._build_on is None:
             return 0
-        files = self._table.count("total-data-files")
+        files, is_worn = self._count(), self._is_worn()
         # To plan a compaction reads what the table has, so it waits for a share of that.
-        if files < self._files + max(EVERY, self._files // 4):
+        if files < self._files + max(EVERY, self._files // 4) and not is_worn:
             return 0
         if (
             self._files == 0
+            and not is_worn
             and self._table.count("total-files-size") >= files * self._retention.target_file_size // 2
         ):
             # As another run left it, or a compaction.
@@ -178,8 +179,16 @@ class Maintenance:
         with around(f"{self._kind}.compact", self._model.name):
             self._table.compact(spark, {COMPACTED: "true"}, self._retention.target_file_size, EVERY // 2)
         self._build_on()
-        self._files = self._table.count("total-data-files")
+        self._files = self._count()
         return int(self._table.known != before)
+
+    def _count(self) -> int:
+        """The table's files, those of deletes too."""
+        return self._table.count(FILES) + self._table.count(DELETE_FILES)
+
+    def _is_worn(self) -> bool:
+        """Whether more than a third of the rows in its files are gone."""
+        return 3 * self._table.count(DELETED) > self._table.count(RECORDS)
 
     def _expire(self) -> int:
         if self._table.snapshot_count < self._snapshots + EVERY and not self._is_old:

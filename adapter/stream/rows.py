@@ -49,6 +49,8 @@ class Judged:
 class Kept:
     """What is computed once and held until the end of the micro-batch.
 
+    Used with ``with``, until the end of the block.
+
     It is to be read as a `leaf`. Spark looks up by its plan what it holds, and holds no longer what any of its sessions
     writes a table of: rows made from that would be others from then on.
     """
@@ -93,10 +95,21 @@ class Kept:
         row = self._observed[name]
         return tuple(None if row.isNullAt(place) else row.getLong(place) for place in range(row.size()))
 
+    def observed_texts(self, name: str) -> tuple[str, ...]:
+        """The texts that an aggregate of texts took under a name; none may hold a line break."""
+        found = self._observed[name].getSeq(0).mkString("\n")
+        return tuple(found.split("\n")) if found else ()
+
     def has_observed(self, name: str) -> bool:
         """Whether rows were computed that are observed under a name. Of a condition that no row can hold
         (``where 1 = 0``) Spark computes nothing that is below."""
         return name in self._observed
+
+    def __enter__(self) -> Kept:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Give the memory back."""

@@ -12,7 +12,7 @@ from . import commit, incremental_runs
 from .changes import INSERT, REPLACED_PROPERTY, Changes, changes_of
 from .columns import check_same
 from .failpoints import around
-from .iceberg import EXPIRED, FOLLOWED, IcebergTable, load
+from .iceberg import DELETED, EXPIRED, FOLLOWED, IcebergTable, load
 from .maintenance import Maintenance, of_read_table
 from .model import IGNORE, StreamModel
 from .position import Position, read_position
@@ -53,7 +53,9 @@ class Sink(ABC):
     @property
     def rows(self) -> int:
         """Rows in the table, as its newest snapshot counts them."""
-        return 0 if self._table is None else self._table.count("total-records")
+        if self._table is None:
+            return 0
+        return self._table.count("total-records") - self._table.count(DELETED)
 
     @property
     def written(self) -> bool:
@@ -110,16 +112,13 @@ class Sink(ABC):
         others = self.table.changed_by_others()
         decided, position = self._changes.position(), self.position()
         if decided is not None and self._lacks(decided, position):
-            kept = Kept()
             # On top of others' changes, which would be looked for in vain after a crash in between.
             self._followed = None if others is None else self.table.followed()
-            try:
+            with Kept() as kept:
                 rows = self._changes.last(spark)
                 kept.keep(rows)
                 show(leaf(rows), DECIDED)
                 self._take_over(spark, decided)
-            finally:
-                kept.release()
             position = self.position()
         self._changes.follow(spark, self.table, position, others)
         self._followed = None

@@ -1,4 +1,4 @@
-"""The model's table where rows change: what a step's results differ in is merged into it once."""
+"""The model's table where rows change: what a step's results differ in is written to it once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..query.program import CHANGE_TYPE, TABLE_BEFORE, Upsert
@@ -14,11 +15,12 @@ from . import commit
 from .changes import ADDS, AFTER, BEFORE, DELETE, INSERT, REPLACED_PROPERTY, each_change
 from .errors import StreamError
 from .failpoints import around
-from .iceberg import COMMIT, FOLLOWED
+from .iceberg import COMMIT, DELETED, FOLLOWED
 from .model import StreamModel
 from .position import Position
+from .position_deletes import FILE, PATH, PLACE, POSITION, are_possible
 from .rows import Kept, Observed, leaf
-from .session import show, sql
+from .session import are_few, show, sql
 from .sink import DECIDED, Sink
 from .writing import Columns, literal, one_file, quoted
 
@@ -26,12 +28,42 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _SMALL = 100_000
-"""A table of so many rows is written anew: a MERGE takes longer to be planned than that."""
+"""A table of so many rows is written anew, which costs no more than files of what changed."""
 _TINY = 20_000
 """A table of so many rows is written anew by the job that compares it, though it may turn out to stay as it is."""
+_LARGE = 5_000_000
+"""A table of more rows isn't written anew by a micro-batch; it is compacted."""
 _FIRED, _CHANGED, _COMPARED, _NEW = "fired_windows", "changed_rows", "compared_rows", "new_rows"
+_FOUND_AGAIN = "old_rows_found_again"
+_KINDS = (INSERT, AFTER, DELETE)
+_FOUND_IN, _FOUND_AT = "__stream_file", "__stream_place"
+"""Where the table has the old row of a change, and the paths of all such files, as they are observed."""
 _TIMES = "__stream_times_of_key"
 """The column that says how many rows have a key."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a step's results differ in from the table."""
+
+    changed: DataFrame
+    """Held, and shown as `_CHANGED`."""
+    counts: Mapping[str, int]
+    """Changes by their kind, where there are any."""
+    twice: int
+    """How many of them have a key that another row of the result has."""
+    files: Sequence[str]
+    """The paths of the files in which old rows are; none where they don't go by their places."""
+
+    @property
+    def total(self) -> int:
+        """How many changes there are."""
+        return sum(self.counts.values())
+
+    @property
+    def gone(self) -> int:
+        """How many rows of the table are replaced or go."""
+        return self.counts.get(AFTER, 0) + self.counts.get(DELETE, 0)
 
 
 class UpsertSink(Sink):
@@ -81,15 +113,13 @@ class UpsertSink(Sink):
         return f"/*+ merge({alias}) */ " if self._is_small else ""
 
     def _merge(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
-        from pyspark.sql import functions as F
-
         columns = self.columns(spark, query)
         if self._upsert.key is None:
             return self._replace(spark, query, columns, position, few, kept)
         recent = self._recent(spark, kept)
         if recent is None:
             return 0
-        old = f"select * from {self._as_it_is(columns)} where {recent}"
+        old = f"select * from {self._as_it_is(columns, with_places=True)} where {recent}"
         if not self._upsert.is_whole:
             old = self._of_fired("left semi join", f"({old})")
         new = columns.select(spark, query)
@@ -99,40 +129,57 @@ class UpsertSink(Sink):
             elsewhere = self._elsewhere(columns, recent)
             compared = self._compared(old, self._counted(new), columns, True, elsewhere)
             twice = f"{_TIMES} > 1"
-        kinds = (INSERT, AFTER, DELETE)
-        counting = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in kinds]
-        counting.append(F.expr(f"count_if({twice})").alias("twice"))
         if self._changes is None and 0 < self.rows <= _TINY:
-            rewritten = self._rewrite(sql(spark, compared), counting, columns, position, few)
+            rewritten = self._rewrite(sql(spark, compared), twice, columns, position, few)
             if rewritten is not None:
                 return rewritten
-        differences = f"select * from (\n{compared}\n) where {CHANGE_TYPE} is not null or {twice}"
-        changed = sql(spark, differences).observe(_CHANGED, *counting)
-        kept.keep(changed)
-        show(leaf(changed), _CHANGED)
-        *found, same_key = kept.observed(_CHANGED)
-        if same_key:
+        found = self._changed(spark, compared, twice, kept)
+        if found.twice:
             self._refuse_keys(spark)
-        counts = {kind: count for kind, count in zip(kinds, found, strict=True) if count}
-        if not counts:
+        if not found.counts:
             return 0
         if self._changes is not None:
             self._changes.append(spark, _with_retractions(columns.names), position)
-        total = sum(counts.values())
-        self._write(changed, recent, columns.names, _counting(position, total), few, set(counts))
-        return total
+        self._write(found, recent, columns.names, _counting(position, found.total), few)
+        return found.total
+
+    def _changed(self, spark: SparkSession, compared: str, twice: str, kept: Kept) -> _Found:
+        """What differs, held, and shown as `_CHANGED`.
+
+        Args:
+            spark: the session of the micro-batch.
+            compared: as in `_compared`.
+            twice: whether one of it has a key that another one has.
+            kept: holds it.
+        """
+        from pyspark.sql import functions as F
+
+        differences = f"select * from (\n{compared}\n) where {CHANGE_TYPE} is not null or {twice}"
+        changed = sql(spark, differences).observe(_CHANGED, *_counts(twice))
+        if self._has_places:
+            path = F.expr(f"collect_set(case when {CHANGE_TYPE} <> '{INSERT}' then {_FOUND_IN} end)")
+            changed = changed.observe(_FOUND_IN, path.alias("paths"))
+        kept.keep(changed)
+        show(leaf(changed), _CHANGED)
+        *counts, same_key = kept.observed(_CHANGED)
+        return _Found(
+            changed,
+            {kind: count for kind, count in zip(_KINDS, counts, strict=True) if count},
+            same_key or 0,
+            kept.observed_texts(_FOUND_IN) if self._has_places else (),
+        )
 
     def _rewrite(
         self,
         compared: DataFrame,
-        counting: Sequence[Column],
+        twice: str,
         columns: Columns,
         position: Position,
         few: bool,
     ) -> int | None:
         """Put results in the place of old rows by one job that writes all of the table and counts what differs; how many
         rows do. If none does, or a key has two rows, or Spark doesn't say (None), what it wrote goes again."""
-        spark, observed = compared.sparkSession, Observed(compared, *counting)
+        spark, observed = compared.sparkSession, Observed(compared, *_counts(twice))
         show(observed.rows, _COMPARED)
         parts = [
             f"select {_from_change('new', columns.names)} from {_COMPARED} where {CHANGE_TYPE} is distinct from '{DELETE}'"
@@ -188,6 +235,8 @@ class UpsertSink(Sink):
         return changed
 
     def _take_over(self, spark: SparkSession, position: Position) -> None:
+        from pyspark.sql import functions as F
+
         columns = self.columns_of_table(spark)
         listed = ", ".join(map(quoted, columns.names))
         if self._upsert.key is None:
@@ -201,20 +250,19 @@ class UpsertSink(Sink):
             each = f"select {listed} from ({rows}) lateral view explode(sequence(1L, __stream_times)) as __stream_time"
             self._overwrite(spark.sql(each), _counting(position, total))
             return
-        kept = Kept()
-        try:
+        with Kept() as kept:
             old, new = (f"select {listed} from {DECIDED} where {which}" for which in (f"not {ADDS}", ADDS))
-            compared = self._compared(old, new, columns)
-            changed = spark.sql(f"select * from (\n{compared}\n) where {CHANGE_TYPE} is not null")
-            total = kept.keep(changed)
-            show(leaf(changed), _CHANGED)
-            kinds = {row[0] for row in spark.sql(f"select distinct {CHANGE_TYPE} from {_CHANGED}").collect()}
-            self._write(changed, "true", columns.names, _counting(position, total), False, kinds)
-        finally:
-            kept.release()
+            if self._has_places:
+                decided = (
+                    f"{self._as_it_is(columns, with_places=True)} as old left semi join {DECIDED} as decided"
+                )
+                old = f"select old.* from {decided} on {self._same_key('old', 'decided')}"
+            found = self._changed(spark, self._compared(old, new, columns), "false", kept)
+            total = spark.table(DECIDED).where(F.expr(f"{CHANGE_TYPE} <> '{BEFORE}'")).count()
+            self._write(found, "true", columns.names, _counting(position, total), False)
 
     def _overwrite(self, rows: DataFrame, position: Position) -> None:
-        """Put rows in the place of all. If someone else has written since the step began, it fails, as a MERGE does."""
+        """Put rows in the place of all. If someone else has written since the step began, it fails."""
         commit.overwrite("table.overwrite", self.model, self.table, rows, self._notes(position))
 
     def _as_in_change(self, spark: SparkSession, columns: Columns) -> str:
@@ -226,11 +274,26 @@ class UpsertSink(Sink):
         names = [name.lower() for name in spark.table(self._upsert.change).columns]
         return ", ".join(has[name] for name in names if name in has)
 
-    def _as_it_is(self, columns: Columns) -> str:
+    @cached_property
+    def _has_places(self) -> bool:
+        """Whether old rows go by where they are in the table (`position_deletes`)."""
+        return are_possible(self.table)
+
+    def _as_it_is(self, columns: Columns, with_places: bool = False) -> str:
         """The table before the step, by its snapshot: what is kept of rows of the table itself, Spark would compute
-        anew after the commit, and keep for ever under a plan that nobody can give back."""
+        anew after the commit, and keep for ever under a plan that nobody can give back.
+
+        Args:
+            columns: of the table.
+            with_places: with where its rows are, if they go by that.
+        """
         snapshot = self.table.known
-        return columns.none() if snapshot is None else self.table.at(snapshot)
+        if not with_places or not self._has_places:
+            return columns.none() if snapshot is None else self.table.at(snapshot)
+        if snapshot is None:
+            nowhere = f"cast(null as string) as {_FOUND_IN}, cast(null as bigint) as {_FOUND_AT}"
+            return f"(select *, {nowhere} from {columns.none()})"
+        return self.table.at(snapshot, f"{FILE} as {_FOUND_IN}, {PLACE} as {_FOUND_AT}")
 
     def _counted(self, new: str) -> str:
         """Results with how many of them have their key."""
@@ -307,6 +370,8 @@ class UpsertSink(Sink):
                 others = f"\nleft join (select *, true as __stream_there_too from (\n{elsewhere}\n)) as other_\non "
                 others += self._same_key("other_", "new_")
             column = f",\n  {times} as {_TIMES}"
+        if self._has_places:
+            column += f",\n  old_.{_FOUND_IN}, old_.{_FOUND_AT}"
         return (
             f"select case when not coalesce(__stream_old_there, false) then '{INSERT}'\n"
             f"  when not coalesce(__stream_new_there, false) then '{DELETE}' when not ({whole}) then '{AFTER}' end "
@@ -317,33 +382,75 @@ class UpsertSink(Sink):
             f"on {self._same_key('old_', 'new_')}{others}"
         )
 
-    def _write(
-        self,
-        changed: DataFrame,
-        recent: str,
-        names: list[str],
-        position: Position,
-        few: bool,
-        kinds: set[str],
-    ) -> None:
-        from pyspark.sql import functions as F
-
-        spark, target = changed.sparkSession, self.model.target
+    def _write(self, found: _Found, recent: str, names: list[str], position: Position, few: bool) -> None:
+        spark = found.changed.sparkSession
         rows = f"select {_from_change('new', names)} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
-        if kinds == {INSERT}:
+        if found.counts.keys() == {INSERT}:
             self._append(sql(spark, one_file(rows) if few else rows), position)
-            return
-        if self._is_small:
+        elif self._is_small or (self._has_places and self._is_worn(found.gone)):
             same = " and ".join(
                 f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys
             )
             kept = (
                 f"select {self._shuffled('changed') if same else ''}old.*\n"
-                f"from {target} as old left anti join {_CHANGED} as changed\n"
+                f"from {self.model.target} as old left anti join {_CHANGED} as changed\n"
                 f"on {CHANGE_TYPE} <> '{INSERT}'{f' and {same}' if same else ''}"
             )
-            self._overwrite(sql(spark, one_file(f"{kept}\nunion all\n{rows}")), position)
-            return
+            all_rows = f"{kept}\nunion all\n{rows}"
+            self._overwrite(sql(spark, one_file(all_rows) if self._is_small else all_rows), position)
+        elif self._has_places:
+            few = few or are_few(found.total)
+            come = sql(spark, one_file(rows) if few else rows) if found.counts.keys() != {DELETE} else None
+            self._change(found, come, position)
+        else:
+            self._merge_by_key(found.changed, recent, names, position)
+
+    def _is_worn(self, gone: int) -> bool:
+        """Whether so many of the table's rows are gone, and still in its files, once `gone` more are, that to write it anew
+        costs no more than they do."""
+        rows = self.rows
+        return rows <= _LARGE and 3 * (self.table.count(DELETED) + gone) > rows
+
+    def _change(self, found: _Found, rows: DataFrame | None, position: Position) -> None:
+        """Add rows, and take away by their places those that others come for."""
+        spark = found.changed.sparkSession
+        where = f"select {_FOUND_IN} as {PATH}, {_FOUND_AT} as {POSITION} from {{}}"
+        gone, files = f"{where.format(_CHANGED)} where {CHANGE_TYPE} <> '{INSERT}'", found.files
+        with Kept() as kept:
+            for last in (False, False, True):
+                sorted_ = f"select * from (\n{one_file(gone)}\n) sort by {PATH}, {POSITION}"
+                notes = self._notes(position)
+                try:
+                    commit.change(
+                        "table.change", self.model, self.table, rows, sql(spark, sorted_), files, notes
+                    )
+                    return
+                except commit.Moved:
+                    if last:
+                        raise
+                # The rows are the same ones, in other files.
+                commit.check(self.model, self.table, by_anyone=True)
+                now = self._as_it_is(self.columns_of_table(spark), with_places=True)
+                same = " and ".join(
+                    f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys
+                )
+                found_again = sql(
+                    spark,
+                    f"{where.format(f'{now} as old')} left semi join {_CHANGED} as changed\n"
+                    f"on {CHANGE_TYPE} <> '{INSERT}' and {same or 'true'}",
+                )
+                kept.keep(found_again)
+                show(leaf(found_again), _FOUND_AGAIN)
+                gone = f"select * from {_FOUND_AGAIN}"
+                files = [
+                    row[0] for row in sql(spark, f"select distinct {PATH} from {_FOUND_AGAIN}").collect()
+                ]
+
+    def _merge_by_key(self, changed: DataFrame, recent: str, names: list[str], position: Position) -> None:
+        """The same by Spark's MERGE, which finds old rows by their keys once more."""
+        from pyspark.sql import functions as F
+
+        spark, target = changed.sparkSession, self.model.target
         matching = [
             f"{target}.{quoted(name)} <=> if({CHANGE_TYPE} = '{INSERT}', {quoted('new ' + name)}, {quoted('old ' + name)})"
             for name in self._keys
@@ -365,6 +472,18 @@ class UpsertSink(Sink):
         commit.check_own(self.model, self.table, name)
         if self._changes is not None and self._followed is None:
             self._changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
+
+
+def _counts(twice: str) -> list[Column]:
+    """Changes by their kind, in the order of `_KINDS`, and those of a key that several rows have.
+
+    Args:
+        twice: whether one is of such a key.
+    """
+    from pyspark.sql import functions as F
+
+    counts = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in _KINDS]
+    return [*counts, F.expr(f"count_if({twice})").alias("twice")]
 
 
 def _counting(position: Position, rows: int) -> Position:

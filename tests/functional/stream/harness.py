@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.stream import upsert
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import StreamResult, flush, reset, run_stream
 
@@ -107,6 +108,29 @@ class Stream:
     def forget_checkpoint(self) -> None:
         """As someone would who cleans up by hand."""
         shutil.rmtree(self.model.checkpoint)
+
+
+_NEVER: dict[str, Any] = {"_SMALL": 0, "_TINY": 0, "_LARGE": 0}
+_WAYS: dict[str, dict[str, Any]] = {
+    "by place": _NEVER,
+    "merge": {**_NEVER, "are_possible": lambda table: False},
+    "anew": {"_TINY": 0},
+    "at once": {},
+}
+POINTS = {
+    "by place": "table.change",
+    "merge": "table.merge",
+    "anew": "table.overwrite",
+    "at once": "table.overwrite",
+}
+"""What the commits of `written` ones are called as fail points."""
+
+
+def written(way: str, patch: Callable[[Any, str, Any], object]) -> None:
+    """Have tables whose rows change be written in one way, however small they are: old rows go by their place in the table,
+    or by a MERGE (as where tables have partitions), or all rows are written anew, also by the job that compares them."""
+    for name, value in _WAYS[way].items():
+        patch(upsert, name, value)
 
 
 def replayed(spark: Any, model: StreamModel, until: int = 1_000_000) -> list[tuple[Any, ...]]:

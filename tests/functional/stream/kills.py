@@ -37,7 +37,7 @@ from dbt.adapters.spark_streaming.environment.packages import (
     default_cache,
 )
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
-from dbt.adapters.spark_streaming.stream import failpoints, maintenance, pieces, state, upsert
+from dbt.adapters.spark_streaming.stream import failpoints, maintenance, pieces, state
 from dbt.adapters.spark_streaming.stream.errors import StreamError, sentences
 from dbt.adapters.spark_streaming.stream.limits import at_once
 from dbt.adapters.spark_streaming.stream.model import Retention, StreamModel, StreamSource
@@ -45,7 +45,7 @@ from dbt.adapters.spark_streaming.stream.position import Position, read_position
 from dbt.adapters.spark_streaming.stream.progress import read_progress
 from dbt.adapters.spark_streaming.stream.runner import flush, reset, run_stream
 
-from .harness import sorted_rows
+from .harness import sorted_rows, written
 from .kinds import CUSTOMERS, EVENTS, KINDS, Kind
 
 SCHEMA = "kills"
@@ -59,6 +59,7 @@ COMMITS = {
     "state.migrate": "state",
     "table.append": "target",
     "table.overwrite": "target",
+    "table.change": "target",
     "table.merge": "target",
     "table.compact": "target",
     "table.expire": "target",
@@ -138,8 +139,8 @@ class Life:
     faults: tuple[str, ...] = ("abort", *SILENT)
     """What an abort may be."""
     kill: Kill | None = None
-    merge: bool = False
-    """Whether tables are merged into, however small they are."""
+    written: str = "at once"
+    """How tables are, as `harness.written` says."""
     cut: tuple[str, ...] = ()
     """Models whose micro-batches are cut into pieces."""
     refresh: tuple[str, ...] = ()
@@ -668,8 +669,7 @@ def live(root: Path) -> int:
     life = Life(**{**told, "kill": kill, **listed})
     do_often()
     cut(life.cut, 20)
-    if life.merge:
-        upsert._SMALL = 0
+    written(life.written, setattr)
     environment = get_environment(SparkStreamingCredentials(**credentials(root)))
     spark = environment.session()
     gateway = vars(spark.sparkContext._gateway)

@@ -18,14 +18,13 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream import failpoints
-from dbt.adapters.spark_streaming.stream import upsert as upsert_module
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 from dbt.adapters.spark_streaming.stream.session import working_session
 from tests.thorough import mostly_thorough
 
-from .harness import Stream, replayed, sorted_rows
+from .harness import POINTS, Stream, replayed, sorted_rows, written
 
 MINUTE = 60_000
 E = "(select /*+ STREAM */ * from events)"
@@ -165,30 +164,29 @@ QUERIES: dict[str, tuple[str, str]] = {
 }
 
 
-CASES = [("groups", 0), *((name, 100_000) for name in QUERIES)]
+CASES = [("groups", "by place"), ("groups", "merge"), *((name, "at once") for name in QUERIES)]
 _IN_CI = [
-    ("groups", 0),
-    ("all rows", 100_000),
-    ("passed on", 100_000),
-    ("operators", 100_000),
+    ("groups", "by place"),
+    ("all rows", "at once"),
+    ("passed on", "at once"),
+    ("operators", "at once"),
 ]
 
 
 @pytest.mark.parametrize("case", mostly_thorough(CASES, _IN_CI[:2]), ids=lambda case: f"{case[0]}-{case[1]}")
 def test_what_was_decided_in_the_first_try_holds_in_the_second(
-    spark: Any, storage_root: Path, case: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+    spark: Any, storage_root: Path, case: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, small = case
-    monkeypatch.setattr(upsert_module, "_SMALL", small)
+    name, way = case
+    written(way, monkeypatch.setattr)
     names = names_table(spark)
     text, columns = QUERIES[name]
     stream = Stream(spark, storage_root, groups(text.replace("{names}", names)), columns, changelog=True)
-    write = {"passed on": "append", "windows": "append", "groups": "merge" if small == 0 else "overwrite"}
-    at = f"table.{write.get(name, 'overwrite')}"
+    at = "table.append" if name in ("passed on", "windows") else POINTS[way]
     stream.add((MINUTE, "a", 1), (2 * MINUTE, "b", 1), (11 * MINUTE, "c", 1))
     stream.run()
     points = ["changelog.append:after", f"{at}:after"]
-    if name in ("groups", "operators") and small:
+    if name in ("groups", "operators") and way != "merge":
         points += ["state.append:after", "changelog.append:written", f"{at}:written"]
     for number, point in enumerate(points):
         value = number + 2  # others than are there: equal rows are given the same
@@ -214,11 +212,11 @@ def test_what_was_decided_in_the_first_try_holds_in_the_second(
 
 @pytest.mark.parametrize("case", mostly_thorough(CASES, _IN_CI[::2]), ids=lambda case: f"{case[0]}-{case[1]}")
 def test_a_table_that_is_written_in_the_middle_of_a_step(
-    spark: Any, storage_root: Path, case: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+    spark: Any, storage_root: Path, case: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark forgets what any session holds of a table that one of them writes, as another model's stream does."""
-    name, small = case
-    monkeypatch.setattr(upsert_module, "_SMALL", small)
+    name, way = case
+    written(way, monkeypatch.setattr)
     names = names_table(spark)
     text, columns = QUERIES[name]
     stream = Stream(spark, storage_root, groups(text.replace("{names}", names)), columns, changelog=True)
@@ -241,14 +239,11 @@ def test_a_table_that_is_written_in_the_middle_of_a_step(
         failpoints.arm(None)
 
 
-@pytest.mark.parametrize(
-    "small", [0, pytest.param(100_000, marks=pytest.mark.thorough)], ids=["merged", "written anew"]
-)
+@pytest.mark.parametrize("way", mostly_thorough(["by place", "merge", "at once"], ["by place", "merge"]))
 def test_what_others_change_after_a_crash_is_in_the_changelog(
-    spark: Any, storage_root: Path, small: int, monkeypatch: pytest.MonkeyPatch
+    spark: Any, storage_root: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upsert_module, "_SMALL", small)
-    write = "merge" if small == 0 else "overwrite"
+    written(way, monkeypatch.setattr)
     stream = Stream(
         spark,
         storage_root,
@@ -263,7 +258,7 @@ def test_what_others_change_after_a_crash_is_in_the_changelog(
         stream.run()
     spark.sql(f"delete from {stream.model.target} where k = 'b'")
     # The step comes into the table on top of what was changed, which the changelog lacks when the run ends again.
-    with fails_at(f"table.{write}:after"):
+    with fails_at(f"{POINTS[way]}:after"):
         stream.run()
     stream.run()
     assert stream.rows() == [("a", 3)]
@@ -272,18 +267,18 @@ def test_what_others_change_after_a_crash_is_in_the_changelog(
     done: list[str] = []
 
     def delete(point: str, _: str) -> None:
-        if point == f"table.{write}:before" and not done:
+        if point == f"{POINTS[way]}:before" and not done:
             done.append(point)
             spark.sql(f"delete from {stream.model.target} where k = 'a'")
 
     stream.add((3 * MINUTE, "a", 1), (3 * MINUTE, "c", 1))
     failpoints.arm(delete)
     try:
-        with nullcontext() if small == 0 else pytest.raises(StreamError, match="changed its rows"):
+        with nullcontext() if way == "merge" else pytest.raises(StreamError, match="changed its rows"):
             stream.run()
     finally:
         failpoints.arm(None)
-    agree(stream) if small == 0 else stream.run()
+    agree(stream) if way == "merge" else stream.run()
     assert done and stream.rows() == [("a", 4), ("c", 1)]
     agree(stream)
 

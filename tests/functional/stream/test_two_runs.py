@@ -26,7 +26,7 @@ from dbt.adapters.spark_streaming.stream.state import StateTable
 from tests.thorough import mostly_thorough
 
 from . import programs
-from .harness import TUMBLE, Stream, replayed, sorted_rows
+from .harness import TUMBLE, Stream, replayed, sorted_rows, written
 from .programs import SECOND
 
 GROUPS = "select k, count(*) as n from (select /*+ STREAM */ * from events) group by k"
@@ -226,11 +226,11 @@ def gone_on(stream: Stream, table: str, position: Position) -> None:
     commit.append("other", stream.model, IcebergTable(stream.spark, table), None, step.properties())
 
 
-@pytest.mark.parametrize("small", mostly_thorough([0, 100_000], [0]), ids=["merged", "written anew"])
+@pytest.mark.parametrize("way", mostly_thorough(["by place", "merge", "anew"], ["by place", "merge"]))
 def test_an_older_run_doesnt_put_back_old_rows(
-    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, small: int
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setattr(upsert_module, "_SMALL", small)
+    written(way, monkeypatch.setattr)
     stream = made(spark, storage_root, "groups")
     stream.add(*FIRST)
     stream.run()
@@ -301,7 +301,7 @@ def test_a_merge_right_after_another_run_tells_of_it(
     spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark commits a MERGE by itself: what is found afterwards can only be told."""
-    monkeypatch.setattr(upsert_module, "_SMALL", 0)
+    written("merge", monkeypatch.setattr)
     stream = made(spark, storage_root, "groups")
     stream.add(*FIRST)
     stream.run()

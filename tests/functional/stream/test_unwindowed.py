@@ -20,7 +20,7 @@ from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.progress import read_progress
 from dbt.adapters.spark_streaming.stream.state import StateTable
 from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
-from tests.functional.stream.harness import Stream, sorted_rows
+from tests.functional.stream.harness import Stream, sorted_rows, written
 from tests.thorough import mostly_thorough
 
 E = "(select /*+ STREAM */ * from events)"
@@ -38,15 +38,12 @@ def state(s: Stream, part: str) -> list[tuple[Any, ...]]:
     return sorted_rows(s.spark.table(s.model.state).where(f"part = '{part}'").drop("part").collect())
 
 
-@pytest.mark.parametrize(
-    "small", [{"_SMALL": 0, "_TINY": 0}, {"_TINY": 0}, {}], ids=["merged", "written anew", "at once"]
-)
+@pytest.mark.parametrize("way", ["by place", "merge", "anew", "at once"])
 def test_only_rows_that_changed_are_written(
-    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, small: dict[str, int]
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     spark.catalog.clearCache()  # of what others left in this session: at the end it is asked what this one leaves
-    for name, rows in small.items():
-        monkeypatch.setattr(upsert_module, name, rows)
+    written(way, monkeypatch.setattr)
     s = stream(spark, storage_root, GROUPS, OF_GROUPS)
     s.add((0, "a", 1), (1, "b", 1), (2, "c", 1))
     assert s.run().rows_out == 3

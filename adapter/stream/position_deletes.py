@@ -1,0 +1,125 @@
+"""Rows of a table that go, each by its file and its place in it: what Iceberg's format 2 calls position deletes.
+
+A table whose rows change by key would else be read and written as a whole for each micro-batch, however few rows that
+changes. Spark's own MERGE can write such deletes, too, but looks for the rows once more, which takes a shuffle of the table,
+and commits without a condition (`commit`). Here who compares the table's rows with new ones has their places already.
+
+Spark writes the delete files as it writes rows, into a table of two columns that lies in no catalog: what makes a file one
+of position deletes is the numbers of its columns, which Iceberg reserves for it.
+
+https://iceberg.apache.org/spec/#position-delete-files
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from .session import java_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from .iceberg import IcebergTable
+
+FILE, PLACE = "_file", "_pos"
+"""What Iceberg calls where a row is, beside a table's own columns."""
+PATH, POSITION = "file_path", "pos"
+"""The columns of a delete file."""
+
+_CORE = "org.apache.iceberg"
+_PATH_NUMBER, _POSITION_NUMBER = 2147483546, 2147483545
+_COPIED = ("write.format.default", "write.data.path", "write.object-storage.", "write.location-provider.")
+_COMPRESSION = ("compression-codec", "compression-level")
+
+
+def are_possible(table: IcebergTable) -> bool:
+    """Whether rows of a table can go that way: it is of format 2 and has no partitions, and none of its columns is called as
+    Iceberg calls a row's place.
+
+    Args:
+        table: the table. In format 3 deletes are vectors, which only Iceberg's own writers make; and a delete file is of one
+            partition.
+    """
+    java = table.java
+    versions = java_class(table.spark, f"{_CORE}.TableUtil")
+    if any(spec.isPartitioned() for spec in java.specs().values()):
+        return False
+    own = {name.lower() for name in table.column_names}
+    return int(versions.formatVersion(java)) == 2 and not own & {FILE, PLACE}
+
+
+def table_of_deletes(spark: SparkSession, table: Any) -> Any:
+    """Iceberg's table that delete files of another one can be written into; it is in no catalog.
+
+    Args:
+        spark: a session.
+        table: Iceberg's table that the deletes are of.
+    """
+    packages = {name: java_class(spark, f"{_CORE}.{name}") for name in ("TableMetadataParser", "BaseTable")}
+    metadata = packages["TableMetadataParser"].fromJson(json.dumps(_metadata(table)))
+    operations = java_class(spark, f"{_CORE}.StaticTableOperations")(
+        metadata, table.io(), table.locationProvider()
+    )
+    return packages["BaseTable"](operations, f"{table.name()}.deletes")
+
+
+def _metadata(table: Any) -> dict[str, object]:
+    """What the metadata of a table of position deletes says."""
+    has = table.properties()
+    names = has.keySet().iterator()
+    properties = {
+        # Of paths the whole: by them Iceberg passes over delete files.
+        "write.metadata.metrics.default": "full",
+        "write.distribution-mode": "none",
+    }
+    while names.hasNext():
+        name = str(names.next())
+        if name.startswith(_COPIED) or name.endswith(_COMPRESSION):
+            properties[name] = str(has.get(name))
+    columns = [
+        {"id": _PATH_NUMBER, "name": PATH, "required": True, "type": "string"},
+        {"id": _POSITION_NUMBER, "name": POSITION, "required": True, "type": "long"},
+    ]
+    return {
+        "format-version": 2,
+        "table-uuid": str(uuid.uuid4()),
+        "location": str(table.location()),
+        "last-sequence-number": 0,
+        "last-updated-ms": int(time.time() * 1000),
+        "last-column-id": _PATH_NUMBER,
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": columns}],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "last-partition-id": 999,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": properties,
+    }
+
+
+def as_deletes(spark: SparkSession, table: Any, file: Any) -> Any:
+    """A file of a `table_of_deletes`, as a delete file of the table that it is of.
+
+    Args:
+        spark: a session.
+        table: Iceberg's table that the deletes are of.
+        file: Iceberg's description of a file that was written.
+    """
+    metrics = java_class(spark, f"{_CORE}.Metrics")(
+        file.recordCount(),
+        file.columnSizes(),
+        file.valueCounts(),
+        file.nullValueCounts(),
+        file.nanValueCounts(),
+        file.lowerBounds(),
+        file.upperBounds(),
+    )
+    made = java_class(spark, f"{_CORE}.FileMetadata").deleteFileBuilder(table.spec()).ofPositionDeletes()
+    made = (
+        made.withPath(file.location()).withFormat(file.format()).withFileSizeInBytes(file.fileSizeInBytes())
+    )
+    return made.withMetrics(metrics).build()
