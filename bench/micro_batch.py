@@ -119,7 +119,7 @@ def ours(spark: Any, environment: Any, options: argparse.Namespace, root: Path) 
             "from (select /*+ STREAM */ * from events)) where n = 1"
         )
         target = EVENTS
-    program = generate.program(planner.plan(query, ttl=None))
+    program = generate.program(planner.plan(query))
     spark.sql(f"create table bench.views ({target}) using iceberg")
     model = StreamModel(
         name="views",

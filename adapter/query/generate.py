@@ -16,11 +16,7 @@ from .dialect import parse, sql
 from .emission import FINAL, Emission
 from .operators import generate as operators
 from .operators.base import WindowResults
-from .plan import (
-    AggregateStage,
-    Plan,
-    RowsStage,
-)
+from .plan import AggregateStage, Plan, RowsStage
 from .program import Boundaries, Level, Program, Rows, Step, StreamInput, reading
 from .signature import signature
 from .sliced import SlicedStage

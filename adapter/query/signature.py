@@ -28,12 +28,7 @@ from .operators.generate import OUTPUT, can_be_remade, parts_of
 from .operators.groups import GroupChanges
 from .operators.upserts import kept_root, replaced, takes_back
 from .partials import Partials
-from .plan import (
-    AggregateStage,
-    GroupStage,
-    Plan,
-    Stage,
-)
+from .plan import AggregateStage, GroupStage, Plan, Stage
 from .ranks import Top
 from .window_buffer import row_name
 from .window_operators import operator_of

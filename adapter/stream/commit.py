@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-
 from . import executed, position_deletes
 from .errors import StreamError
 from .failpoints import around, reached
@@ -195,6 +193,8 @@ def change(
         Moved: others have compacted it.
         StreamError: somebody has written the table; nothing was changed.
     """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
     spark = gone.sparkSession
     with around(point, model.name):
         added = [] if rows is None else _written(rows, table.java)

@@ -21,7 +21,7 @@ from .key_generations import (
     touched_in_step,
 )
 from .relation import WEIGHT
-from .top_n import PLACE, ROW, shown
+from .top_n import PLACE, ROW, shown, shown_as_it_is
 
 DUE = "due"
 """The column with the watermark at which a row is put out."""
@@ -147,24 +147,28 @@ class RankedRows:
     def emit(self, whole: bool) -> list[Step]:
         """After the commit, the rankings that changed, or all; of rows that never change those that are due."""
         if whole:
-            return [Step(self.put_out, self._shown(self._first(self.generations.alive(self._read(None)))))]
+            return [
+                Step(
+                    self.put_out,
+                    shown_as_it_is(self.operator, self._first(self.generations.alive(self._read(None)))),
+                )
+            ]
         rows = self._first(self.generations.latest(self._read(self.touched)))
         if self.operator.final:
             due = comes_due(DUE, "state")
             touched = f"select distinct {self.listed} from state\nwhere part = '{self.part}' and {due}"
             due = comes_due(DUE, "ranked")
             rows = f"select ranked.* from (\n{rows}\n) as ranked where {due}"
-            return [Step(self.touched, touched, persist=True), Step(self.put_out, self._shown(rows))]
+            return [
+                Step(self.touched, touched, persist=True),
+                Step(self.put_out, shown_as_it_is(self.operator, rows)),
+            ]
         added = f"(select * from {self.now} where {_FRESH})"
-        fresh = self._shown(of_keys(self.now, self.keys, self.touched, in_memory=True))
+        fresh = shown_as_it_is(self.operator, of_keys(self.now, self.keys, self.touched, in_memory=True))
         return [
             touched_in_step(self.touched, self.part, self.keys, added),
-            Step(self.put_out, self._shown(rows), fresh=fresh),
+            Step(self.put_out, shown_as_it_is(self.operator, rows), fresh=fresh),
         ]
-
-    def _shown(self, rows: str) -> str:
-        weighed = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from (\n{rows}\n)"
-        return shown(self.operator, weighed)
 
     def state(self) -> StatePart:
         """The rows that are, or were, in the ranking."""

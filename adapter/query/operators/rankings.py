@@ -4,7 +4,7 @@ state says all there is to be known of them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -37,6 +37,32 @@ class _Ranking:
     rank: str
     function: exp.Expr
     columns: tuple[str, ...] | None
+
+    def operator(self, template: exp.Select, below: Operator, relation: Relation, *identity: str) -> TopN:
+        """The operator over rows that only come.
+
+        Args:
+            template: the query over its input.
+            below: its input.
+            relation: of the result.
+            identity: what tells it from others of the same text over the same input.
+        """
+        return TopN(
+            f"top_{digest(below.name, canonical(template), *identity)}",
+            (below,),
+            sql(self.rows),
+            relation,
+            "TopN",
+            self.top,
+            self.rank,
+            sql(template),
+            len(self.order),
+            (),
+            self.columns,
+            None,
+            True,
+            shown=tuple(shown_as(template, each) for each in self.within),
+        )
 
 
 def _taken_apart(
@@ -98,23 +124,7 @@ def of_rows(
     if is_timed:
         hide_from_stars(made.rows, [(alias, ROW_TIME)])
         made.rows.append("expressions", exp.column(ROW_TIME, table=alias, quoted=True))
-    return TopN(
-        f"top_{digest(below.name, canonical(template))}",
-        (below,),
-        sql(made.rows),
-        relation,
-        "TopN",
-        made.top,
-        made.rank,
-        sql(template),
-        len(made.order),
-        (),
-        made.columns,
-        None,
-        True,
-        shown=tuple(shown_as(template, each) for each in made.within),
-        final=not relation.changes,
-    )
+    return replace(made.operator(template, below, relation), final=not relation.changes)
 
 
 def of_groups(
@@ -155,20 +165,12 @@ def of_groups(
     if expires and {*of_ids} != {*identity_columns(group.stage)}:
         return None
     is_filtered = any(each.args.get("where") for each in (*selects, template))
-    return TopN(
-        f"top_{digest(below.name, canonical(template), str(last))}",
-        (below,),
-        sql(with_weight(made.rows, [(alias, WEIGHT)])),
-        relation,
-        "TopN",
-        made.top,
-        made.rank,
-        sql(template),
-        len(made.order),
-        _numbered(ID, len(ids)),
-        made.columns,
-        within,
-        not (is_filtered or expires)
+    return replace(
+        made.operator(template, below, relation, str(last)),
+        sql=sql(with_weight(made.rows, [(alias, WEIGHT)])),
+        ids=_numbered(ID, len(ids)),
+        of_groups=within,
+        improves=not (is_filtered or expires)
         and not group.stage.signed
         and within is not None
         and only_improves(
@@ -180,7 +182,6 @@ def of_groups(
             listed_names(selects[-1]) if selects else None,
         ),
         of_ids=of_ids if expires else (),
-        shown=tuple(shown_as(template, each) for each in made.within),
     )
 
 

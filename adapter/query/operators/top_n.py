@@ -193,11 +193,10 @@ class RankedGroups:
         fresh = of_keys(self.now, self.keys, self.touched, in_memory=True)
         return [
             Step(self.touched, noted, persist=True, fresh=moved),
-            Step(self.put_out, self._shown(rows), fresh=self._shown(fresh)),
+            Step(
+                self.put_out, shown_as_it_is(self.operator, rows), fresh=shown_as_it_is(self.operator, fresh)
+            ),
         ]
-
-    def _shown(self, rows: str) -> str:
-        return shown(self.operator, f"select {ROW}, {PLACE}, 1L as {WEIGHT} from (\n{rows}\n)")
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -315,3 +314,8 @@ def shown(operator: TopN, rows: str) -> str:
     order = [f"`{ORDER}{number}`" for number in range(operator.orders)]
     own = [*operator.top.partition, *operator.ids, *order]
     return f"select * except ({', '.join(own)}) from (\n{rows}\n)" if own else rows
+
+
+def shown_as_it_is(operator: TopN, rows: str) -> str:
+    """The same of rankings as they are, which have no weights."""
+    return shown(operator, f"select {ROW}, {PLACE}, 1L as {WEIGHT} from (\n{rows}\n)")

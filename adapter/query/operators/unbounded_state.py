@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from .. import intervals
 from ..dialect import DIALECT, sql
 from ..plan import Key
+from .base import UnboundedState
 
 OWN_ALIAS = "__from_"
-
 """What aliases begin with that the author didn't give."""
 
 
@@ -40,3 +41,21 @@ def with_predicate(select: exp.Select, time: str | None, relations: Mapping[str,
             subquery.set("alias", None)
     column = time or "event_time"
     return sql(query.where(f"{column} >= current_timestamp() - interval '7' day", dialect=DIALECT))
+
+
+def refusal_of(growth: UnboundedState, domains: frozenset[str]) -> str:
+    """Why a query is refused whose state grows for ever, and what would bound it.
+
+    Args:
+        growth: of an operator.
+        domains: columns whose sets of values don't grow.
+    """
+    missing = sorted((growth.columns or frozenset()) - domains)
+    domain = f", or constant_domains: {missing} if the set of their values doesn't grow" if missing else ""
+    by_time = f"; or bound it by time: {growth.bounded}" if growth.bounded else "."
+    or_else = f"{domain}{growth.or_else}{by_time}"
+    instead = f"{growth.instead} To have the query as it is: " if growth.instead else ""
+    return (
+        f"{instead}The state of this query grows for ever: it keeps {growth.what} that ever comes. Set state_ttl "
+        f"(as in '{intervals.format(7 * intervals.DAY)}') to forget what was idle for so long{or_else}"
+    )

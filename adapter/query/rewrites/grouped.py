@@ -13,15 +13,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from ..aggregates import PLAIN_WHEN_DISTINCT
-from ..dialect import (
-    arguments,
-    canonical,
-    function_name,
-    is_distinct,
-    sql,
-    unqualified,
-    walk_same_query,
-)
+from ..dialect import arguments, canonical, function_name, is_distinct, sql, unqualified, walk_same_query
 from ..errors import QueryError
 from ..grouping import grouping, resolve
 from ..names import Names

@@ -1,0 +1,1 @@
+"""A tree of SQL → a tree of operators."""

@@ -1,0 +1,138 @@
+"""What the conditions of a join say: which go below it, which columns are equal, what tells its rows apart."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from sqlglot import exp
+
+from ..clauses import conjuncts, only_asks
+from ..operators import conditions
+from ..operators.relation import Relation
+from .from_items import FromItem, reads_stream
+from .projections import multiplies
+
+
+def put_tests_of_tables_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
+    """Puts the conditions that ask tables that are no streams (EXISTS, IN) into a query below, where one relation alone
+    stands in FROM; whether there were any. Changes the tree."""
+    where = select.args.get("where")
+    if len(read) != 1 or where is None or select.args.get("laterals"):
+        return False
+    (source,) = read
+    tests = conjuncts(where.this)
+    below = [test for test in tests if test.find(exp.Query) and not reads_stream(test)]
+    if not below:
+        return False
+    rest = [test.copy() for test in tests if test not in below]
+    star = exp.Column(this=exp.Star(), table=exp.to_identifier(source.alias, quoted=True))
+    made = exp.Select(expressions=[star]).from_(source.node.copy())
+    made.set("where", exp.Where(this=exp.and_(*(test.copy() for test in below), copy=False)))
+    select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
+    alias = exp.TableAlias(this=exp.to_identifier(source.alias, quoted=True))
+    source.node.replace(exp.Subquery(this=made, alias=alias))
+    return True
+
+
+def equal_ends(
+    equal: Sequence[Mapping[str, exp.Expr]], aliases: Sequence[str], relations: Sequence[Relation]
+) -> tuple[str, ...]:
+    """The columns with the windows' ends of relations, where rows meet only if these are equal."""
+    for each in equal:
+        ends = [relation.ends for relation in relations]
+        if len(each) == len(aliases) == len(relations) and all(
+            end is not None and conditions.carried(each[alias], alias, {end: end})
+            for alias, end in zip(aliases, ends, strict=True)
+        ):
+            return tuple(map(str, ends))
+    return ()
+
+
+def join_keys(
+    select: exp.Select,
+    streams: Sequence[FromItem],
+    outputs: conditions.Outputs,
+) -> tuple[frozenset[str], ...]:
+    """What tells rows of a join apart: the keys of all sides, but of those of which a row meets one at most."""
+    if multiplies(select):
+        return ()
+    found: set[str] = set()
+    met: set[str] = set()
+    inner = all(conditions.is_inner(each.join) for each in streams)
+    for number, each in enumerate(streams):
+        assert each.operator is not None
+        if each.join is not None and only_asks(each.join):
+            continue
+        key = each.operator.relation.key
+        names = None if key is None else [outputs.of.get((each.alias.lower(), name)) for name in key]
+        if names is None or None in names:
+            # Of inner joins the order is no matter.
+            others = {other.alias.lower() for other in (streams if inner else streams[:number])}
+            others -= {each.alias.lower(), *met}
+            if any(_is_equated(own, each, select, others, inner) for own in each.operator.relation.keys):
+                met.add(each.alias.lower())  # a row meets one of its at most
+                continue
+            return ()
+        found |= {name for name in names if name is not None}
+    return (frozenset(found),)
+
+
+def put_filters_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
+    """Puts conditions of an inner join on one relation's columns alone below it, so that rows which don't pass aren't kept;
+    whether there were any. Changes the tree."""
+    if not all(conditions.is_inner(each.join) for each in read):
+        return False
+    aliases = {each.alias.lower() for each in read}
+    found: dict[str, list[exp.Expr]] = {}
+
+    def rest(test: exp.Expr | None) -> list[exp.Expr]:
+        left = []
+        for each in conjuncts(test):
+            of = {column.table.lower() for column in each.find_all(exp.Column)}
+            if len(of) == 1 and of <= aliases and conditions.is_repeatable(each) and not each.find(exp.Query):
+                found.setdefault(of.pop(), []).append(each)
+            else:
+                left.append(each)
+        return left
+
+    where = select.args.get("where")
+    above = rest(where.this if where else None)
+    if not found:
+        return False
+    select.set("where", exp.Where(this=exp.and_(*above, copy=True)) if above else None)
+    for each in read:
+        if tests := found.get(each.alias.lower()):
+            quoted = exp.to_identifier(each.alias, quoted=True)
+            star = exp.Column(this=exp.Star(), table=quoted.copy())
+            made = exp.Select(expressions=[star]).from_(each.node.copy()).where(exp.and_(*tests, copy=True))
+            each.node.replace(exp.Subquery(this=made, alias=exp.TableAlias(this=quoted)))
+    return True
+
+
+def _is_equated(
+    key: frozenset[str], each: FromItem, select: exp.Select, others: Collection[str], inner: bool
+) -> bool:
+    """Whether all columns that tell a relation's rows apart equal something of others, so that a row meets one of its at
+    most: by what its own join says, or, where all joins are inner, anything."""
+    if not inner and (each.join is None or each.join.side not in ("", "LEFT")):
+        return False
+    joins = (select.args.get("joins") or ()) if inner else [each.join]
+    where = select.args.get("where") if inner else None
+    tests = [test for join in joins if join is not None for test in conjuncts(join.args.get("on"))]
+    tests += conjuncts(where.this) if where else []
+    using = each.join.args.get("using") if each.join is not None else None
+    told = {name.name.lower() for name in using or ()}
+    for test in tests:
+        if not isinstance(test, exp.EQ | exp.NullSafeEQ):
+            continue
+        for own, other in ((test.this, test.expression), (test.expression, test.this)):
+            column = own.unnest()
+            of = {found.table.lower() for found in other.find_all(exp.Column)}
+            if (
+                isinstance(column, exp.Column)
+                and column.table.lower() == each.alias.lower()
+                and bool(of)
+                and of <= {*others}
+            ):
+                told.add(column.name.lower())
+    return key <= told

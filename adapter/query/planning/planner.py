@@ -1,0 +1,188 @@
+"""A tree → operators: one visit, bottom up, of queries that are put together from any parts.
+
+Each SELECT is first taken apart into steps that do one thing: join, group, rank, make distinct, project. For each
+the planner takes the cheapest operator whose rule holds, and where none does, `Recompute`: the query itself over
+all rows of the partitions that were touched, less what it gave before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from sqlglot import exp
+
+from .. import event_clock, hints, limits, ranks
+from ..dialect import canonical
+from ..emission import FINAL, Emission
+from ..errors import NotMeant, QueryError, Unbounded
+from ..operators import conditions, unbounded_state
+from ..operators.base import Dataflow, Operator, Recompute, TopN, in_order
+from ..operators.upserts import kept_root, replaced
+from ..plan import Plan
+from ..stream_rewrites import Rewrites
+from ..streams import Known, Streams
+from . import results
+from .from_items import reads_stream, table_of
+from .selects import plan_select
+from .set_operations import plan_set_operation
+from .sources import plan_source
+from .windows import plan_window_results, plan_window_rows
+
+NO_STREAM = (
+    "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
+    "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
+)
+
+
+def dataflow(
+    tree: exp.Query,
+    known: Mapping[str, Known],
+    ttl: int | None,
+    domains: Collection[str],
+    rewrites: Rewrites,
+    windows: Callable[[exp.Query, Streams, int, bool], Plan],
+    emission: Emission = FINAL,
+    is_bounded: bool = False,
+) -> tuple[Dataflow, Streams, tuple[str, ...]]:
+    """The operators of a tree whose streams and static tables are marked. Changes the tree.
+
+    Args:
+        tree: a query.
+        known: what the project says of relations.
+        ttl: microseconds after which an idle key is forgotten.
+        domains: columns whose sets of values do not grow.
+        rewrites: that the query asks for.
+        windows: the planner of queries that stay within windows: of a query, the streams of the whole tree, how many
+            stages others have, and whether rows of windows are kept where they are read as they are.
+        emission: when results of windows come.
+        is_bounded: whether the state needn't be asked whether it can grow for ever.
+
+    Returns:
+        The operators, the streams, and the rankings that filters end, as the user wrote them.
+
+    Raises:
+        QueryError: it has no meaning over a stream, or its state can grow for ever.
+    """
+    ranked = results.ranks_or_groups(tree) is not None
+    planner = Planner(
+        tree.copy() if ranked else tree, known, ttl, domains, rewrites, windows, emission, is_bounded
+    )
+    flow = planner.plan(comes_once=ranked)
+    alone = [
+        each
+        for each in flow.operators
+        if (isinstance(each, TopN) and each.final) or (isinstance(each, Recompute) and each.shown is not None)
+    ]
+    if alone and replaced(flow) is None:
+        # Something stands above it that isn't told by the text alone.
+        planner = Planner(tree, known, ttl, domains, rewrites, windows, emission, is_bounded)
+        flow = planner.plan()
+    return flow, planner.streams, tuple(planner.ranks)
+
+
+class Planner:
+    """Makes operators of a tree: what is known of it, and the operators so far."""
+
+    def __init__(
+        self,
+        tree: exp.Query,
+        known: Mapping[str, Known],
+        ttl: int | None,
+        domains: Collection[str],
+        rewrites: Rewrites,
+        windows: Callable[[exp.Query, Streams, int, bool], Plan],
+        emission: Emission,
+        is_bounded: bool,
+    ) -> None:
+        self.tree = limits.write_as_ranks(tree, reads_stream)
+        self.streams = Streams(self.tree, known)
+        if next(hints.windows_under(self.tree), None) is not None:
+            event_clock.show_watermark(self.tree)
+        self.ttl, self.rewrites, self.plan_windows = ttl, rewrites, windows
+        self.emission = emission
+        self.under_windows = 0
+        """How many windows stand above what is visited, and are made of its rows."""
+        self.domains = frozenset(name.lower() for name in domains)
+        self.operators: dict[str, Operator] = {}
+        self.by_text: dict[str, Operator] = {}
+        self.ranks: dict[str, None] = {}
+        self.window_stages = 0
+        self.is_bounded = is_bounded
+
+    def plan(self, comes_once: bool = False) -> Dataflow:
+        """The operators of the whole tree; `comes_once`: first rows that are the result come once, and groups that are it
+        may be others each time they are computed."""
+        if comes_once:
+            results.mark(self.tree)
+        root = self.visit(self.tree)
+        if root is None:
+            raise QueryError(NO_STREAM)
+        operators = tuple(in_order(root))
+        times = [self.streams.known(stream.view).event_time for stream in self.streams.streams.values()]
+        if self.ttl is not None and not any(times):
+            raise QueryError(
+                "How long rows are kept is measured in event time, and no stream of this query says which column that is; "
+                "give one dbt's config event_time."
+            )
+        key = root.relation.key if root.relation.changes else None
+        flow = Dataflow(root, None if key is None else tuple(sorted(key)), operators)
+        if self.ttl is None and not self.is_bounded:
+            # What stands above what puts itself out keeps nothing.
+            for each in in_order(kept_root(flow)):
+                if each.growth is not None:
+                    raise Unbounded(unbounded_state.refusal_of(each.growth, self.domains))
+        return flow
+
+    def visit(self, node: exp.Expr) -> Operator | None:
+        """The operator of a query or relation; None: it reads no stream."""
+        if (placed := node.meta_get(conditions.OPERATOR)) is not None:
+            return self.operators[placed]
+        if isinstance(node, exp.Subquery):
+            if any(reads_stream(join) for join in node.args.get("joins") or ()):
+                raise QueryError(
+                    f"'{hints.quoted(node)}' joins streams in brackets; write the joins one after another."
+                )
+            return self.visit(node.this)
+        if isinstance(node, exp.Table):
+            return plan_source(self, node) if hints.is_stream(node) else None
+        if not isinstance(node, exp.Query) or not reads_stream(node):
+            return None
+        text = written = canonical(node)
+        if isinstance(node, exp.Select) and (ended := ranks.ended(node)):
+            # Of a ranking only the rows are kept that the filter around it lets through; read twice, it may end elsewhere.
+            text += f" {ended}"
+        if self.emission.changes and self.under_windows:
+            text += " as it comes"
+        if text not in self.by_text:
+            self.by_text[text] = self.query(node, written)
+        return self.by_text[text]
+
+    def query(self, node: exp.Query, text: str) -> Operator:
+        """The operator of a query that is visited for the first time; `text`: its, in canonical form."""
+        if next(hints.windows_under(node), None) is not None:
+            try:
+                return plan_window_results(self, node, text)
+            except NotMeant:
+                raise
+            except QueryError:
+                if isinstance(node, exp.Select) and (window := hints.window_of(node)):
+                    return plan_window_rows(self, node, window)
+        if isinstance(node, exp.SetOperation):
+            return plan_set_operation(self, node)
+        if isinstance(node, exp.Select):
+            return self.select(node)
+        raise QueryError(f"'{hints.quoted(node)}' can't be kept up to date from a stream.")
+
+    def add(self, operator: Operator) -> Operator:
+        """An operator; the one of its name that is there, if there is one."""
+        return self.operators.setdefault(operator.name, operator)
+
+    def place(self, operator: Operator, alias: str) -> exp.Expr:
+        """What stands for an operator in a tree that is visited again."""
+        table = table_of(operator.name, alias)
+        table.meta[conditions.OPERATOR] = operator.name
+        return table
+
+    def select(self, select: exp.Select) -> Operator:
+        """The operator of a SELECT."""
+        return plan_select(self, select)

@@ -1,0 +1,35 @@
+"""Which SELECT's rows are the result, one by one: what it keeps can be put out from its state."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from .. import hints
+from ..clauses import relations
+from ..operators import conditions
+from ..select_kind import is_grouped
+
+_RESULT = "rows_of_result"
+
+
+def mark(query: exp.Query) -> None:
+    """Note of the SELECT that `ranks_or_groups` finds that its rows are the result. Changes the tree."""
+    if (select := ranks_or_groups(query)) is not None:
+        select.meta[_RESULT] = True
+
+
+def is_result(select: exp.Select) -> bool:
+    """Whether a SELECT is marked so."""
+    return bool(select.meta.get(_RESULT))
+
+
+def ranks_or_groups(query: exp.Expr) -> exp.Select | None:
+    """The SELECT that ranks or groups and whose rows are, row by row, the result; None: there is none."""
+    while isinstance(query, exp.Select):
+        if is_grouped(query) or (query.find(exp.Window) is not None and any(conditions.windows_of(query))):
+            return query
+        nodes = [node for node in relations(query) if hints.reads_stream(node)]
+        if len(nodes) != 1 or not isinstance(nodes[0], exp.Subquery):
+            return None
+        query = nodes[0].this
+    return None
