@@ -11,13 +11,14 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from .query import planner, ranges, rewrite_configs
+from .query import planner, rewrite_configs
 from .query.batch_filter import without_filter
 from .query.errors import QueryError
-from .query.intervals import DAY
-from .query.ranges import TimeRange, WindowRange
-from .query.window_range import Overwriting, Reach, TimesRunner, reads_windows
-from .query.windows import quote
+from .query.text.intervals import DAY
+from .query.windowing import ranges
+from .query.windowing.ranges import TimeRange, WindowRange
+from .query.windowing.window_range import Overwriting, Reach, TimesRunner, reads_windows
+from .query.windowing.windows import quote
 
 WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
 

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from . import batch, stream_node, streaming
     from .batch import Incremental
-    from .query import ranges, replace_rows, windows
-    from .query.ranges import TimeRange
+    from .query import replace_rows
+    from .query.windowing import ranges, windows
+    from .query.windowing.ranges import TimeRange
     from .stream import incremental_runs, position
 else:
     batch, stream_node, streaming = map(Lazily, ("batch", "stream_node", "streaming"))

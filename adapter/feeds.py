@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .query import own_names
 from .query.errors import QueryError
 from .query.streams import Known
+from .query.text import own_names
 from .stream.changes import KEY_PROPERTY, REPLACED_PROPERTY
 from .stream.iceberg import IcebergTable, load
 from .stream.identifiers import last

@@ -9,8 +9,8 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from .query import intervals
 from .query.errors import QueryError
+from .query.text import intervals
 from .redaction import kind_of, remember
 from .stream_source import StreamSource
 

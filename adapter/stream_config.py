@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .query import emission, intervals, rewrite_configs
-from .query.emission import FINAL, Emission
+from .query import rewrite_configs
 from .query.errors import QueryError
+from .query.text import intervals
+from .query.windowing import emission
+from .query.windowing.emission import FINAL, Emission
 from .sizes import size
 from .stream.model import APPEND_NEW, BACKFILL, FAIL, FROM_NOW, IGNORE, MIGRATE, SYNC, Retention
 

@@ -12,8 +12,8 @@ from .environment import Environment
 from .environment.file_sources import at_project
 from .lookup_source import LookupSource, lookup_source
 from .query.errors import QueryError
-from .query.names import unmarked
 from .query.program import Program, StreamInput
+from .query.text.names import unmarked
 from .stream.identifiers import joined, parts, with_suffix
 from .stream.limits import limited
 from .stream.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of

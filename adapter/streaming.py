@@ -16,17 +16,19 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from . import feeds, stream_config
 from .environment import Environment
 from .errors import of_spark, readable
-from .query import generate, intervals, mini_batch, own_names, planner, ranges, rewriting
-from .query.emission import FINAL
+from .query import generate, mini_batch, planner, rewriting
 from .query.errors import QueryError
-from .query.functions import QueryRunner
-from .query.names import unmarked
 from .query.operator_tree import build
 from .query.operator_tree.node import Node, in_order
 from .query.operators.base import Recompute
 from .query.plan import Plan
 from .query.program import Program, with_texts
 from .query.streams import Known
+from .query.text import intervals, own_names
+from .query.text.functions import QueryRunner
+from .query.text.names import unmarked
+from .query.windowing import ranges
+from .query.windowing.emission import FINAL
 from .redaction import cause_of, without_secrets
 from .stream.errors import StreamError
 from .stream.state_figures import added_up

@@ -17,9 +17,10 @@ from .stream.identifiers import joined, parts, type_text
 if TYPE_CHECKING:
     from . import stream_node, streaming
     from .environment import Environment
-    from .query import expansion, generate, window_arguments
-    from .query.functions import QueryRunner
+    from .query import expansion, generate
     from .query.plan import Plan
+    from .query.text.functions import QueryRunner
+    from .query.windowing import window_arguments
     from .stream import bootstrap as bootstrapping
     from .stream import columns, deployments, iceberg, limits, runner, upstream
     from .stream.model import StreamModel

@@ -30,7 +30,8 @@ from pathlib import Path
 from day import EVENTS, Bench
 
 from dbt.adapters.spark_streaming.environment import close_environments
-from dbt.adapters.spark_streaming.query import expansion, window_arguments
+from dbt.adapters.spark_streaming.query import expansion
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream import batches
 from dbt.adapters.spark_streaming.stream.model import StreamModel
 from dbt.adapters.spark_streaming.stream.runner import RunningStream

@@ -29,9 +29,10 @@ from micro_batch import Probe
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream import batches as batches_module
 from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable, load
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource, feed_of

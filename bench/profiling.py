@@ -24,7 +24,8 @@ from day import EVENTS, QUERY, Bench, arguments, cumulate
 from py4j.protocol import Py4JJavaError
 
 from dbt.adapters.spark_streaming.environment import close_environments
-from dbt.adapters.spark_streaming.query import expansion, window_arguments
+from dbt.adapters.spark_streaming.query import expansion
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream import changes, dataflow, microbatch, rows, sink, state, upsert
 
 SALES = (

@@ -22,10 +22,11 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, ranges, window_arguments
-from dbt.adapters.spark_streaming.query.ranges import TimeRange
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.replace_rows import replace_files, replace_where
-from dbt.adapters.spark_streaming.query.window_range import Overwriting
+from dbt.adapters.spark_streaming.query.windowing import ranges, window_arguments
+from dbt.adapters.spark_streaming.query.windowing.ranges import TimeRange
+from dbt.adapters.spark_streaming.query.windowing.window_range import Overwriting
 
 DAYS = 30
 FIRST = datetime(2024, 3, 1)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dbt.adapters.spark_streaming.query import expansion, window_arguments
+from dbt.adapters.spark_streaming.query import expansion
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 
 BEGIN = "2026-03-01 00:00:00"
 SCHEMAS = {

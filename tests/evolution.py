@@ -10,11 +10,12 @@ from typing import Any
 
 from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, window_arguments
-from dbt.adapters.spark_streaming.query.functions import QueryRunner
+from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.alike import ALIKE, names_of
 from dbt.adapters.spark_streaming.stream.differences import ROW_KEY
 from dbt.adapters.spark_streaming.stream.model import StreamModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from dbt.adapters.spark_streaming.query.functions import QueryRunner
+from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
 from tests.reference import to_datetime
 
 

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from .. import batch, stream_node, streaming
-from ..query import ranges
 from ..query.errors import QueryError
-from ..query.ranges import TimeRange, WindowRange
-from ..query.window_range import Overwriting
+from ..query.windowing import ranges
+from ..query.windowing.ranges import TimeRange, WindowRange
+from ..query.windowing.window_range import Overwriting
 from ..stream import backfill
 from ..stream.errors import StreamError
 from .planned import check_types

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 
 from .. import stream_node, streaming
-from ..query import intervals
+from ..query.text import intervals
 from ..stream import orphans, runner
 from ..stream.errors import StreamError
 from ..stream.identifiers import joined, parts

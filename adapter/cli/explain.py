@@ -15,8 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from .. import stream_node, streaming
-from ..query import generate, intervals
-from ..query.emission import Emission
+from ..query import generate
 from ..query.errors import QueryError
 from ..query.operator_tree.node import FROM_CHANGES, Metric, Node, State, as_dict, in_order
 from ..query.operator_tree.text import relation
@@ -24,6 +23,8 @@ from ..query.operators.base import WindowClose
 from ..query.plan import Plan
 from ..query.program import Lookup, Program
 from ..query.streams import Known
+from ..query.text import intervals
+from ..query.windowing.emission import Emission
 from ..stream_config import StreamConfig
 from .project import ProjectError
 

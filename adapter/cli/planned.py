@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import stream_node, streaming
-from ..query.functions import QueryRunner
 from ..query.plan import Plan
 from ..query.program import Program
 from ..query.streams import Known
+from ..query.text.functions import QueryRunner
 from ..stream.columns import check_table
 from ..stream.identifiers import type_text
 from ..stream.model import StreamModel

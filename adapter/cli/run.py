@@ -11,8 +11,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from .. import stream_node, streaming
 from ..environment import Environment
-from ..query import intervals
 from ..query.program import Program
+from ..query.text import intervals
 from ..stream.model import StreamModel
 from ..stream.runner import RunningStream
 from .interrupts import interrupts

@@ -16,8 +16,8 @@ from collections.abc import Collection
 
 from sqlglot import exp
 
-from . import hints
-from .dialect import from_clause, parse, sql
+from .text import hints
+from .text.dialect import from_clause, parse, sql
 
 
 def without_filter(text: str, start: str, end: str, streams: Collection[str]) -> str:

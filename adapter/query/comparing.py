@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from . import event_clock, hints, ranges
-from .aggregate_stage import WINDOW_END, WINDOW_TIME
-from .dialect import parse, sql
+from . import event_clock
+from .aggregation.aggregate_stage import WINDOW_END, WINDOW_TIME
 from .errors import QueryError
 from .operators.base import WindowClose, WindowResults
 from .plan import Plan
 from .streams import Known
-from .windows import quote
+from .text import hints
+from .text.dialect import parse, sql
+from .windowing import ranges
+from .windowing.windows import quote
 
 
 @dataclass(frozen=True)

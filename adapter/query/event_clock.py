@@ -15,13 +15,13 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from . import hints, intervals
-from .clauses import aggregate, conjuncts, filters, output_names, relations
-from .dialect import DIALECT, canonical, function_name, sql, walk_same_query
 from .errors import QueryError
 from .expansion import WINDOW_COLUMNS
 from .program import now
 from .streams import Known
+from .text import hints, intervals
+from .text.clauses import aggregate, conjuncts, filters, output_names, relations
+from .text.dialect import DIALECT, canonical, function_name, sql, walk_same_query
 
 _CLOCKS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
 _NAMES = frozenset({"now", "current_timestamp", "current_date", "curdate", "current_time", "localtimestamp"})

@@ -6,8 +6,8 @@ relation and its alias ``input`` from the text.
 
 from __future__ import annotations
 
-from . import instants
-from .windows import STREAM, Window, quote
+from .text import instants
+from .windowing.windows import STREAM, Window, quote
 
 INPUT = "input"
 """The alias of the relation under a window function."""

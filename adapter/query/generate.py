@@ -11,18 +11,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from . import event_clock, instants, lookup_keys, own_names
-from .dialect import parse, sql
-from .emission import FINAL, Emission
+from . import event_clock
 from .operators import generate as operators
 from .operators.base import WindowResults
 from .plan import AggregateStage, Plan, RowsStage
 from .program import Boundaries, Level, Program, Rows, Step, StreamInput, reading
 from .signature import signature
-from .sliced import SlicedStage
+from .tables import lookup_keys
+from .text import instants, own_names
+from .text.dialect import parse, sql
 from .upsert_keys import replacing
-from .window_buffer import WindowBuffer
-from .window_operators import operator_of
+from .windowing.emission import FINAL, Emission
+from .windowing.sliced import SlicedStage
+from .windowing.window_buffer import WindowBuffer
+from .windowing.window_operators import operator_of
 
 
 def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: int | None = None) -> Program:

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from .clauses import conjuncts, filters, left_out, only_asks
-from .dialect import arguments, canonical, relation_names, unqualified
+from .aggregation.grouping import grouping
 from .errors import QueryError, Unkeyed
-from .functions import makes_rows
-from .grouping import grouping
-from .locality import Columns, Source
+from .text.clauses import conjuncts, filters, left_out, only_asks
+from .text.dialect import arguments, canonical, relation_names, unqualified
+from .text.functions import makes_rows
+from .windowing.locality import Columns, Source
 
 Unique = frozenset[str] | None
 """None: nothing identifies a row."""

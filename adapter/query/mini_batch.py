@@ -3,7 +3,7 @@
 It says when results come, not which: so it is taken off the text before that is planned, and a state
 goes on whether it is there or not. Spark passes it over.
 
->>> from .dialect import parse, sql
+>>> from .text.dialect import parse, sql
 >>> text = "select /*+ MINI_BATCH('5 seconds', 10000) */ a from b"
 >>> tree = parse(text)
 >>> take(tree, text)
@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from . import hints, intervals
-from .dialect import parse, sql
 from .errors import QueryError
 from .program import MiniBatch
+from .text import hints, intervals
+from .text.dialect import parse, sql
 
 NAME = "MINI_BATCH"
 _INSTEAD = "Write how long, how many rows, or both: /*+ MINI_BATCH('5 seconds', 10000) */"

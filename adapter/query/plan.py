@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from .aggregates import Types
+from .aggregation.aggregates import Types
 from .operators.base import Dataflow
 from .program import MiniBatch
-from .ranks import Top
-from .windows import Window
+from .ranking.ranks import Top
+from .windowing.windows import Window
 
 FLAGS = FIRST, SEEN, TIMES = "first", "in", "times"
 """What the columns of a `Flag` say of a value: the slice it was first seen in, that it was seen, how often it is there."""

@@ -8,38 +8,27 @@ from functools import cache, partial
 
 from sqlglot import exp
 
-from . import (
-    ctes,
-    event_clock,
-    functions,
-    hints,
-    limits,
-    lookups,
-    mini_batch,
-    on_change,
-    own_names,
-    rank_filters,
-    ranks,
-    session_zone,
-    stars,
-    windows,
-)
-from .dialect import parse, sql
-from .emission import FINAL, Emission
+from . import event_clock, mini_batch
 from .errors import NotInStages, NotMeant, QueryError, Unbounded
-from .functions import QueryRunner
 from .operators.base import WindowClose, is_timed
 from .plan import Plan
 from .planning.planner import NO_STREAM, dataflow
 from .program import MiniBatch
-from .row_level import check_relations
+from .ranking import limits, rank_filters, ranks
+from .ranking.tie_breaking import break_ties
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams, is_printed
-from .tie_breaking import break_ties
-from .types import find_ties, find_types
+from .tables import lookups
+from .text import ctes, functions, hints, own_names, session_zone, stars
+from .text.dialect import parse, sql
+from .text.functions import QueryRunner
+from .text.types import find_ties, find_types
 from .upsert_keys import replacing
-from .window_operators import operator_of
-from .window_planner import WindowPlanner
+from .windowing import on_change, windows
+from .windowing.emission import FINAL, Emission
+from .windowing.row_level import check_relations
+from .windowing.window_operators import operator_of
+from .windowing.window_planner import WindowPlanner
 
 
 def plan_any(

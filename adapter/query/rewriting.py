@@ -8,12 +8,12 @@ from typing import Any
 from sqlglot import exp
 
 from . import stream_rewrites
-from .dialect import parse, sql
 from .errors import QueryError
 from .rewrite_configs import asked_for
 from .rewrites.enum_distinct import enum_distinct
 from .rewrites.split_distinct import split_distinct
 from .rewrites.split_topn import split_topn
+from .text.dialect import parse, sql
 
 REWRITES: Mapping[str, Callable[..., exp.Query]] = {
     "enum_distinct": enum_distinct,

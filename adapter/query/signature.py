@@ -8,9 +8,8 @@ from dataclasses import asdict, replace
 
 from sqlglot import exp
 
-from .dialect import DIALECT, parse, sql
-from .emission import FINAL, Emission
-from .metric_columns import MetricColumns
+from .aggregation.metric_columns import MetricColumns
+from .aggregation.partials import Partials
 from .operators.base import (
     BY,
     ORDER,
@@ -27,12 +26,13 @@ from .operators.conditions import explodes
 from .operators.generate import OUTPUT, can_be_remade, parts_of
 from .operators.groups import GroupChanges
 from .operators.upserts import kept_root, replaced, takes_back
-from .partials import Partials
 from .plan import AggregateStage, GroupStage, Plan, Stage
-from .ranks import Top
-from .window_buffer import row_name
-from .window_operators import operator_of
-from .windows import Window
+from .ranking.ranks import Top
+from .text.dialect import DIALECT, parse, sql
+from .windowing.emission import FINAL, Emission
+from .windowing.window_buffer import row_name
+from .windowing.window_operators import operator_of
+from .windowing.windows import Window
 
 VERSION = 2
 

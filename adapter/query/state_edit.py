@@ -8,8 +8,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from .dialect import DIALECT, sql
 from .errors import QueryError
+from .text.dialect import DIALECT, sql
 
 STATE = "state"
 """What the state is called in the statement."""

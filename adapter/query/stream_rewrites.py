@@ -27,14 +27,15 @@ from math import prod
 
 from sqlglot import exp
 
-from . import hints, ranks
-from .aggregate_stage import StageBuilder
-from .dialect import parse, sql
+from .aggregation.aggregate_stage import StageBuilder
 from .errors import NotMeant, QueryError
 from .plan import Enumerated
+from .ranking import ranks
 from .rewrites import enum_distinct, enumerable, split_distinct, split_topn
 from .rewrites.buckets import check_buckets
 from .rewrites.grouped import has_distinct
+from .text import hints
+from .text.dialect import parse, sql
 
 ENUM_DISTINCT, SPLIT_DISTINCT, SPLIT_TOPN = "enum_distinct", "split_distinct", "split_topn"
 MOST_COLUMNS = 256

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from . import hints
-from .clauses import output_names, relations
 from .plan import Stream
 from .program import BATCH_ID, CHANGE_TYPE
+from .text import hints
+from .text.clauses import output_names, relations
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Conditions of a join that say how far apart the times of its rows may lie.
 
->>> from .dialect import parse
+>>> from .text.dialect import parse
 >>> found = at_most(conditions(parse("select * from a join b on b.t between a.t and a.t + interval 1 hour")))
 >>> [(str(each.one), str(each.other), each.micros) for each in found]
 [('a.t', 'b.t', 0), ('b.t', 'a.t', 3600000000)]
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from . import session_zone
-from .clauses import conjuncts, filters
 from .event_clock import interval
+from .text import session_zone
+from .text.clauses import conjuncts, filters
 
 
 @dataclass(frozen=True)

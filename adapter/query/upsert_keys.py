@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import identity
-from .aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START
-from .emission import Emission
+from .aggregation.aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START
 from .errors import QueryError
 from .plan import Plan
 from .program import Upsert
-from .sessions import SessionStage
-from .sliced import SlicedStage
-from .window_buffer import WindowBuffer
-from .windows import quote
+from .windowing.emission import Emission
+from .windowing.sessions import SessionStage
+from .windowing.sliced import SlicedStage
+from .windowing.window_buffer import WindowBuffer
+from .windowing.windows import quote
 
 
 def replacing(plan: Plan, pieces: Sequence[SlicedStage | WindowBuffer], emission: Emission) -> Upsert:

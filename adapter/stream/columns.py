@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..query.nested_types import parts_of
 from ..query.program import BATCH_ID, CHANGE_TYPE, Program
+from ..query.text.nested_types import parts_of
 from .errors import StreamError
 from .model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 

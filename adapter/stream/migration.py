@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..query.nested_types import fields_of
+from ..query.text.nested_types import fields_of
 from .columns import PROMOTED
 from .differences import Evolution
 

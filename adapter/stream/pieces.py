@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.events.logging import AdapterLogger
 
 from ..messages import out_of_memory, said
-from ..query.instants import is_usable
+from ..query.text.instants import is_usable
 from .checkpoint import last_snapshot, read_offsets
 from .errors import StreamError
 from .iceberg import IcebergTable

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..query.instants import is_usable
 from ..query.program import Rows, StreamInput, clock_column, now
+from ..query.text.instants import is_usable
 from . import executed
 from .errors import StreamError
 from .model import StreamModel

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ..query import ranges
 from ..query.comparing import Due
-from ..query.emission import Emission
 from ..query.program import Program
+from ..query.windowing import ranges
+from ..query.windowing.emission import Emission
 from .batches import open_until
 from .checkpoint import Checkpoint, read_checkpoint
 from .comparison import Difference, compare

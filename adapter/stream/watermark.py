@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..query import instants
+from ..query.text import instants
 
 
 @dataclass(frozen=True)

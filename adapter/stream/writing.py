@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ..query.maps import ordered
+from ..query.text.maps import ordered
 from .identifiers import quoted as quoted
 from .identifiers import type_text
 

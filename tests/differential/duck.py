@@ -20,7 +20,6 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query.dialect import from_clause
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import (
     BATCH_ID,
@@ -33,6 +32,7 @@ from dbt.adapters.spark_streaming.query.program import (
     Step,
     clock_column,
 )
+from dbt.adapters.spark_streaming.query.text.dialect import from_clause
 from dbt.adapters.spark_streaming.stream.clock import instant as utc
 from dbt.adapters.spark_streaming.stream.clock import shown
 from tests.differential import planning

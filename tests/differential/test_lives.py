@@ -7,9 +7,9 @@ from datetime import datetime
 import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.query.intervals import DAY
 from dbt.adapters.spark_streaming.query.program import EXPIRES_AT
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.intervals import DAY
 from tests.differential import planning, tables
 from tests.differential.duck import Laboratory, Streamed
 from tests.differential.regressions import IN_TIME

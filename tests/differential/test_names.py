@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.expansion import expand
-from dbt.adapters.spark_streaming.query.intervals import DAY
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.intervals import DAY
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from tests.differential import own_names
 from tests.differential.duck import Laboratory, Streamed, rows_of, translated
 from tests.differential.outcome import EQUAL, compare

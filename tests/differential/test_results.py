@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner
-from dbt.adapters.spark_streaming.query.intervals import MINUTE
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.intervals import MINUTE
+from dbt.adapters.spark_streaming.query.windowing import emission
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.test_composed import laboratory

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
-from dbt.adapters.spark_streaming.query.intervals import DAY, SECOND
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.intervals import DAY, SECOND
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from tests.differential.duck import Laboratory, Streamed, rows_of, translated
 from tests.differential.outcome import compare
 from tests.differential.tree import TIME, Column, Model, Written

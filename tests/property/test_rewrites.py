@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query import rewriting
-from dbt.adapters.spark_streaming.query.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.tie_breaking import break_ties
+from dbt.adapters.spark_streaming.query.ranking.tie_breaking import break_ties
+from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
 from tests.thorough import mostly_thorough
 
 TABLE = "rewritten_rows"

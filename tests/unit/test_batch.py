@@ -12,10 +12,11 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming import batch
 from dbt.adapters.spark_streaming.cli.backfill import closed_only
 from dbt.adapters.spark_streaming.errors import readable
-from dbt.adapters.spark_streaming.query import expansion, window_arguments
+from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.intervals import DAY, HOUR
-from dbt.adapters.spark_streaming.query.ranges import TimeRange, WindowRange
+from dbt.adapters.spark_streaming.query.text.intervals import DAY, HOUR
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windowing.ranges import TimeRange, WindowRange
 
 HOURS = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 hour"))
 SQL = f"select window_start, window_end, count(*) as n from {HOURS} group by window_start, window_end"

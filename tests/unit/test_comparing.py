@@ -8,7 +8,7 @@ from dbt.adapters.spark_streaming.query import comparing, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.expansion import expand, expand_stream
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windows import Window
+from dbt.adapters.spark_streaming.query.windowing.windows import Window
 
 HOUR = 3_600_000_000
 TUMBLE = expand("`lake`.`db`.`events`", Window("tumble", "ts", HOUR, HOUR))

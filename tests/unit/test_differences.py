@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
 from dbt.adapters.spark_streaming.stream import differences
 from dbt.adapters.spark_streaming.stream.alike import ALIKE, names_of
 from dbt.adapters.spark_streaming.stream.differences import Evolution, carried_on, only_rows

@@ -11,8 +11,9 @@ import pytest
 from jinja2 import Environment
 
 from dbt.adapters.spark_streaming import stream_config, streaming
-from dbt.adapters.spark_streaming.query import expansion, planner, rewriting, window_arguments, windows
+from dbt.adapters.spark_streaming.query import expansion, planner, rewriting
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.windowing import window_arguments, windows
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```sql\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.intervals import MINUTE
 from dbt.adapters.spark_streaming.query.program import Boundaries
-from dbt.adapters.spark_streaming.query.window_trigger import WindowTrigger
+from dbt.adapters.spark_streaming.query.text.intervals import MINUTE
+from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
+from dbt.adapters.spark_streaming.query.windowing.window_trigger import WindowTrigger
 
 EARLY = {"first_result_offset": "-5 minutes"}
 

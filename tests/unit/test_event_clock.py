@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import event_clock, expansion, generate, planner, window_arguments
-from dbt.adapters.spark_streaming.query.dialect import parse
+from dbt.adapters.spark_streaming.query import event_clock, expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
 from dbt.adapters.spark_streaming.query.operators.base import (
     Operator,
@@ -17,6 +16,8 @@ from dbt.adapters.spark_streaming.query.operators.base import (
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.dialect import parse
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 
 BIDS, ASKS = "(select /*+ STREAM */ * from bids)", "(select /*+ STREAM */ * from asks)"
 KNOWN = {"bids": Known("ts"), "asks": Known("ts")}

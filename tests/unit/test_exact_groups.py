@@ -6,12 +6,13 @@ from dataclasses import asdict
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, planner, window_arguments
-from dbt.adapters.spark_streaming.query.aggregates import Types
-from dbt.adapters.spark_streaming.query.emission import FINAL
+from dbt.adapters.spark_streaming.query import expansion, planner
+from dbt.adapters.spark_streaming.query.aggregation.aggregates import Types
 from dbt.adapters.spark_streaming.query.operators.groups import is_inexact
 from dbt.adapters.spark_streaming.query.plan import Metric
 from dbt.adapters.spark_streaming.query.signature import signature
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windowing.emission import FINAL
 from dbt.adapters.spark_streaming.stream.differences import differences, evolution
 
 WHOLE = Types("bigint", "bigint", "double", "int")

@@ -15,12 +15,13 @@ import pytest
 from dbt.adapters.spark_streaming import stream_node
 from dbt.adapters.spark_streaming.cli import explain
 from dbt.adapters.spark_streaming.cli.project import ProjectError
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.operator_tree import build
 from dbt.adapters.spark_streaming.query.operator_tree.node import Node, in_order
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from tests.differential import planning
 from tests.differential.generate import Generator
 from tests.differential.regressions import EXAMPLES

@@ -7,21 +7,16 @@ from collections.abc import Sequence
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query import (
-    expansion,
-    functions,
-    generate,
-    planner,
-    spark_functions,
-    window_arguments,
-)
-from dbt.adapters.spark_streaming.query.dialect import DIALECT, function_name, parse, sql
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.functions import Kind
 from dbt.adapters.spark_streaming.query.operators.base import GroupAggregate, Project, Recompute, Source, TopN
 from dbt.adapters.spark_streaming.query.plan import AggregateStage, Plan, RowsStage
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text import functions, spark_functions
+from dbt.adapters.spark_streaming.query.text.dialect import DIALECT, function_name, parse, sql
+from dbt.adapters.spark_streaming.query.text.functions import Kind
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.differences import differences
 
 S = "(select /*+ STREAM */ * from raw.bid) as s"

@@ -9,11 +9,12 @@ import pytest
 
 from dbt.adapters.spark_streaming import stream_node, stream_source, streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.intervals import SECOND
 from dbt.adapters.spark_streaming.query.program import MiniBatch
 from dbt.adapters.spark_streaming.query.signature import signature
+from dbt.adapters.spark_streaming.query.text.intervals import SECOND
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.model import StreamModel
 
 BIDS, ASKS = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"

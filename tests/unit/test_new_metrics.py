@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.alike import ALIKE, names_of
 from dbt.adapters.spark_streaming.stream.differences import FROM_NOW, carried_on, evolution
 from dbt.adapters.spark_streaming.stream.errors import StreamError

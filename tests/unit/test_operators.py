@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, rank_filters, window_arguments
-from dbt.adapters.spark_streaming.query.aggregates import TYPED
-from dbt.adapters.spark_streaming.query.dialect import parse, sql
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query.aggregation.aggregates import TYPED
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
 from dbt.adapters.spark_streaming.query.operators import above_groups
 from dbt.adapters.spark_streaming.query.operators.base import (
@@ -27,8 +26,11 @@ from dbt.adapters.spark_streaming.query.operators.base import (
     WindowRows,
 )
 from dbt.adapters.spark_streaming.query.plan import Plan
+from dbt.adapters.spark_streaming.query.ranking import rank_filters
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.differences import differences
 
 DAY = 86_400_000_000

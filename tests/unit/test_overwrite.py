@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, window_arguments
+from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.intervals import HOUR, MINUTE
-from dbt.adapters.spark_streaming.query.ranges import TimeRange, WindowRange
-from dbt.adapters.spark_streaming.query.window_range import Overwriting
+from dbt.adapters.spark_streaming.query.text.intervals import HOUR, MINUTE
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windowing.ranges import TimeRange, WindowRange
+from dbt.adapters.spark_streaming.query.windowing.window_range import Overwriting
 
 DAY = 24 * HOUR
 

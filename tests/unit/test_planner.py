@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.plan import AggregateStage, Plan, RowsStage
 from dbt.adapters.spark_streaming.query.signature import signature
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 
 
 def window(kind: str, relation: str, *lengths: str, time: str = "ts", **options: Any) -> str:

@@ -7,8 +7,8 @@ from random import Random
 import duckdb
 import pytest
 
-from dbt.adapters.spark_streaming.query.dialect import parse
-from dbt.adapters.spark_streaming.query.rank_bounds import Places, places_let_through
+from dbt.adapters.spark_streaming.query.ranking.rank_bounds import Places, places_let_through
+from dbt.adapters.spark_streaming.query.text.dialect import parse
 from tests.differential.duck import translated
 
 

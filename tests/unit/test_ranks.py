@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query import expansion, planner, ranks, window_arguments
-from dbt.adapters.spark_streaming.query.dialect import parse
+from dbt.adapters.spark_streaming.query import expansion, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.plan import Plan, RowsStage
+from dbt.adapters.spark_streaming.query.ranking import ranks
+from dbt.adapters.spark_streaming.query.text.dialect import parse
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 
 TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
 OVER = "over (partition by window_start, window_end, channel order by price desc, url)"

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.query.emission import FINAL, Emission
 from dbt.adapters.spark_streaming.query.program import Program, StatePart, Step
+from dbt.adapters.spark_streaming.query.windowing.emission import FINAL, Emission
 from tests.functional.query import test_operators, test_queries, test_unwindowed
 
 _MINUTE, _DAY = 60_000_000, 86_400_000_000

@@ -11,8 +11,9 @@ import re
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 
 E = "(select /*+ STREAM */ * from events)"
 KNOWN = {"events": Known("ts")}

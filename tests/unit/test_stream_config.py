@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming import stream_config, streaming
-from dbt.adapters.spark_streaming.query import expansion, window_arguments
+from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.model import Retention
 
 

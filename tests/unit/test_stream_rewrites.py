@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, stream_rewrites, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, stream_rewrites
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.intervals import DAY
 from dbt.adapters.spark_streaming.query.operators.base import TopN
 from dbt.adapters.spark_streaming.query.plan import AggregateStage, Enumerated, GroupStage, Plan
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.intervals import DAY
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 
 KNOWN = {"raw.view": Known("ts"), "raw.page": Known("ts", ("page",))}
 VIEWS = "(select /*+ STREAM */ * from raw.view)"

@@ -8,9 +8,9 @@ import pytest
 from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query import planner
-from dbt.adapters.spark_streaming.query.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.tie_breaking import fields_of, note_types, tie
+from dbt.adapters.spark_streaming.query.ranking.tie_breaking import fields_of, note_types, tie
+from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
 
 RANK = "row_number() over (partition by k order by ts) as n"
 

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
-from dbt.adapters.spark_streaming.query.intervals import DAY, HOUR, MINUTE
 from dbt.adapters.spark_streaming.query.operators.base import (
     ChangelogNormalize,
     Dataflow,
@@ -29,6 +28,8 @@ from dbt.adapters.spark_streaming.query.operators.base import (
 )
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.intervals import DAY, HOUR, MINUTE
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 
 B, A = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"
 KNOWN = {"raw.bid": Known("ts"), "raw.ask": Known("ts"), "raw.best": Known("ts", ("id",), changes=True)}

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 from sqlglot import exp
 
-from .. import intervals
-from ..finite import is_finite
+from ..text import intervals
+from ..text.finite import is_finite
 
 BOUNDED = "nothing: its input is bounded"
 ALL_BOUNDED = "nothing: its inputs are bounded"
@@ -42,7 +42,7 @@ class Bounds:
             select: by whose FROM columns are told that are computed below.
             is_bounded: whether the number of the rows themselves doesn't grow.
 
-        >>> from ..dialect import parse
+        >>> from ..text.dialect import parse
         >>> select = parse("select a, b % 3 as c, d + 1 as e from t")
         >>> a, b, d = (item.unalias() for item in select.expressions)
         >>> bounds = Bounds(None, ["A", "e"])

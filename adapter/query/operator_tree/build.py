@@ -6,12 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 
-from .. import intervals
-from ..emission import FINAL, Emission
 from ..operators.base import ChangelogNormalize, Source
 from ..operators.generate import OUTPUT
 from ..plan import LookupTable, Plan, RowsStage
 from ..program import Program, Upsert
+from ..text import intervals
+from ..windowing.emission import FINAL, Emission
 from . import text, window_stages
 from .bounds import Bounds
 from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, Node, State, make

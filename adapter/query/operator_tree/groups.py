@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..aggregate_stage import GROUPING_ID
+from ..aggregation.aggregate_stage import GROUPING_ID
 from ..operators.group_state import Groups
 from ..plan import AggregateStage, GroupStage
 from ..plan import Metric as PlanMetric

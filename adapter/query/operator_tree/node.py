@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..names import digest
+from ..text.names import digest
 
 APPEND, UPSERT, RETRACT, TABLE = "append", "upsert", "retract", "table"
 FROM_CHANGES, PARTITIONS, EVERYTHING = (

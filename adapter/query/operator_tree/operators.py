@@ -7,9 +7,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from .. import intervals, ranks
-from ..clauses import filters, joined
-from ..emission import Emission
 from ..operators import base
 from ..operators.generate import parts_and_rows
 from ..operators.group_state import Groups
@@ -17,6 +14,10 @@ from ..operators.relation import Relation
 from ..operators.time_bounds import kept_until
 from ..operators.upserts import replaced
 from ..plan import GroupStage, Plan
+from ..ranking import ranks
+from ..text import intervals
+from ..text.clauses import filters, joined
+from ..windowing.emission import Emission
 from . import text
 from .bounds import ALL_BOUNDED, AS_ITS_INPUT, BOUNDED, Bounds
 from .groups import by_keys, key_of, metrics_of, state_of_groups, written_of

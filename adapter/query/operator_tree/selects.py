@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from .. import hints, ranks
-from ..clauses import filters, joined
-from ..dialect import function_name, parse
 from ..plan import Key
+from ..ranking import ranks
+from ..text import hints
+from ..text.clauses import filters, joined
+from ..text.dialect import function_name, parse
 from . import text
 from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, Metric, Node, make
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..dialect import parse
 from ..program import Program, StatePart
+from ..text.dialect import parse
 
 Columns = Callable[[str], tuple[str, ...]]
 """The columns of a part, by its name."""

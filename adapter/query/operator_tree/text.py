@@ -1,6 +1,6 @@
 """SQL trees as short lines in the author's words: no needless quotes, no column or tie-breaker of ours.
 
->>> from ..dialect import parse
+>>> from ..text.dialect import parse
 >>> select = parse("select `a`, b + 1 as c, `t`.`__stream_weight` as `__stream_weight` from `__input_0` as t where a > 1")
 >>> listed(select), conditions(select)
 (['a', 'b + 1 AS c'], ['a > 1'])
@@ -15,14 +15,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlglot import exp
 
-from .. import intervals, on_change
-from ..aggregate_stage import GROUPING_ID
-from ..clauses import aggregate, filters, is_over
-from ..dialect import DIALECT, function_name, parse, sql, walk_same_query
+from ..aggregation.aggregate_stage import GROUPING_ID
+from ..aggregation.grouping import grouping
 from ..errors import QueryError
 from ..event_clock import WATERMARK
-from ..grouping import grouping
-from ..limits import RANK
 from ..operators.base import OVER_LIFE, Until
 from ..operators.base import ROW_TIME as EVENT_TIME
 from ..operators.conditions import INPUT
@@ -30,6 +26,11 @@ from ..operators.hidden_items import ROW_TIME
 from ..operators.relation import WEIGHT
 from ..operators.unbounded_state import OWN_ALIAS
 from ..plan import Key
+from ..ranking.limits import RANK
+from ..text import intervals
+from ..text.clauses import aggregate, filters, is_over
+from ..text.dialect import DIALECT, function_name, parse, sql, walk_same_query
+from ..windowing import on_change
 
 
 def shown(node: exp.Expr) -> str:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from .. import ranks
 from ..operators import base
+from ..ranking import ranks
 from .bounds import Bounds
 from .selects import ranking
 

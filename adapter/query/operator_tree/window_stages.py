@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .. import intervals
-from ..aggregate_stage import WINDOW_END, WINDOW_START
-from ..emission import Emission
+from ..aggregation.aggregate_stage import WINDOW_END, WINDOW_START
 from ..plan import AggregateStage, GroupStage, RowsStage
 from ..plan import Metric as PlanMetric
-from ..sliced import SlicedStage
-from ..window_operators import operator_of
-from ..windows import Window
+from ..text import intervals
+from ..windowing.emission import Emission
+from ..windowing.sliced import SlicedStage
+from ..windowing.window_operators import operator_of
+from ..windowing.windows import Window
 from . import text
 from .node import APPEND, RETRACT, UPSERT, Changelog, Metric, Node, State, make
 from .selects import Read

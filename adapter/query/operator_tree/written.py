@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ..clauses import relations
-from ..dialect import parse
 from ..plan import AggregateStage, GroupStage, Plan
+from ..text.clauses import relations
+from ..text.dialect import parse
 from . import text
 from .groups import written_of
 from .selects import Read

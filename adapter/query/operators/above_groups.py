@@ -1,7 +1,7 @@
 """Takes the queries over streams in a GROUP BY's select list and HAVING, and OVER, into a query above it, which reads its
 result.
 
->>> from ..dialect import parse, sql
+>>> from ..text.dialect import parse, sql
 >>> print(sql(lifted(parse("select upper(k) as k, sum(v) / (select max(v) from t) as s from t group by 1 having s > 2"))))
 SELECT `__key_0` AS k, `__aggregate_1` / (SELECT MAX(v) FROM t) AS s FROM (SELECT UPPER(k) AS `__key_0`, \
 SUM(v) AS `__aggregate_1` FROM t GROUP BY UPPER(k)) AS __groups WHERE (`__aggregate_1` / (SELECT MAX(v) FROM t)) > 2
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .. import hints
-from ..clauses import is_over, relations
-from ..dialect import canonical, unqualified
+from ..aggregation.grouping import grouping
 from ..errors import QueryError
-from ..grouping import grouping
+from ..text import hints
+from ..text.clauses import is_over, relations
+from ..text.dialect import canonical, unqualified
 
 
 def lifted(select: exp.Select) -> exp.Select:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..names import digest
+from ..text.names import digest
 from .base import Dataflow, GroupAggregate, Operator, TopN, WindowResults
 from .buffered_rows import BufferedRows
 from .lineage import Lineage, lineages, placed, stage_rows

@@ -16,8 +16,8 @@ from .relation import Relation
 
 if TYPE_CHECKING:
     from ..plan import AggregateStage, GroupStage, KeyedStage, Plan, RowsStage
-    from ..ranks import Top as Ranking
-    from ..windows import Window
+    from ..ranking.ranks import Top as Ranking
+    from ..windowing.windows import Window
 
 
 def input_name(number: int) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..names import digest
 from ..program import EXPIRES_AT, STEP, StatePart, Step, now
-from ..windows import quote
+from ..text.names import digest
+from ..windowing.windows import quote
 from . import generations
 from .base import Operator, Top
 from .key_generations import NO_STEP, SINCE, generations_of, of_keys, same

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ..plan import KeyedStage
 from ..program import BATCH_ID, CHANGE_TYPE, STEP, StatePart, Step, now
-from ..window_buffer import row_column
-from ..windows import quote
+from ..windowing.window_buffer import row_column
+from ..windowing.windows import quote
 from .key_generations import NO_STEP, matching, of_keys, same, touched_in_step
 
 THERE, ORDER = "there", "row_order"

@@ -9,15 +9,16 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from .. import event_clock, hints
-from ..aggregates import TYPED
-from ..clauses import aggregate, conjuncts, filters, only_asks, relations
-from ..dialect import DIALECT, arguments, canonical, function_name, is_distinct, sql, walk_same_query
+from .. import event_clock
+from ..aggregation.aggregates import TYPED
 from ..errors import NotMeant
-from ..functions import builtin, makes_rows
-from ..locality import in_each_row
 from ..rewrites.refusals import is_random
-from ..types import types_of
+from ..text import hints
+from ..text.clauses import aggregate, conjuncts, filters, only_asks, relations
+from ..text.dialect import DIALECT, arguments, canonical, function_name, is_distinct, sql, walk_same_query
+from ..text.functions import builtin, makes_rows
+from ..text.types import types_of
+from ..windowing.locality import in_each_row
 from .relation import Relation
 
 OPERATOR = "operator"

@@ -7,8 +7,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
-from .. import lookup_keys
-from ..emission import FINAL, Emission
 from ..event_clock import READS_CLOCK
 from ..plan import LookupTable, Plan
 from ..program import (
@@ -25,7 +23,9 @@ from ..program import (
     now,
     reading,
 )
-from ..windows import quote
+from ..tables import lookup_keys
+from ..windowing.emission import FINAL, Emission
+from ..windowing.windows import quote
 from . import generations
 from .alike import alike
 from .base import (

@@ -7,7 +7,7 @@ gives what it gave; one that had gone, or expired, is computed anew and has anot
 from __future__ import annotations
 
 from ..program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
-from ..windows import quote
+from ..windowing.windows import quote
 from . import generations
 from .base import GIVEN_BY, MaterializedProject, over
 from .buffered_rows import ROW, TIMES, packed

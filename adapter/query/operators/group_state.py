@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ..aggregate_stage import GROUPING_ID
-from ..partials import Partials, flag_columns, known_rows
+from ..aggregation.aggregate_stage import GROUPING_ID
+from ..aggregation.partials import Partials, flag_columns, known_rows
 from ..plan import SEEN, TIMES, DistinctSet, GroupStage, KeyedStage
 from ..program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
-from ..windows import quote
+from ..windowing.windows import quote
 from .key_generations import NO_STEP, SINCE, TIME, KeyGenerations, matching, of_keys, same, touched_in_step
 
 ROWS_THERE, THERE = "rows_there", "__there"

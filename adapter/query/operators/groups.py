@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..aggregates import TYPED
-from ..metric_columns import MetricColumns
+from ..aggregation.aggregates import TYPED
+from ..aggregation.metric_columns import MetricColumns
 from ..plan import DistinctSet, GroupStage, Metric
 from ..program import STEP, Asking, StatePart, Step, now
-from ..windows import quote
+from ..windowing.windows import quote
 from .conditions import INEXACT
 from .group_state import ROWS_THERE, THERE, Groups
 from .key_generations import NO_STEP, matching, same

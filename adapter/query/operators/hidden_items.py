@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from ..dialect import DIALECT, sql
+from ..text.dialect import DIALECT, sql
 from .base import GIVEN_BY
 from .relation import WEIGHT
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from ..clauses import left_out, relations
 from ..plan import GroupStage
-from ..tie_breaking import listed
+from ..ranking.tie_breaking import listed
+from ..text.clauses import left_out, relations
 from .group_state import identity_columns
 
 

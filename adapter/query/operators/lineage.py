@@ -28,13 +28,13 @@ from dataclasses import asdict, dataclass, field, replace
 
 from sqlglot import exp
 
-from ..clauses import conjuncts, joined
-from ..dialect import DIALECT, canonical, parse
 from ..errors import QueryError
-from ..functions import makes_rows
-from ..names import digest
 from ..plan import AggregateStage, Plan, RowsStage
-from ..source_text import without_names
+from ..text.clauses import conjuncts, joined
+from ..text.dialect import DIALECT, canonical, parse
+from ..text.functions import makes_rows
+from ..text.names import digest
+from ..text.source_text import without_names
 from .base import (
     BY,
     GIVEN_BY,

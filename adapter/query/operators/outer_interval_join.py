@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..program import EXPIRES_AT, StatePart
-from ..windows import quote
+from ..windowing.windows import quote
 from .base import OuterIntervalJoin, over
 from .buffered_rows import ROW
 from .key_generations import lasts

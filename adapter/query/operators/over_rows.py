@@ -7,9 +7,9 @@ Their event times alone say so, so it is the same however the input is cut.
 
 from __future__ import annotations
 
-from ..intervals import HOUR
 from ..program import STEP, Rows, StatePart, Step, now
-from ..windows import quote
+from ..text.intervals import HOUR
+from ..windowing.windows import quote
 from .base import OVER_LIFE, OverAggregate, Source, in_order, over
 from .buffered_rows import ROW
 from .key_generations import NO_STEP, lasts, later, of_keys

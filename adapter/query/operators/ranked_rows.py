@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..program import STEP, Rows, StatePart, Step, now
-from ..window_buffer import first_of
-from ..windows import quote
+from ..windowing.window_buffer import first_of
+from ..windowing.windows import quote
 from .base import Source, TopN, in_order, over
 from .hidden_items import ROW_TIME
 from .key_generations import (

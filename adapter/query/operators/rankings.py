@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ..clauses import relations
-from ..dialect import canonical, function_name, parse, sql
 from ..identity import shown_as
-from ..names import digest
-from ..ranks import Top
-from ..tie_breaking import fields_of, tie
-from ..windows import quote
+from ..ranking.ranks import Top
+from ..ranking.tie_breaking import fields_of, tie
+from ..text.clauses import relations
+from ..text.dialect import canonical, function_name, parse, sql
+from ..text.names import digest
+from ..windowing.windows import quote
 from . import conditions
 from .base import BY, ID, ORDER, GroupAggregate, Operator, TopN, row_by_row
 from .group_state import identity_columns

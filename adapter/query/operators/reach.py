@@ -1,6 +1,6 @@
 """How far back the frames of OVER clauses reach: which rows of before those that come later still need.
 
->>> from ..dialect import parse
+>>> from ..text.dialect import parse
 >>> clause = "lag(v, 2) over (partition by k order by ts)"
 >>> reach([parse(f"select {clause} as a").expressions[0].this], "ts", "s")
 Reach(rows=2, micros=0, everything=False)
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from .. import intervals
-from ..dialect import canonical
 from ..errors import QueryError
+from ..text import intervals
+from ..text.dialect import canonical
 
 _OF_WHOLE_PARTITIONS = (
     exp.Lead,
@@ -72,7 +72,7 @@ def reach(windows: Sequence[exp.Window], time: str, alias: str) -> Reach | None:
 def ordered_by(window: exp.Window, alias: str) -> str | None:
     """The column (lower case) of some rows in whose ascending order an OVER clause first puts them; None: there is none.
 
-    >>> from ..dialect import parse
+    >>> from ..text.dialect import parse
     >>> [ordered_by(parse(f"select lag(v) over (order by {key})").expressions[0], "s") for key in ("TS", "s.ts", "p.ts")]
     ['ts', 'ts', None]
     """

@@ -8,9 +8,9 @@ Under a TTL what stands above forgets a row that came so long ago, and what it w
 
 from __future__ import annotations
 
-from ..intervals import MINUTE
 from ..program import EXPIRES_AT, STEP, Rows, StatePart, now
-from ..windows import quote
+from ..text.intervals import MINUTE
+from ..windowing.windows import quote
 from .base import ROW_TIME, Source, TemporalFilter, in_order
 from .buffered_rows import ROW
 from .key_generations import NO_STEP, lasts, later

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
-from ..windows import quote
+from ..windowing.windows import quote
 from . import generations
 from .base import SetOperation
 from .key_generations import NO_STEP, SINCE, generations_of, of_keys

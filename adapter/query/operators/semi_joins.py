@@ -1,6 +1,6 @@
 """EXISTS, NOT EXISTS and IN over one relation as the joins that they are.
 
->>> from ..dialect import parse, sql
+>>> from ..text.dialect import parse, sql
 >>> made = as_joins(parse("select l.k from l where l.v > 0 and not exists (select 1 from r where r.k = l.k and r.v > 2)"))
 >>> sql(made)
 'SELECT l.k FROM l LEFT ANTI JOIN r ON r.k = l.k AND r.v > 2 WHERE l.v > 0'
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..clauses import aggregate, conjuncts, joined
+from ..text.clauses import aggregate, conjuncts, joined
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
 

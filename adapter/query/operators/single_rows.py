@@ -1,6 +1,6 @@
 """A SELECT without FROM, whose subqueries are aggregates of all rows of a stream, as a join of these single rows.
 
->>> from ..dialect import parse, sql
+>>> from ..text.dialect import parse, sql
 >>> tree = parse("select (select count(*) from __input_0) as n, 1 + (select max(v) from __input_1) as m")
 >>> join(tree)
 >>> print(sql(tree))
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..clauses import relations
-from ..dialect import sql
 from ..errors import QueryError
+from ..text.clauses import relations
+from ..text.dialect import sql
 from . import conditions
 
 _VALUE = "__value"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..dialect import canonical
+from ..text.dialect import canonical
 
 _JOINED = "joined"
 

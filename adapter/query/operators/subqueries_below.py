@@ -1,7 +1,7 @@
 """Puts the queries that stand in a GROUP BY's keys, in an aggregate's argument or beside OVER into a query below, as columns
 of its rows.
 
->>> from ..dialect import parse, sql
+>>> from ..text.dialect import parse, sql
 >>> tree = parse("select k, sum(v - (select avg(w) from t)) as s, max(v) as m from r group by k")
 >>> put(tree, list(tree.find_all(exp.Query))[1:])
 True
@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from ..clauses import is_over
-from ..dialect import canonical, from_clause
-from ..grouping import grouping
-from ..select_kind import is_grouped
+from ..aggregation.grouping import grouping
+from ..text.clauses import is_over
+from ..text.dialect import canonical, from_clause
+from ..text.select_kind import is_grouped
 from . import split_joins
 
 _NAME = "__asked_{}"

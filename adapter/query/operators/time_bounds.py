@@ -13,11 +13,11 @@ from itertools import product
 
 from sqlglot import exp
 
-from .. import session_zone
 from ..errors import QueryError
 from ..event_clock import interval
+from ..text import session_zone
 from ..time_conditions import at_most, conditions
-from ..windows import quote
+from ..windowing.windows import quote
 from .base import Operator, Until
 from .buffered_rows import BufferedRows
 from .key_generations import later
@@ -119,7 +119,7 @@ def delay_of(node: exp.Expr, of_column: Callable[[exp.Column], int | None]) -> i
     """For how many microseconds after the watermark has passed a time rows may still come of which that is the value of an
     expression; None: that can't be told.
 
-    >>> from ..dialect import parse
+    >>> from ..text.dialect import parse
     >>> item = parse("select coalesce(b.ts, a.ts) - interval 1 minute").expressions[0]
     >>> delay_of(item, lambda column: {"a": 0, "b": 5}[column.table])
     60000005

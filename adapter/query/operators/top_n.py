@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..program import EXPIRES_AT, STEP, StatePart, Step, now
-from ..ranks import Top
-from ..window_buffer import first_of
-from ..windows import quote
+from ..ranking.ranks import Top
+from ..windowing.window_buffer import first_of
+from ..windowing.windows import quote
 from .base import ORDER, Project, TopN, over
 from .group_state import Groups
 from .key_generations import NO_STEP, SINCE, lasts, matching, of_keys, same

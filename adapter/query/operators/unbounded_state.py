@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from .. import intervals
-from ..dialect import DIALECT, sql
 from ..plan import Key
+from ..text import intervals
+from ..text.dialect import DIALECT, sql
 from .base import UnboundedState
 
 OWN_ALIAS = "__from_"

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from .. import lookup_keys
-from ..clauses import relations
-from ..dialect import parse
 from ..identity import makes_several
 from ..plan import LookupTable
 from ..program import Lookup, Upsert
-from ..windows import quote
+from ..tables import lookup_keys
+from ..text.clauses import relations
+from ..text.dialect import parse
+from ..windowing.windows import quote
 from .base import (
     GIVEN_BY,
     Dataflow,

@@ -8,10 +8,10 @@ result. A session may have other bounds when more rows come: what lies within th
 from __future__ import annotations
 
 from ..program import EXPIRES_AT, StatePart
-from ..sessions import Sessions, SessionStage
-from ..window_buffer import SessionBuffer
-from ..window_operators import operator_of
-from ..windows import quote
+from ..windowing.sessions import Sessions, SessionStage
+from ..windowing.window_buffer import SessionBuffer
+from ..windowing.window_operators import operator_of
+from ..windowing.windows import quote
 from .base import WindowChanges, WindowResults
 from .buffered_rows import ROW, TIMES, netted, packed
 from .key_generations import lasts

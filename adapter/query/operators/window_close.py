@@ -6,10 +6,10 @@ windows that were retracted before their window closed never leave.
 
 from __future__ import annotations
 
-from ..emission import Emission
 from ..program import EXPIRES_AT, STEP, StatePart, now
-from ..window_trigger import due, latest
-from ..windows import quote
+from ..windowing.emission import Emission
+from ..windowing.window_trigger import due, latest
+from ..windowing.windows import quote
 from . import generations
 from .base import WindowClose
 from .buffered_rows import ROW, TIMES, added_up, netted, packed, spread

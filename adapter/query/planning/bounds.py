@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from .. import hints
-from ..dialect import sql
-from ..finite import is_finite
 from ..operators import conditions, unbounded_state
 from ..operators.base import Project, Source
 from ..operators.relation import Relation
 from ..plan import Key
+from ..text import hints
+from ..text.dialect import sql
+from ..text.finite import is_finite
 from .from_items import FromItem
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ..names import digest
 from ..operators import conditions
 from ..operators.base import LateRows, Operator, Project, UnionAll, WindowClose
 from ..operators.relation import WINDOW_END, comes_late
+from ..text.names import digest
 from .from_items import FromItem
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from .. import hints
-from ..dialect import sql
 from ..errors import QueryError
 from ..operators import conditions
 from ..operators.base import Operator
+from ..text import hints
+from ..text.dialect import sql
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from .. import hints
-from ..aggregate_stage import NotMergeable, StageBuilder
-from ..dialect import DIALECT, canonical, sql, unqualified
+from ..aggregation.aggregate_stage import NotMergeable, StageBuilder
+from ..aggregation.grouping import grouping
 from ..errors import QueryError
-from ..finite import is_finite
-from ..grouping import grouping
 from ..identity import shown_as
-from ..locality import Source as From
-from ..names import digest
 from ..operators import above_groups, conditions, unbounded_state
 from ..operators.base import GroupAggregate, Operator, Recompute, UnboundedState, ttl_over
 from ..operators.relation import Relation
 from ..plan import GroupStage, Key
-from ..tie_breaking import break_ties
+from ..ranking.tie_breaking import break_ties
+from ..text import hints
+from ..text.dialect import DIALECT, canonical, sql, unqualified
+from ..text.finite import is_finite
+from ..text.names import digest
+from ..windowing.locality import Source as From
 from .bounds import bounded_by_time, fixed_keys, is_covered, passed_end
 from .closing import closed
 from .from_items import FromItem

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from .. import hints
-from ..clauses import joined, relations
-from ..dialect import sql
 from ..errors import QueryError
 from ..operators import conditions, unbounded_state
 from ..operators.base import Operator, input_name
+from ..text import hints
+from ..text.clauses import joined, relations
+from ..text.dialect import sql
 from .closing import closed
 from .from_items import FromItem, check_relation, table_of
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlglot import exp
 
-from ..clauses import conjuncts, only_asks
 from ..operators import conditions
 from ..operators.relation import Relation
+from ..text.clauses import conjuncts, only_asks
 from .from_items import FromItem, reads_stream
 from .projections import multiplies
 

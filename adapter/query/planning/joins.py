@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from .. import hints
-from ..clauses import only_asks
-from ..dialect import canonical, sql
 from ..errors import QueryError
-from ..names import digest
 from ..operators import conditions, semi_joins
 from ..operators.base import Join, Operator, OuterIntervalJoin, UnboundedState, Until
 from ..operators.hidden_items import with_weight
 from ..operators.relation import Relation, weight_of
 from ..operators.time_bounds import TimeBounds, delay_of
-from ..static_sides import nest, unclear
+from ..tables.static_sides import nest, unclear
+from ..text import hints
+from ..text.clauses import only_asks
+from ..text.dialect import canonical, sql
+from ..text.names import digest
 from .closing import closed_unless, counting_late
 from .from_items import FromItem, times_of
 from .inputs import read_from, with_inputs

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from .. import hints, ranks
-from ..clauses import relations
-from ..dialect import canonical, sql
 from ..errors import QueryError
 from ..identity import shown_as
-from ..names import digest
 from ..operators import conditions, rankings
 from ..operators.base import OVER_LIFE, Operator, OverAggregate, Top, TopN, UnboundedState, ttl_over
 from ..operators.hidden_items import hide_from_stars, with_weight
 from ..operators.reach import ordered_by, reach
 from ..operators.relation import EVENT_TIME, WEIGHT, Relation, comes_in_order
-from ..tie_breaking import break_ties, tie
+from ..ranking import ranks
+from ..ranking.tie_breaking import break_ties, tie
+from ..text import hints
+from ..text.clauses import relations
+from ..text.dialect import canonical, sql
+from ..text.names import digest
 from .bounds import bounded_by_time, fixed_keys, passed_end
 from .from_items import FromItem
 from .inputs import with_inputs

@@ -11,16 +11,18 @@ from collections.abc import Callable, Collection, Mapping
 
 from sqlglot import exp
 
-from .. import event_clock, hints, limits, ranks
-from ..dialect import canonical
-from ..emission import FINAL, Emission
+from .. import event_clock
 from ..errors import NotMeant, QueryError, Unbounded
 from ..operators import conditions, unbounded_state
 from ..operators.base import Dataflow, Operator, Recompute, TopN, in_order
 from ..operators.upserts import kept_root, replaced
 from ..plan import Plan
+from ..ranking import limits, ranks
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
+from ..text import hints
+from ..text.dialect import canonical
+from ..windowing.emission import FINAL, Emission
 from . import results
 from .from_items import reads_stream, table_of
 from .selects import plan_select

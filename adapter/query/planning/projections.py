@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from .. import event_clock, intervals
-from ..clauses import conjuncts
-from ..dialect import canonical, sql
+from .. import event_clock
 from ..errors import QueryError
-from ..names import digest, unmarked
 from ..operators import conditions
 from ..operators.base import ROW_TIME as TIME_OF_ROW
 from ..operators.base import (
@@ -29,6 +26,10 @@ from ..operators.base import (
 from ..operators.hidden_items import hide_from_stars, with_row, with_weight
 from ..operators.relation import WEIGHT, Relation
 from ..operators.time_bounds import delay_of
+from ..text import intervals
+from ..text.clauses import conjuncts
+from ..text.dialect import canonical, sql
+from ..text.names import digest, unmarked
 from .from_items import FromItem
 from .inputs import with_inputs
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from .. import hints
-from ..dialect import DIALECT, canonical, sql
 from ..errors import QueryError
-from ..names import digest
 from ..operators import conditions
 from ..operators.base import Operator, Recompute, Top, UnboundedState, Until, in_order
 from ..operators.relation import Relation
+from ..text import hints
+from ..text.dialect import DIALECT, canonical, sql
+from ..text.names import digest
 
 if TYPE_CHECKING:
     from .planner import Planner

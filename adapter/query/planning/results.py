@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .. import hints
-from ..clauses import relations
 from ..operators import conditions
-from ..select_kind import is_grouped
+from ..text import hints
+from ..text.clauses import relations
+from ..text.select_kind import is_grouped
 
 _RESULT = "rows_of_result"
 

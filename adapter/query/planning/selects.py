@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from .. import event_clock, hints, on_change, ranks
-from ..clauses import conjuncts
-from ..dialect import canonical
+from .. import event_clock
 from ..errors import QueryError
-from ..locality import Source as From
 from ..operators import conditions, single_rows, split_joins, subqueries_below
 from ..operators.base import Operator, Project, Source, UnionAll, WindowResults, WindowRows, in_order
-from ..row_level import check_joins
-from ..select_kind import is_grouped
+from ..ranking import ranks
+from ..text import hints
+from ..text.clauses import conjuncts
+from ..text.dialect import canonical
+from ..text.select_kind import is_grouped
+from ..windowing import on_change
+from ..windowing.locality import Source as From
+from ..windowing.row_level import check_joins
 from .closing import closed_unless
 from .from_items import FromItem
 from .groups import over_groups, plan_group

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import exp
 
-from .. import hints, ranks
-from ..clauses import output_names
-from ..dialect import sql
 from ..errors import QueryError
-from ..finite import is_finite
-from ..names import digest
 from ..operators import conditions, unbounded_state
 from ..operators.base import Operator, SetOperation, UnboundedState, UnionAll, input_name
 from ..operators.relation import Relation
 from ..plan import Key
-from ..row_level import refuse_limit
-from ..select_kind import is_grouped
+from ..ranking import ranks
+from ..text import hints
+from ..text.clauses import output_names
+from ..text.dialect import sql
+from ..text.finite import is_finite
+from ..text.names import digest
+from ..text.select_kind import is_grouped
+from ..windowing.row_level import refuse_limit
 from .bounds import is_covered
 from .closing import closed
 from .projections import local, multiplies

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ..errors import NotMeant
-from ..names import digest
 from ..operators.base import ChangelogNormalize, Operator, Source, UnboundedState
 from ..operators.relation import Relation
 from ..plan import KeyedStage
 from ..streams import Known
+from ..text.names import digest
 
 if TYPE_CHECKING:
     from .planner import Planner

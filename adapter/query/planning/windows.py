@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from .. import expansion, hints, on_change
-from ..dialect import canonical
+from .. import expansion
 from ..errors import NotMeant, QueryError
-from ..names import digest
 from ..operators import conditions, generations
 from ..operators.base import (
     Operator,
@@ -26,7 +24,11 @@ from ..operators.base import (
 from ..operators.key_generations import later
 from ..operators.relation import Relation
 from ..plan import AggregateStage, Plan
-from ..windows import Window, quote
+from ..text import hints
+from ..text.dialect import canonical
+from ..text.names import digest
+from ..windowing import on_change
+from ..windowing.windows import Window, quote
 from .closing import closed, counting_late
 from .sources import plan_source
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from .. import ranks
 from ..errors import QueryError
-from ..names import Names
+from ..ranking import ranks
+from ..text.names import Names
 
 Rewrite = Callable[[exp.Select, Names], exp.Select]
 

@@ -12,11 +12,11 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from ..aggregates import PLAIN_WHEN_DISTINCT
-from ..dialect import arguments, canonical, function_name, is_distinct, sql, unqualified, walk_same_query
+from ..aggregation.aggregates import PLAIN_WHEN_DISTINCT
+from ..aggregation.grouping import grouping, resolve
 from ..errors import QueryError
-from ..grouping import grouping, resolve
-from ..names import Names
+from ..text.dialect import arguments, canonical, function_name, is_distinct, sql, unqualified, walk_same_query
+from ..text.names import Names
 from .steps import column, expression, named
 
 _AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from .. import hints
-from ..dialect import from_clause, function_name, sql, with_clause
 from ..errors import QueryError
-from ..spark_functions import NONDETERMINISTIC
-from ..windows import Window
+from ..text import hints
+from ..text.dialect import from_clause, function_name, sql, with_clause
+from ..text.spark_functions import NONDETERMINISTIC
+from ..windowing.windows import Window
 
 
 def check_repeatable(select: exp.Select) -> None:

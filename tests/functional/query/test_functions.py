@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import spark_functions
-from dbt.adapters.spark_streaming.query.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.functions import Kind, asked_by
+from dbt.adapters.spark_streaming.query.text import spark_functions
+from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.text.functions import Kind, asked_by
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.plan import AggregateStage
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from tests.spark_rows import asks
 from tests.thorough import mostly_thorough
 

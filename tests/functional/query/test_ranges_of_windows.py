@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
-from dbt.adapters.spark_streaming.query.intervals import HOUR, MINUTE
-from dbt.adapters.spark_streaming.query.ranges import TimeRange
-from dbt.adapters.spark_streaming.query.window_range import Overwriting
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query.text.intervals import HOUR, MINUTE
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windowing.ranges import TimeRange
+from dbt.adapters.spark_streaming.query.windowing.window_range import Overwriting
 from tests.reference import to_micros
 from tests.thorough import mostly_thorough
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.query.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.operators.base import Recompute
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
 from dbt.adapters.spark_streaming.stream.position import read_position
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query.test_queries import folder, model_of, rows

@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from dbt.adapters.spark_streaming.query import emission, expansion, generate, planner, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
 
 EVENTS = "ts timestamp, k string, v bigint, x bigint"
 _LONG = 365 * 86_400_000_000

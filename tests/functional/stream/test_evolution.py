@@ -14,8 +14,9 @@ import pytest
 
 from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, generate, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream import failpoints
 from dbt.adapters.spark_streaming.stream import state as state_module
 from dbt.adapters.spark_streaming.stream.errors import StreamError

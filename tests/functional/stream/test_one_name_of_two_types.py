@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, window_arguments
+from dbt.adapters.spark_streaming.query import expansion
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.iceberg import load
 from dbt.adapters.spark_streaming.stream.inspection import inspect
 from dbt.adapters.spark_streaming.stream.restoring import restore, undo

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, window_arguments
+from dbt.adapters.spark_streaming.query import expansion
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 from tests.functional.stream.test_evolution import Edited, cut_short_at

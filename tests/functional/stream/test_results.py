@@ -8,16 +8,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import (
-    comparing,
-    emission,
-    expansion,
-    generate,
-    intervals,
-    planner,
-    window_arguments,
-)
+from dbt.adapters.spark_streaming.query import comparing, expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text import intervals
+from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
 from dbt.adapters.spark_streaming.stream import verifying
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.upsert import UpsertSink

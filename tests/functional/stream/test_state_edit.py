@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, state_edit, window_arguments
+from dbt.adapters.spark_streaming.query import expansion, generate, planner, state_edit
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream import failpoints
 from dbt.adapters.spark_streaming.stream.editing import Edited, edit
 from dbt.adapters.spark_streaming.stream.errors import StreamError

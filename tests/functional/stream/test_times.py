@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, window_arguments
-from dbt.adapters.spark_streaming.query.instants import EARLIEST, LATEST
+from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.instants import EARLIEST, LATEST
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from tests.functional.stream.harness import Stream
 from tests.thorough import mostly_thorough
 

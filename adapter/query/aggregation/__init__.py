@@ -1,0 +1,1 @@
+"""GROUP BY as partial aggregates that are kept, merged and finished."""

@@ -1,0 +1,1 @@
+"""Rankings: where they end, how ties are broken, which rows can still be in one."""

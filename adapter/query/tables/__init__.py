@@ -1,0 +1,1 @@
+"""Tables that are no streams, in joins."""

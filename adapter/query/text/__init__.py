@@ -1,0 +1,1 @@
+"""A model's text and its tree: Spark's dialect, names, hints, types."""

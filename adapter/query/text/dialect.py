@@ -1,0 +1,370 @@
+"""Spark SQL text to tree and back: the one place that knows sqlglot's Spark dialect and its gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from functools import cache
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
+
+from ..errors import QueryError
+from .spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
+
+
+def _aggregate(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    return lambda args: exp.AnonymousAggFunc(this=name, expressions=args)
+
+
+# sqlglot gives these a separator that Spark doesn't: there it is the empty text.
+_CHANGED = ("listagg", "string_agg")
+# It prints these without a part that means something (an argument, a conversion, the parentheses), or as another function,
+# whose last digit differs.
+_AS_WRITTEN = set(
+    "to_char to_varchar parse_json current_catalog localtimestamp levenshtein log10 log2".split()
+)
+# Calls in Spark's grammar that are no functions of its registry.
+_SYNTAX = {"case", "try_cast", "timestampadd", "timestampdiff", "struct"}
+# What may follow a query in brackets.
+_BEHIND = ("order", "limit", "offset", "fetch", "sort", "cluster", "distribute")
+# Any other is whatever the session says, though another database may have a function of its name.
+_READ = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS, *_SYNTAX} - _AS_WRITTEN
+
+
+def _whole(name: str, understood: Callable[[list[exp.Expr]], bool]) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """A call as sqlglot reads it where that keeps all arguments, else as it is written."""
+    reads = Spark.Parser.FUNCTIONS[name.upper()]
+
+    def made(args: list[exp.Expr]) -> exp.Expr:
+        if understood(args):
+            return reads(args)
+        return exp.Anonymous(this=name, expressions=args)
+
+    return made
+
+
+class _Percentile:
+    """PERCENTILE as sqlglot reads it; one whose third argument says how often a value counts, as it is written."""
+
+    @staticmethod
+    def from_arg_list(args: list[exp.Expr]) -> exp.Expr:
+        if len(args) == 2:
+            return exp.Quantile(this=args[0], quantile=args[1])
+        return exp.AnonymousAggFunc(this="percentile", expressions=args)
+
+
+_WHOLE = {
+    "date_trunc": lambda args: len(args) == 2 and args[0].is_string,
+    "trunc": lambda args: len(args) == 2 and args[1].is_string,
+}
+
+
+class _Dialect(Spark):
+    """sqlglot's Spark SQL, with what it lacks."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Reads a doubled quote inside of a text as one, as Spark does since 4.0."""
+
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
+
+    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
+        """Reads `/*+ SESSION(…) */` as a call, like other hints, and every aggregate of Spark as one."""
+
+        FUNC_TOKENS = Spark.Parser.FUNC_TOKENS | {TokenType.SESSION}
+        NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
+            name: made for name, made in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if name != "ANY"
+        }
+        FUNCTION_PARSERS = {
+            name: made
+            for name, made in Spark.Parser.FUNCTION_PARSERS.items()
+            if name.lower() not in _CHANGED
+            and (name.lower() in _READ or name not in sqlglot.Parser.FUNCTION_PARSERS)
+        } | {"PERCENTILE": lambda self: self._parse_distinct_arg_function(_Percentile)}
+        FUNCTIONS = {  # noqa: RUF012
+            **{name.upper(): _aggregate(name) for name in AGGREGATES},
+            **{name: made for name, made in Spark.Parser.FUNCTIONS.items() if name.lower() in _READ},
+            **{name.upper(): _aggregate(name) for name in _CHANGED},
+            **{name.upper(): _whole(name, understood) for name, understood in _WHOLE.items()},
+        }
+
+        def _parse_interval(
+            self, require_interval: bool = True, parse_function_unit: bool = True
+        ) -> exp.Expr | None:
+            """An interval; one of several parts becomes a sum, which stays together whatever stands before it."""
+            made = super()._parse_interval(require_interval, parse_function_unit)
+            is_sum = require_interval and isinstance(made, exp.Add)
+            return self.expression(exp.Paren(this=made)) if is_sum else made
+
+        def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
+            """GROUP BY, whose first key may be WINDOW(…), or a column of that name."""
+            if not skip_group_by_token and not self._match(TokenType.GROUP_BY):
+                return None
+            if self._curr and self._curr.token_type == TokenType.WINDOW:
+                self._curr.token_type = TokenType.VAR
+            return super()._parse_group(skip_group_by_token=True)
+
+        def _parse_cube_or_rollup(self, with_prefix: bool = False) -> exp.Cube | exp.Rollup | None:
+            """CUBE or ROLLUP of any expressions: conditions, too."""
+            if with_prefix or not self._match_set((TokenType.CUBE, TokenType.ROLLUP)):
+                return super()._parse_cube_or_rollup(with_prefix)
+            kind = exp.Cube if self._prev.token_type == TokenType.CUBE else exp.Rollup
+            return self.expression(kind(expressions=self._parse_wrapped_csv(self._parse_disjunction)))
+
+        def _parse_grouping_set(self) -> exp.Expr | None:
+            return self._parse_grouping_sets() or self._parse_cube_or_rollup() or self._parse_disjunction()
+
+        def _parse_value(self, values: bool = True) -> exp.Tuple | None:
+            if self._match(TokenType.L_PAREN, advance=False):
+                return super()._parse_value(values)
+            # Without parentheses what follows the last value is the alias of them all.
+            value = self._parse_disjunction()
+            return value and self.expression(exp.Tuple(expressions=[value]))
+
+    class Generator(Spark.Generator):  # type: ignore[misc, valid-type]
+        """Leaves PERCENTILE_CONT as it is (there it becomes an approximate one), FILTER in one line, and no name bare that
+        would be read as a keyword."""
+
+        RESERVED_KEYWORDS = {  # noqa: RUF012
+            word.lower()
+            for word, kind in Spark.Tokenizer.KEYWORDS.items()
+            if word.isalpha() and kind not in Spark.Parser.ALIAS_TOKENS | Spark.Parser.ID_VAR_TOKENS
+        }
+
+        TYPE_MAPPING = {**Spark.Generator.TYPE_MAPPING, exp.DataType.Type.TIME: "TIME"}  # noqa: RUF012
+
+        TRANSFORMS = {  # noqa: RUF012
+            kind: made for kind, made in Spark.Generator.TRANSFORMS.items() if kind is not exp.WithinGroup
+        }
+
+        def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+            """A cast; a TIME is written as such, for Spark has literals of that type before it has casts to it."""
+            value = expression.this
+            if expression.is_type(exp.DataType.Type.TIME) and value.is_string and not safe_prefix:
+                return f"TIME{self.sql(value)}"
+            return str(super().cast_sql(expression, safe_prefix))
+
+        def filter_sql(self, expression: exp.Filter) -> str:
+            """An aggregate and its FILTER."""
+            return f"{self.sql(expression, 'this')} FILTER(WHERE {self.sql(expression.expression, 'this')})"
+
+        def anonymousaggfunc_sql(self, expression: exp.AnonymousAggFunc) -> str:
+            """An aggregate by its name; that of a catalog's as it is written."""
+            qualified = "." in expression.name or "`" in expression.name
+            return self.func(expression.name, *expression.expressions, normalize=not qualified)
+
+
+DIALECT = _Dialect()
+"""One for all texts: sqlglot would make another for each of the hundreds that a plan takes."""
+
+
+@cache
+def _check_build() -> None:
+    """Passes a sqlglot that can be extended.
+
+    Raises:
+        QueryError: it is the compiled one.
+    """
+    try:
+        DIALECT.Parser()
+    except TypeError as problem:
+        raise QueryError(
+            "sqlglot is here in its compiled build, which can't be taught what it lacks of Spark's SQL. Uninstall the "
+            "package 'sqlglotc' (some tools ask for it, as sqlglot[c])."
+        ) from problem
+
+
+def parse(sql: str, what: str = "A streaming model") -> exp.Query:
+    """The tree of one SELECT (or UNION of them).
+
+    Args:
+        sql: the text.
+        what: what has to be one, for the message.
+
+    Raises:
+        QueryError: the text doesn't parse, or is something else than one query.
+    """
+    _check_build()
+    try:
+        trees = [tree for tree in sqlglot.parse(sql, read=DIALECT) if tree is not None]
+    except SqlglotError as error:
+        details = getattr(error, "errors", None) or [{}]
+        where, near = details[0].get("line"), details[0].get("highlight")
+        place = f" at line {where}, near '{near}'" if where and near else ""
+        raise QueryError(
+            f"The query doesn't parse{place}: {details[0].get('description') or error}"
+        ) from error
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        found = (
+            "nothing" if not trees else f"{len(trees)} statements" if len(trees) > 1 else trees[0].key.upper()
+        )
+        raise QueryError(f"{what} is one SELECT; found {found}.")
+    tree = trees[0]
+    for query in list(tree.find_all(exp.Subquery)):
+        _take_into_brackets(query)
+    while isinstance(tree, exp.Subquery) and not tree.alias:
+        tree = tree.this
+    for node in tree.walk():
+        node._meta = (
+            None  # where names stand in the text, of which every copy of the tree would have one of its own
+        )
+    return tree
+
+
+def _take_into_brackets(query: exp.Subquery) -> None:
+    """What follows a query in brackets, as in `(…) order by a limit 3`, as clauses of a SELECT around it."""
+    behind = {name: value for name in _BEHIND if (value := query.args.get(name))}
+    if behind:
+        around = exp.select("*").from_(
+            exp.Subquery(this=query.this, alias=exp.TableAlias(this=exp.to_identifier("bracketed")))
+        )
+        for name, value in behind.items():
+            query.set(name, None)
+            around.set(name, value)
+        query.set("this", around)
+
+
+def sql(tree: exp.Expr, pretty: bool = False) -> str:
+    """The text of a tree."""
+    return tree.sql(dialect=DIALECT, pretty=pretty)
+
+
+def from_clause(select: exp.Select) -> exp.From | None:
+    """The FROM of a SELECT (its key was renamed between versions of sqlglot)."""
+    return select.args.get("from_") or select.args.get("from")
+
+
+def read_alone(select: exp.Select) -> exp.Select:
+    """A SELECT of nothing from what another one reads."""
+    read = select.copy()
+    for clause in list(read.args):
+        if clause not in ("from_", "from", "joins", "laterals"):
+            read.set(clause, None)
+    return read
+
+
+def with_clause(query: exp.Query) -> exp.With | None:
+    """The WITH of a query."""
+    return query.args.get("with_") or query.args.get("with")
+
+
+def remove_with(query: exp.Query) -> None:
+    """Takes the WITH off a query."""
+    query.set("with_" if "with_" in query.args else "with", None)
+
+
+def function_name(node: exp.Expr) -> str:
+    """Spark's name of a function call, in lower case."""
+    if isinstance(node, exp.WithinGroup):
+        return function_name(node.this)
+    named = isinstance(node, exp.Anonymous | exp.AnonymousAggFunc)
+    name = node.name if named else sql(_outline(node)).partition("(")[0]
+    return name.strip().lower()
+
+
+def _outline(node: exp.Expr) -> exp.Expr:
+    """A call with plain columns in the place of its computed arguments: how it is written doesn't depend on these, and
+    to print them at each call above them takes the square of their depth."""
+
+    def value_of(value: object) -> object:
+        if isinstance(value, list):
+            return [value_of(each) for each in value]
+        if not isinstance(value, exp.Expr):
+            return value
+        if next(value.iter_expressions(), None) is None:
+            return value.copy()
+        is_computed = isinstance(value, _COMPUTED) and not isinstance(
+            value, exp.Array
+        )  # MAP() is made of two
+        return exp.column("x") if is_computed else _outline(value)
+
+    return type(node)(**{name: value_of(value) for name, value in node.args.items()})
+
+
+_COMPUTED = (exp.Func, exp.Binary, exp.Unary, exp.Query, exp.Column, exp.Case, exp.Bracket, exp.Predicate)
+
+
+def arguments(node: exp.Expr) -> list[exp.Expr]:
+    """The arguments of a function call in order."""
+    found: list[exp.Expr] = []
+    for value in node.args.values():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, exp.Distinct):
+                found.extend(item.expressions)
+            elif isinstance(item, exp.Expr):
+                found.append(item)
+    return found
+
+
+def is_distinct(call: exp.Expr) -> bool:
+    """Whether an aggregate is over DISTINCT values."""
+    first = call.expressions[:1] if isinstance(call, exp.AnonymousAggFunc) else [call.this]
+    return any(isinstance(each, exp.Distinct) for each in first)
+
+
+def walk_same_query(node: exp.Expr) -> Iterator[exp.Expr]:
+    """A node and what is under it, leaving out subqueries."""
+    yield node
+    for child in node.iter_expressions():
+        if not isinstance(child, exp.Query):
+            yield from walk_same_query(child)
+
+
+def relation_names(select: exp.Select) -> set[str]:
+    """The names under which a SELECT reads relations."""
+    source = from_clause(select)
+    nodes = [source, *(select.args.get("joins") or ()), *(select.args.get("laterals") or ())]
+    return {node.this.alias_or_name.lower() if node.this else "" for node in nodes if node} | {
+        lateral.alias.lower() for lateral in select.args.get("laterals") or ()
+    }
+
+
+def unqualified(select: exp.Select) -> set[str]:
+    """The names of columns that mean the same with and without their relation's name in what a SELECT groups and puts
+    out: it writes them with one relation's name at most, so what stands there without is unambiguous.
+
+    A field of a struct looks like a column of a relation, so its name isn't among them. What USING joins is the column
+    of the first relation, unless an outer join keeps rows that this doesn't have.
+    """
+    known = relation_names(select)
+    written: dict[str, set[str]] = {}
+    for clause in ("expressions", "group", "having", "qualify", "order", "windows"):
+        value = select.args.get(clause) or ()
+        for part in value if isinstance(value, list | tuple) else [value]:
+            for node in walk_same_query(part):
+                if isinstance(node, exp.Column):
+                    written.setdefault(node.name.lower(), set()).add(node.table.lower())
+    joins = select.args.get("joins") or ()
+    using = {each.name.lower() for join in joins for each in join.args.get("using") or ()}
+    if any(join.method == "NATURAL" for join in joins):
+        using |= written.keys()
+    source = from_clause(select)
+    is_first = source is not None and not any(join.side in ("RIGHT", "FULL") for join in joins)
+    first = {source.this.alias_or_name.lower()} if source is not None and is_first else set()
+    found = set()
+    for name, tables in written.items():
+        qualifiers = tables - {""}
+        if len(qualifiers) <= 1 and qualifiers <= (first if name in using else known):
+            found.add(name)
+    return found
+
+
+def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
+    """Text for comparing two expressions: without comments, needless quotes, case of names, or qualifiers of
+    the columns named in `unqualified`.
+
+    >>> canonical(parse("select `A`, `a - b`").expressions[0]), canonical(parse("select `a - b`").expressions[0])
+    ('a', '`a - b`')
+    """
+    copy = node.copy()
+    for each in copy.walk():
+        each.comments = None
+        if isinstance(each, exp.Column) and each.name.lower() in unqualified:
+            each.set("table", None)
+        elif isinstance(each, exp.Identifier):
+            each.set("this", each.this.lower())
+            # A name with signs in it would be read as an expression.
+            each.set("quoted", not each.this.isidentifier() and not each.this.isalnum())
+    return copy.sql(dialect=DIALECT, copy=False)

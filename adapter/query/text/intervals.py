@@ -1,0 +1,87 @@
+"""Lengths of time as users write them ('10 minutes') and as the planner counts them (microseconds).
+
+>>> parse("1 day 2 hours") == 26 * HOUR
+True
+>>> format(90 * MINUTE)
+'1 hour 30 minutes'
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import QueryError
+
+MILLISECOND = 1_000
+SECOND = 1_000 * MILLISECOND
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+WEEK = 7 * DAY
+
+_UNITS = {
+    "week": WEEK,
+    "day": DAY,
+    "hour": HOUR,
+    "minute": MINUTE,
+    "second": SECOND,
+    "millisecond": MILLISECOND,
+    "microsecond": 1,
+}
+_SHORT = {
+    "w": "week",
+    "d": "day",
+    "h": "hour",
+    "m": "minute",
+    "min": "minute",
+    "s": "second",
+    "sec": "second",
+}
+_SHORT |= {"ms": "millisecond", "us": "microsecond"}
+_PART = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+
+
+def parse(text: object, what: str = "interval") -> int:
+    """Microseconds of an interval such as ``'10 minutes'`` or ``'-1 day 2 hours'``.
+
+    `what` names the argument in the message. A month or a year has no fixed length, so it is no
+    interval here (nor a window size in Flink).
+
+    Raises:
+        QueryError: it doesn't parse, or names a unit without a fixed length.
+
+    >>> parse("-4 minutes")
+    -240000000
+    """
+    source = str(text).strip()
+    body = re.sub(r"^interval\b", "", source, flags=re.IGNORECASE).replace("'", " ").strip()
+    total, position = 0.0, 0
+    while match := _PART.match(body, position):
+        number = float(match[1].replace(" ", ""))
+        unit = match[2].lower()
+        unit = _SHORT.get(unit, unit[:-1] if unit.endswith("s") else unit)
+        if unit in ("month", "quarter", "year"):
+            raise QueryError(
+                f"{what} '{source}': a {unit} has no fixed length; write days, hours or minutes."
+            )
+        if unit not in _UNITS:
+            break
+        total += number * _UNITS[unit]
+        position = match.end()
+    if not body or body[position:].strip():
+        raise QueryError(f"{what} '{source}' is not an interval; write for example '10 minutes' or '1 day'.")
+    return round(total)
+
+
+def format(micros: int) -> str:
+    """The interval in words, largest unit first; parses back to the same number."""
+    if micros == 0:
+        return "0 seconds"
+    sign, rest, words = ("-" if micros < 0 else ""), abs(micros), []
+    for unit, size in _UNITS.items():
+        count, rest = divmod(rest, size)
+        if count and unit != "week":
+            words.append(f"{sign}{count} {unit}{'s' if count != 1 else ''}")
+        elif count:  # days are read more easily than weeks and days
+            rest += count * size
+    return " ".join(words)

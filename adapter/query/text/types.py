@@ -1,0 +1,168 @@
+"""The types of sums and averages, as Spark says them: asked before a tree is taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from ..aggregation.aggregates import TYPED, Types
+from ..aggregation.grouping import find_columns
+from ..errors import QueryError
+from ..ranking import tie_breaking
+from . import hints
+from .clauses import is_over
+from .dialect import DIALECT, arguments, function_name, read_alone, sql, walk_same_query
+from .functions import QueryRunner, makes_rows
+from .maps import has_map
+from .nested_types import fields_of
+from .select_kind import is_grouped
+
+_TYPES = "types"
+_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+
+
+def types_of(call: exp.Expr) -> Types | None:
+    """What Spark said of a call; None: it wasn't asked."""
+    found: Types | None = call.meta_get(_TYPES)
+    return found
+
+
+def find_types(tree: exp.Query, ask: QueryRunner) -> None:
+    """Notes of each SELECT over a stream the types of its sums and averages, and which names in GROUP BY are columns.
+    Changes no text.
+
+    Args:
+        tree: in which streams are marked.
+        ask: carries out a query of one row.
+    """
+    for select in tree.find_all(exp.Select):
+        if not any(hints.is_stream(table) for table in select.find_all(exp.Table)):
+            continue
+        find_columns(select, ask)
+        if calls := list(_calls(select)):
+            found = ask(_question(select, calls))
+            for place, call in enumerate(calls):
+                call.meta[_TYPES] = Types(*map(str, found[place * 4 : place * 4 + 4]))
+    find_ties(tree, ask)
+
+
+def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
+    """Notes of each SELECT over a stream what ties of its ROW_NUMBER go by. Changes no text.
+
+    Args:
+        tree: in which streams are marked.
+        ask: carries out a query of one row.
+
+    Raises:
+        QueryError: a MAP is among that, and can't be.
+    """
+    for select in tree.find_all(exp.Select):
+        split = _is_split(select)
+        kinds = _RANKS if split else (exp.RowNumber,)
+        if not hints.reads_stream(select) or not _ranks_rows(select, kinds):
+            continue
+        row = _row_of(select, ask)
+        if row is None or not has_map(row):
+            continue
+        if split:
+            raise QueryError(
+                f"split_topn puts rows into buckets by a hash of them, and Spark has none of a MAP, which "
+                f"{_with_map(row)} is or holds; select it as map_entries(…), or leave split_topn out."
+            )
+        if is_grouped(select):
+            raise QueryError(
+                f"ROW_NUMBER() beside a GROUP BY of which {_with_map(row)} is or holds a MAP, which has no order that ties "
+                "could go by; put the GROUP BY into a query below the ranking, where ties go by the entries of the MAP."
+            )
+        tie_breaking.note_types(select, row)
+
+
+def _is_split(select: exp.Select) -> bool:
+    """Whether the author asks for buckets in a ranking: by a hint on the query with the filter, around it."""
+    around: exp.Expr | None = select
+    while around is not None:
+        if "split_topn" in around.meta:
+            return True
+        around = around.find_ancestor(exp.Select)
+    return False
+
+
+def _with_map(row: str) -> str:
+    """The first field of a struct that is or holds a MAP."""
+    return next((name for name, kind in fields_of(row) or () if has_map(kind)), "a column")
+
+
+def _ranks_rows(select: exp.Select, kinds: tuple[type[exp.Expr], ...]) -> bool:
+    """Whether it has a ranking over the rows that it reads, and other values beside it that are theirs alone."""
+    items = tie_breaking.listed(select)
+    others = {item.alias.lower() for item in select.expressions if item.find(exp.Window)}
+    if not items or any(makes_rows(node) for item in items for node in item.walk()):
+        return False
+    if any(column.name.lower() in others for item in items for column in item.find_all(exp.Column)):
+        return False
+    numbers = (window for window in select.find_all(exp.Window) if isinstance(window.this, kinds))
+    return any(window.parent_select is select for window in numbers)
+
+
+def _calls(select: exp.Select) -> Iterator[exp.Expr]:
+    for clause in (*select.expressions, select.args.get("having"), select.args.get("order")):
+        for node in walk_same_query(clause) if clause is not None else ():
+            if isinstance(node, exp.AggFunc) and function_name(node) in TYPED and len(arguments(node)) == 1:
+                if not is_over(node) or _is_of_rows(node, select):
+                    yield node
+
+
+def _is_of_rows(call: exp.Expr, select: exp.Select) -> bool:
+    """Whether the function of an OVER is one of what FROM reads, not of other values of the select list; and written by
+    the query's author, not for a window function."""
+    around: exp.Expr | None = select
+    while around is not None:
+        if hints.window_of(around):
+            return False
+        around = around.find_ancestor(exp.Select)
+    aliases = {item.alias.lower() for item in select.expressions if item.alias}
+    (argument,) = arguments(call)
+    names = {column.name.lower() for column in argument.find_all(exp.Column) if not column.table}
+    return not names & aliases and argument.find(exp.AggFunc) is None
+
+
+def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
+    values: list[str] = []
+    for call in calls:
+        argument = sql(arguments(call)[0])
+        total = f"sum({argument})"
+        values += (sql(call), total, f"{total} / count({argument})", f"any_value({argument})")
+    return question(read_alone(select), values)
+
+
+def _row_of(select: exp.Select, ask: QueryRunner) -> str | None:
+    """The type of a select list without ranks, as a struct; None: Spark doesn't say."""
+    items = [item.copy() for item in tie_breaking.listed(select)]
+    listed = read_alone(select).select(*items, copy=False)
+    for clause in ("group", "having") if is_grouped(select) else ():
+        if (value := select.args.get(clause)) is not None:
+            listed.set(clause, value.copy())
+    try:
+        (found,) = ask(question(exp.select().from_(listed.subquery("listed")), ["struct(*)"]))
+    except QueryError:
+        return None  # Spark says the same, or not, of the query itself
+    return str(found)
+
+
+def question(read: exp.Select, values: Sequence[str]) -> str:
+    """A query of one row: the types of values over what a SELECT reads.
+
+    Spark answers it while it plans, without a job: types are constants, and a join that nothing fulfils needs no rows. An
+    aggregate of no rows would take one, which in a new process is 2 seconds.
+
+    Args:
+        read: a SELECT of nothing yet. Is changed.
+        values: SQL of aggregates, or of values of its rows.
+    """
+    names = [f"__value_{number}" for number in range(len(values))]
+    for name, value in zip(names, values, strict=True):
+        read.select(f"{value} as {name}", dialect=DIALECT, copy=False)
+    made = exp.select(*(f"typeof({name})" for name in names), dialect=DIALECT)
+    made = made.from_("values (1) as one(row)", dialect=DIALECT)
+    return sql(made.join(read.where("false").subquery("asked"), on="false", join_type="left"))
