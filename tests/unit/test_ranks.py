@@ -80,6 +80,11 @@ def test_ties_go_by_the_select_list() -> None:
     [
         (f"select *, row_number() {OVER} as rn from {TUMBLE} qualify rn <= 3", "*", "rn <= 3"),
         (f"select price from {TUMBLE} qualify row_number() {OVER} <= 3", "price", "_w <= 3"),
+        (
+            f"select price, row_number() {OVER} as place from {TUMBLE} qualify row_number() {OVER} <= 3",
+            "price, place",
+            "`place` <= 3",
+        ),
         (f"select * from {TUMBLE} qualify row_number() {OVER} <= 3", "* EXCEPT (_w)", "_w <= 3"),
     ],
 )

@@ -4,6 +4,8 @@
 >>> tree = parse("select a, b as c from t order by c desc limit 3")
 >>> sql(as_rank(tree))
 'SELECT a, c FROM (SELECT a, b AS c, ROW_NUMBER() OVER (ORDER BY b DESC) AS __rank FROM t) AS ranked WHERE __rank <= 3'
+>>> sql(as_rank(parse("select b + 1 from t order by b limit 3")))
+'SELECT * EXCEPT (__rank) FROM (SELECT b + 1, ROW_NUMBER() OVER (ORDER BY b) AS __rank FROM t) AS ranked WHERE __rank <= 3'
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ def as_rank(select: exp.Select) -> exp.Select:
     names = [item.output_name for item in select.expressions]
     rank = exp.Window(this=exp.RowNumber(), order=exp.Order(expressions=ordered))
     select.append("expressions", exp.alias_(rank, RANK))
-    if select.is_star:
+    if select.is_star or not all(names):
+        # What Spark calls an item without a name, it says.
         columns: list[exp.Expr] = [exp.Star(except_=[exp.to_identifier(RANK)])]
     else:
         columns = [exp.column(name, quoted=not name.isidentifier()) for name in names]

@@ -16,7 +16,7 @@ from sqlglot import exp, transforms
 from ..errors import QueryError
 from ..text import hints
 from ..text.clauses import filters, only_asks
-from ..text.dialect import DIALECT, from_clause, function_name, sql
+from ..text.dialect import DIALECT, canonical, from_clause, function_name, sql
 from ..windowing.locality import Source, window_column
 from .rank_bounds import Places, places_let_through
 from .tie_breaking import values
@@ -79,6 +79,7 @@ def without_qualify(tree: exp.Query) -> exp.Query:
         if not select.args.get("qualify"):
             continue
         had = set(select.named_selects)
+        _name_what_is_listed(select)
         made = transforms.eliminate_qualify(select.copy())
         inner = made.find(exp.Subquery)
         assert inner is not None
@@ -92,6 +93,19 @@ def without_qualify(tree: exp.Query) -> exp.Query:
         else:
             select.replace(made)
     return tree
+
+
+def _name_what_is_listed(select: exp.Select) -> None:
+    """Has QUALIFY name the rankings that the select list has, too, and it writes out once more. Changes the tree."""
+    qualify = select.args["qualify"]
+    listed = {
+        canonical(item.this): item.alias
+        for item in select.expressions
+        if isinstance(item, exp.Alias) and isinstance(item.this, exp.Window)
+    }
+    for window in list(qualify.find_all(exp.Window)):
+        if (name := listed.get(canonical(window))) is not None:
+            window.replace(exp.column(name, quoted=True))
 
 
 def ranks(select: exp.Expr) -> dict[str, exp.Window]:

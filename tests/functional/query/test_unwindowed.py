@@ -84,6 +84,8 @@ QUERIES = {
     "topn without its rank": f"select item, bidder, total from ({first('total desc')})",
     "limit": f"{GROUPS} order by total desc, item limit 4",
     "limit with offset": f"select bidder, count(*) as n from {B} group by bidder order by 2 desc, 1 limit 2 offset 1",
+    "qualify by what is listed": f"""select bidder, ts, row_number() over (partition by bidder order by ts) as n from {B}
+        qualify row_number() over (partition by bidder order by ts) <= 2""",
     "limit of rows": f"select ts, item, price from {B} order by price desc nulls last, ts limit 5",
     "topn of rows": first("price desc nulls last, ts", of=f"select ts, item, price from {B}"),
     "rank of rows": first("price % 20 desc nulls last", rank="rank", of=f"select ts, item, price from {B}"),
