@@ -387,7 +387,6 @@ def test_a_group_key_is_the_same_each_time(key: str) -> None:
     )
 
 
-@pytest.mark.xfail(strict=True, reason="VALUES are taken for a table whose rows may be others by then")
 def test_a_list_of_values_has_the_same_rows_each_time() -> None:
     text = (
         f"select d.c, sum(b.y) as s from {BEST} as b join values (1, 2) as d(x, c) on d.x = b.x group by d.c"

@@ -107,7 +107,8 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
     template, inputs = with_inputs(planner, select, read)
     relation = below.relation
     random = not conditions.is_repeatable(template)
-    outside = len(read) > 1 or conditions.reads_tables(template)
+    # A list of VALUES is part of the query.
+    outside = conditions.reads_tables(template)
     is_kept = relation.changes and (random or outside)
     one_to_one = len(read) == 1 and not multiplies(select) and not source.node.args.get("pivots")
     outputs = conditions.outputs(select, source.alias)
