@@ -166,7 +166,8 @@ def overwrite_if(
 
 
 class Moved(Exception):
-    """Files of which rows are to go aren't the table's any more: others have compacted it. Nothing was changed."""
+    """Files of which rows are to go aren't the table's any more, as it was compacted; or it is of another format, or another
+    snapshot's. Nothing was changed."""
 
 
 def change(
@@ -194,6 +195,7 @@ def change(
         StreamError: somebody has written the table; nothing was changed.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import IllegalArgumentException
 
     spark = gone.sparkSession
     with around(point, model.name):
@@ -212,8 +214,9 @@ def change(
         update.validateFromSnapshot(table.known).validateDataFilesExist(paths).validateDeletedFiles()
         try:
             _commit(model, table, update, [*added, *deletes], properties, by_anyone=True)
-        except Py4JJavaError as problem:
-            if str(problem.java_exception.getClass().getName()) != _INVALID:
+        except (Py4JJavaError, IllegalArgumentException) as problem:
+            # The second is said of a snapshot that the table's newest doesn't come from.
+            if isinstance(problem, Py4JJavaError) and not _is_invalid(problem):
                 raise
             _delete(table, [*added, *deletes])
             raise Moved from problem
@@ -387,6 +390,11 @@ def _commit(
         # Others may have built on it already: known is this one, not the newest.
         if not table.build_on(name):
             raise StreamError(_of_another_run(model, table.name))
+
+
+def _is_invalid(problem: Any) -> bool:
+    """Whether Iceberg found, right before a commit, that what it builds on isn't there."""
+    return str(problem.java_exception.getClass().getName()) == _INVALID
 
 
 def _own_thread(spark: SparkSession) -> Any:

@@ -396,7 +396,12 @@ class IcebergTable:
         return None if found is None else found[1].id
 
     def compact(
-        self, spark: SparkSession, properties: Mapping[str, str], target: int, at_least: int = 5
+        self,
+        spark: SparkSession,
+        properties: Mapping[str, str],
+        target: int,
+        at_least: int = 5,
+        is_worn: bool = False,
     ) -> None:
         """Put small files together, and write those anew of which many rows are gone, in one commit that carries
         `properties`, or two. Rows stay as they are.
@@ -406,9 +411,10 @@ class IcebergTable:
             properties: of the commit.
             target: bytes of a file. Larger ones are left alone, whoever made them.
             at_least: files that are put together, of a partition.
+            is_worn: all files of which rows are gone are written anew, not only those of which many are.
         """
         actions = java_class(spark, "org.apache.iceberg.spark.actions.SparkActions").get(spark._jsparkSession)
-        if self.count(DELETE_FILES):
+        if self.count(DELETE_FILES) and not is_worn:
             # Each is of all files of rows after it. Afterwards each file of rows has one, and it is known how many of its
             # rows are gone.
             together = actions.rewritePositionDeletes(self._table).option("rewrite-all", "true")
@@ -419,6 +425,7 @@ class IcebergTable:
         action = actions.rewriteDataFiles(self._table).binPack()
         options = {
             "remove-dangling-deletes": "true",
+            **({"delete-file-threshold": 1} if is_worn else {}),
             "target-file-size-bytes": target,
             "min-file-size-bytes": target // 2,
             # Files above it would be split.

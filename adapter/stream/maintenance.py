@@ -133,6 +133,7 @@ class Maintenance:
         self._retention, self._build_on, self._is_read = retention, build_on, is_read
         # When it was looked at last. A run may take in little, so it doesn't begin with a look at all that is there.
         self._files, self._snapshots = 0, retention.max_snapshots
+        self._worn_until = 0
         self._is_old = is_read and self._oldest_is_old()
 
     def look_again(self) -> None:
@@ -153,7 +154,8 @@ class Maintenance:
             raise
         except Exception as problem:
             self._table.refresh()
-            self._files, self._snapshots = self._count(), self._table.snapshot_count
+            self._looked_at_files()
+            self._snapshots = self._table.snapshot_count
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} can't be kept small ({cause(problem)}) No row "
                 f"is lost; the next try comes after {EVERY} more commits."
@@ -163,24 +165,33 @@ class Maintenance:
     def _compact(self, spark: SparkSession) -> int:
         if self._build_on is None:
             return 0
-        files, is_worn = self._count(), self._is_worn()
+        files = self._count()
+        is_worn = self._is_worn() and files >= self._worn_until
         # To plan a compaction reads what the table has, so it waits for a share of that.
         if files < self._files + max(EVERY, self._files // 4) and not is_worn:
             return 0
+        rows = self._table.count(FILES)
         if (
             self._files == 0
             and not is_worn
-            and self._table.count("total-files-size") >= files * self._retention.target_file_size // 2
+            and self._table.count("total-files-size") >= rows * self._retention.target_file_size // 2
         ):
             # As another run left it, or a compaction.
             self._files = files
             return 0
         before = self._table.known
         with around(f"{self._kind}.compact", self._model.name):
-            self._table.compact(spark, {COMPACTED: "true"}, self._retention.target_file_size, EVERY // 2)
+            self._table.compact(
+                spark, {COMPACTED: "true"}, self._retention.target_file_size, EVERY // 2, is_worn
+            )
         self._build_on()
-        self._files = self._count()
+        self._looked_at_files()
         return int(self._table.known != before)
+
+    def _looked_at_files(self) -> None:
+        self._files = self._count()
+        # What couldn't be mended isn't tried again with each commit.
+        self._worn_until = self._files + EVERY if self._is_worn() else 0
 
     def _count(self) -> int:
         """The table's files, those of deletes too."""

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from .session import java_class
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
 
     from .iceberg import IcebergTable
@@ -31,23 +33,28 @@ PATH, POSITION = "file_path", "pos"
 
 _CORE = "org.apache.iceberg"
 _PATH_NUMBER, _POSITION_NUMBER = 2147483546, 2147483545
+_MERGE_MODE = "write.merge.mode"
+_DELETE_FORMAT = "write.delete.format.default"
 _COPIED = ("write.format.default", "write.data.path", "write.object-storage.", "write.location-provider.")
 _COMPRESSION = ("compression-codec", "compression-level")
 
 
-def are_possible(table: IcebergTable) -> bool:
-    """Whether rows of a table can go that way: it is of format 2 and has no partitions, and none of its columns is called as
-    Iceberg calls a row's place.
+def are_possible(table: IcebergTable, columns: Iterable[str]) -> bool:
+    """Whether rows of a table can go that way: it is of format 2 and has no partitions, none of its columns is called as
+    Iceberg calls a row's place, and its author doesn't want files to be written anew instead.
 
     Args:
-        table: the table. In format 3 deletes are vectors, which only Iceberg's own writers make; and a delete file is of one
-            partition.
+        table: the table, as it was looked at last. In format 3 deletes are vectors, which only Iceberg's own writers
+            make; and a delete file is of one partition.
+        columns: what its columns are called.
     """
+    if table.property(_MERGE_MODE) == "copy-on-write":
+        return False
     java = table.java
     versions = java_class(table.spark, f"{_CORE}.TableUtil")
     if any(spec.isPartitioned() for spec in java.specs().values()):
         return False
-    own = {name.lower() for name in table.column_names}
+    own = {name.lower() for name in columns}
     return int(versions.formatVersion(java)) == 2 and not own & {FILE, PLACE}
 
 
@@ -79,6 +86,8 @@ def _metadata(table: Any) -> dict[str, object]:
         name = str(names.next())
         if name.startswith(_COPIED) or name.endswith(_COMPRESSION):
             properties[name] = str(has.get(name))
+    if (kind := has.get(_DELETE_FORMAT)) is not None:
+        properties["write.format.default"] = str(kind)
     columns = [
         {"id": _PATH_NUMBER, "name": PATH, "required": True, "type": "string"},
         {"id": _POSITION_NUMBER, "name": POSITION, "required": True, "type": "long"},

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..query.program import CHANGE_TYPE, TABLE_BEFORE, Upsert
@@ -36,10 +35,17 @@ _LARGE = 5_000_000
 _FIRED, _CHANGED, _COMPARED, _NEW = "fired_windows", "changed_rows", "compared_rows", "new_rows"
 _FOUND_AGAIN = "old_rows_found_again"
 _KINDS = (INSERT, AFTER, DELETE)
+_WORN = 3
+"""So often its rows that are gone make more than a table's rows: it is written anew."""
+_LARGE_FILE = 1_000_000
+"""So many rows that go are written by one task."""
 _FOUND_IN, _FOUND_AT = "__stream_file", "__stream_place"
 """Where the table has the old row of a change, and the paths of all such files, as they are observed."""
 _TIMES = "__stream_times_of_key"
-"""The column that says how many rows have a key."""
+"""The column that says how many rows of the result have a key."""
+_TIMES_THERE = "__stream_times_there"
+"""That which says how many of the table have it; NULL: there is none."""
+_TWICE_THERE = f"coalesce({_TIMES_THERE}, 0) > 1"
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,8 @@ class UpsertSink(Sink):
         super().__init__(spark, model, upsert.key)
         self._upsert = upsert
         self._keys = upsert.key or ()
+        self._has_places = False
+        """Whether old rows go by where they are in the table (`position_deletes`), as it is in this step."""
         of_scope = {
             name.replace("`", "").lower() for name in re.findall(r"\bold\.(`[^`]+`|\w+)", upsert.scope)
         }
@@ -116,6 +124,7 @@ class UpsertSink(Sink):
         columns = self.columns(spark, query)
         if self._upsert.key is None:
             return self._replace(spark, query, columns, position, few, kept)
+        self._has_places = are_possible(self.table, columns.names)
         recent = self._recent(spark, kept)
         if recent is None:
             return 0
@@ -123,12 +132,13 @@ class UpsertSink(Sink):
         if not self._upsert.is_whole:
             old = self._of_fired("left semi join", f"({old})")
         new = columns.select(spark, query)
+        twice = _TWICE_THERE
         if self._upsert.certain:
-            compared, twice = self._compared(old, new, columns), "false"
+            compared = self._compared(old, new, columns)
         else:
             elsewhere = self._elsewhere(columns, recent)
             compared = self._compared(old, self._counted(new), columns, True, elsewhere)
-            twice = f"{_TIMES} > 1"
+            twice += f" or {_TIMES} > 1"
         if self._changes is None and 0 < self.rows <= _TINY:
             rewritten = self._rewrite(sql(spark, compared), twice, columns, position, few)
             if rewritten is not None:
@@ -250,6 +260,7 @@ class UpsertSink(Sink):
             each = f"select {listed} from ({rows}) lateral view explode(sequence(1L, __stream_times)) as __stream_time"
             self._overwrite(spark.sql(each), _counting(position, total))
             return
+        self._has_places = are_possible(self.table, columns.names)
         with Kept() as kept:
             old, new = (f"select {listed} from {DECIDED} where {which}" for which in (f"not {ADDS}", ADDS))
             if self._has_places:
@@ -257,7 +268,9 @@ class UpsertSink(Sink):
                     f"{self._as_it_is(columns, with_places=True)} as old left semi join {DECIDED} as decided"
                 )
                 old = f"select old.* from {decided} on {self._same_key('old', 'decided')}"
-            found = self._changed(spark, self._compared(old, new, columns), "false", kept)
+            found = self._changed(spark, self._compared(old, new, columns), _TWICE_THERE, kept)
+            if found.twice:
+                self._refuse_keys(spark)
             total = spark.table(DECIDED).where(F.expr(f"{CHANGE_TYPE} <> '{BEFORE}'")).count()
             self._write(found, "true", columns.names, _counting(position, total), False)
 
@@ -273,11 +286,6 @@ class UpsertSink(Sink):
         has = {name.lower(): quoted(name) for name in columns.names}
         names = [name.lower() for name in spark.table(self._upsert.change).columns]
         return ", ".join(has[name] for name in names if name in has)
-
-    @cached_property
-    def _has_places(self) -> bool:
-        """Whether old rows go by where they are in the table (`position_deletes`)."""
-        return are_possible(self.table)
 
     def _as_it_is(self, columns: Columns, with_places: bool = False) -> str:
         """The table before the step, by its snapshot: what is kept of rows of the table itself, Spark would compute
@@ -312,22 +320,34 @@ class UpsertSink(Sink):
 
     def _refuse_keys(self, spark: SparkSession) -> None:
         """Say which key more than one row has."""
-        kinds = dict(spark.table(_CHANGED).dtypes)
-        # Times as text: Python's end with the year 9999.
-        shown = ", ".join(
-            f"string({quoted(name)})"
-            if kinds.get(name, "").startswith(("timestamp", "date"))
-            else quoted(name)
-            for name in (f"new {key}" for key in self._keys)
-        )
-        (twice,) = spark.sql(f"select {shown} from {_CHANGED} where {_TIMES} > 1 limit 1").collect()
-        found = ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, twice, strict=True))
+        table = spark.table(_CHANGED)
+        of_table = table.where(_TWICE_THERE)
+        if not of_table.isEmpty():
+            raise StreamError(
+                f"Model {self.model.name}: two rows of its table {self.model.target} have the same key "
+                f"({self._shown(of_table, 'old')}), so a change couldn't tell which it is of: somebody else has put one "
+                "there. Delete one of the two; the next run goes on."
+            )
+        found = self._shown(table.where(f"{_TIMES} > 1"), "new")
         raise StreamError(
             f"Model {self.model.name}: two rows of its result have the same key ({found}), so a change couldn't "
             "tell which it is of. Put what tells them apart into the select list, and name it with the rest of the key as "
             "the model's config unique_key, as in ['k', 'name']; or rank by ROW_NUMBER(); or, where a table that it joins "
             "has several rows for a key, join one of them."
         )
+
+    def _shown(self, changed: DataFrame, which: str) -> str:
+        """The key of the first of some changes, of its ``old`` row or its ``new`` one, for a message."""
+        kinds = dict(changed.dtypes)
+        # Times as text: Python's end with the year 9999.
+        shown = [
+            f"string({quoted(name)})"
+            if kinds.get(name, "").startswith(("timestamp", "date"))
+            else quoted(name)
+            for name in (f"{which} {key}" for key in self._keys)
+        ]
+        (first,) = changed.selectExpr(*shown).limit(1).collect()
+        return ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, first, strict=True))
 
     def _recent(self, spark: SparkSession, kept: Kept) -> str | None:
         """What rows of the table may be among the old ones; None: no result is new."""
@@ -372,12 +392,14 @@ class UpsertSink(Sink):
             column = f",\n  {times} as {_TIMES}"
         if self._has_places:
             column += f",\n  old_.{_FOUND_IN}, old_.{_FOUND_AT}"
+        by = ", ".join(map(quoted, self._keys))
+        there = f"count(*) over ({f'partition by {by}' if by else ''}) as {_TIMES_THERE}"
         return (
-            f"select case when not coalesce(__stream_old_there, false) then '{INSERT}'\n"
+            f"select case when {_TIMES_THERE} is null then '{INSERT}'\n"
             f"  when not coalesce(__stream_new_there, false) then '{DELETE}' when not ({whole}) then '{AFTER}' end "
             f"as {CHANGE_TYPE},\n"
-            f"  {before},\n  {after}{column}\n"
-            f"from (select *, true as __stream_old_there from (\n{old}\n)) as old_\n"
+            f"  {before},\n  {after}{column},\n  {_TIMES_THERE}\n"
+            f"from (select *, {there} from (\n{old}\n)) as old_\n"
             f"full join (select *, true as __stream_new_there from (\n{new}\n)) as new_ "
             f"on {self._same_key('old_', 'new_')}{others}"
         )
@@ -407,30 +429,38 @@ class UpsertSink(Sink):
 
     def _is_worn(self, gone: int) -> bool:
         """Whether so many of the table's rows are gone, and still in its files, once `gone` more are, that to write it anew
-        costs no more than they do."""
+        costs no more than they do. Of a large table it has to be the step itself."""
         rows = self.rows
-        return rows <= _LARGE and 3 * (self.table.count(DELETED) + gone) > rows
+        before = self.table.count(DELETED) if rows <= _LARGE else 0
+        return _WORN * (before + gone) > rows
 
     def _change(self, found: _Found, rows: DataFrame | None, position: Position) -> None:
         """Add rows, and take away by their places those that others come for."""
         spark = found.changed.sparkSession
         where = f"select {_FOUND_IN} as {PATH}, {_FOUND_AT} as {POSITION} from {{}}"
         gone, files = f"{where.format(_CHANGED)} where {CHANGE_TYPE} <> '{INSERT}'", found.files
+        together = "coalesce(1)" if found.gone <= _LARGE_FILE else f"repartition({PATH})"
         with Kept() as kept:
             for last in (False, False, True):
-                sorted_ = f"select * from (\n{one_file(gone)}\n) sort by {PATH}, {POSITION}"
+                hinted = f"select /*+ {together} */ * from (\n{gone}\n)"
+                sorted_ = f"select * from (\n{hinted}\n) sort by {PATH}, {POSITION}"
                 notes = self._notes(position)
                 try:
                     commit.change(
                         "table.change", self.model, self.table, rows, sql(spark, sorted_), files, notes
                     )
                     return
-                except commit.Moved:
-                    if last:
-                        raise
-                # The rows are the same ones, in other files.
-                commit.check(self.model, self.table, by_anyone=True)
-                now = self._as_it_is(self.columns_of_table(spark), with_places=True)
+                except commit.Moved as moved:
+                    # The rows are the same ones, in other files.
+                    commit.check(self.model, self.table, by_anyone=True)
+                    columns = self.columns_of_table(spark)
+                    if last or not are_possible(self.table, columns.names):
+                        raise StreamError(
+                            f"Model {self.model.name}: its table {self.model.target} was compacted, or its partitions "
+                            "changed, by somebody else while a micro-batch was written. Nothing was lost; the next run goes "
+                            "on."
+                        ) from moved
+                now = self._as_it_is(columns, with_places=True)
                 same = " and ".join(
                     f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys
                 )

@@ -110,7 +110,7 @@ class Stream:
         shutil.rmtree(self.model.checkpoint)
 
 
-_NEVER: dict[str, Any] = {"_SMALL": 0, "_TINY": 0, "_LARGE": 0}
+_NEVER: dict[str, Any] = {"_SMALL": 0, "_TINY": 0, "_WORN": 0}
 _WAYS: dict[str, dict[str, Any]] = {
     "by place": _NEVER,
     "merge": {**_NEVER, "are_possible": lambda table: False},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.stream import failpoints, maintenance, upsert
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg import DELETE_FILES, DELETED, RECORDS, IcebergTable
+from dbt.adapters.spark_streaming.stream.model import StreamSource
 from tests.functional.stream.harness import Stream, sorted_rows, written
 
 E = "(select /*+ STREAM */ * from events)"
@@ -81,7 +83,7 @@ def test_a_small_change_writes_little(stream: Stream) -> None:
 def test_a_table_of_which_a_third_is_gone_is_written_anew(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upsert, "_LARGE", 1000)
+    monkeypatch.setattr(upsert, "_WORN", 3)
     stream.add(*((n, f"k{n}", 1) for n in range(9)))
     stream.run()
     gone = []
@@ -170,3 +172,169 @@ def test_other_tables_are_merged_into(
     finally:
         failpoints.arm(None)
     assert "table.merge:after" in points and "table.change:before" not in points
+
+
+def one_file_each(s: Stream) -> None:
+    """Has a run take each commit of the source in a micro-batch of its own."""
+    one = {"streaming-max-files-per-micro-batch": "1"}
+    s.model = replace(s.model, sources=(StreamSource("events", s.events, options=one),))
+
+
+def add_together(s: Stream, *rows: tuple[int, str, int]) -> None:
+    """Rows in one file."""
+    listed = ", ".join(f"({time}, '{key}', {value}L)" for time, key, value in rows)
+    s.spark.sql(
+        f"insert into {s.events} select /*+ coalesce(1) */ timestamp_millis(t) as ts, k, v, v as x "
+        f"from values {listed} as new(t, k, v)"
+    )
+
+
+@pytest.mark.parametrize(
+    "change", ["add partition field bucket(4, k)", "set tblproperties ('format-version' = '3')"]
+)
+def test_a_table_that_gets_partitions_during_a_run(
+    stream: Stream, request: pytest.FixtureRequest, change: str
+) -> None:
+    """A file of deletes of the new partitions would leave the old rows where they are."""
+    request.addfinalizer(lambda: failpoints.arm(None))
+    add_together(stream, *((1, key, 1) for key in "abcd"))
+    stream.run()
+    add_together(stream, *((1, key, 1) for key in "efgh"))
+    stream.run()
+    one_file_each(stream)
+    add_together(stream, (2, "a", 5), (2, "e", 5))
+    add_together(stream, (3, "b", 5), (3, "f", 5))
+    done = at("table.change:after", lambda: stream.spark.sql(f"alter table {stream.model.target} {change}"))
+    assert stream.run().batches == 2
+    assert done and stream.rows() == expected(stream)
+
+
+@pytest.mark.parametrize("way", ["by place", "anew", "at once"])
+def test_a_second_row_of_a_key_that_others_put_there(
+    spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The new row would be written once for each of the two."""
+    written(way, monkeypatch.setattr)
+    s = Stream(spark, storage_root, generate.program(planner.plan(TOTALS)), COLUMNS)
+    s.add((1, "a", 1), (1, "b", 1))
+    s.run()
+    spark.sql(f"insert into {s.model.target} values ('a', 77, 77)")
+    s.add((2, "a", 5), (2, "b", 5))
+    with pytest.raises(
+        StreamError, match=r"two rows of its table .* have the same key \(k 'a'\).*Delete one of the two"
+    ):
+        s.run()
+    spark.sql(f"delete from {s.model.target} where n = 77")
+    s.run()
+    assert s.rows() == expected(s)
+
+
+def test_a_table_that_is_set_back_while_a_change_is_written(
+    stream: Stream, request: pytest.FixtureRequest
+) -> None:
+    request.addfinalizer(lambda: failpoints.arm(None))
+    spark, target = stream.spark, stream.model.target
+    for key in "ab":
+        stream.add((1, key, 1))
+        stream.run()
+    first = spark.sql(f"select snapshot_id from {target}.snapshots order by committed_at").first()[0]
+    call = f"call {spark.catalog.currentCatalog()}.system.rollback_to_snapshot('{target}', {first})"
+    stream.add((2, "a", 5))
+    at("table.change:written", lambda: spark.sql(call))
+    with pytest.raises(StreamError, match="another run"):
+        stream.run()
+    assert not IcebergTable(spark, target).orphans(spark, 2**62, remove=False)
+
+
+def test_places_of_snapshots_that_expire_meanwhile(stream: Stream, request: pytest.FixtureRequest) -> None:
+    request.addfinalizer(lambda: failpoints.arm(None))
+    spark, target = stream.spark, stream.model.target
+    for key in "ab":
+        stream.add((1, key, 1))
+        stream.run()
+    system = f"call {spark.catalog.currentCatalog()}.system"
+
+    def compact() -> None:
+        spark.sql(f"{system}.rewrite_data_files(table => '{target}', options => map('rewrite-all', 'true'))")
+        spark.sql(
+            f"{system}.expire_snapshots(table => '{target}', older_than => timestamp '2999-01-01', retain_last => 1)"
+        )
+
+    stream.add((2, "a", 5))
+    done = at("table.change:written", compact)
+    stream.run()
+    assert done and stream.rows() == expected(stream)
+
+
+def compactions(s: Stream) -> int:
+    return s.spark.table(f"{s.model.target}.snapshots").where("operation = 'replace'").count()
+
+
+@pytest.mark.parametrize(
+    "made", ["write.delete.format.default' = 'avro", "write.delete.granularity' = 'partition"]
+)
+def test_a_worn_table_is_compacted_once(stream: Stream, made: str) -> None:
+    """Of such files of deletes Iceberg doesn't say how many rows of a file are gone."""
+    stream.spark.sql(f"alter table {stream.model.target} set tblproperties ('{made}')")
+    for first in (0, 20):
+        add_together(stream, *((1, f"k{number}", 1) for number in range(first, first + 20)))
+        stream.run()
+    one_file_each(stream)
+    for number in range(6):
+        add_together(stream, *((2, f"k{2 * number + n}", 1) for n in (0, 1, 20, 21)))
+    assert stream.run().batches == 6
+    assert stream.rows() == expected(stream)
+    assert compactions(stream) == 1 and count(stream, DELETED) < 20
+
+
+def test_a_compaction_that_fails_is_not_tried_with_each_commit(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+
+    def fail(*_: object) -> None:
+        tried.append(1)
+        raise OSError("no space left")
+
+    monkeypatch.setattr(IcebergTable, "compact", fail)
+    add_together(stream, *((1, f"k{number}", 1) for number in range(9)))
+    stream.run()
+    one_file_each(stream)
+    for number in range(5):
+        add_together(stream, (2, f"k{number}", 1))
+    assert stream.run().batches == 5
+    assert len(tried) == 1 and stream.rows() == expected(stream)
+
+
+def test_a_compacted_table_is_not_compacted_by_the_next_run(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its files has one of deletes then."""
+    monkeypatch.setattr(maintenance, "EVERY", 5)
+    add_together(stream, *((n, f"k{n}", n) for n in range(3000)))
+    stream.run()
+    size = stream.spark.sql(f"select max(file_size_in_bytes) from {stream.model.target}.files").first()[0]
+    stream.model = replace(stream.model, retention=replace(stream.model.retention, target_file_size=size))
+    for first in range(3000, 12_000, 3000):
+        add_together(stream, *((n, f"k{n}", n) for n in range(first, first + 3000)))
+    one_file_each(stream)
+    stream.run()
+    for number in range(4):
+        add_together(stream, *((n, f"k{n + number}", 1) for n in range(0, 12_000, 3000)))
+    stream.run()
+    had = compactions(stream)
+    assert had
+    add_together(stream, (1, "k5", 1))
+    stream.run()
+    assert compactions(stream) == had and stream.rows() == expected(stream)
+
+
+def test_who_wants_files_written_anew(stream: Stream) -> None:
+    """As for readers that know nothing of deletes."""
+    stream.spark.sql(
+        f"alter table {stream.model.target} set tblproperties ('write.merge.mode' = 'copy-on-write')"
+    )
+    for key in ("a", "b", "a"):
+        stream.add((1, key, 1), (2, key, 2))
+        stream.run()
+    assert stream.rows() == expected(stream) and count(stream, DELETE_FILES) == 0
