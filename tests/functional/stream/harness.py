@@ -113,7 +113,7 @@ class Stream:
 _NEVER: dict[str, Any] = {"_SMALL": 0, "_TINY": 0, "_WORN": 0}
 _WAYS: dict[str, dict[str, Any]] = {
     "by place": _NEVER,
-    "merge": {**_NEVER, "are_possible": lambda table: False},
+    "merge": {**_NEVER, "are_possible": lambda *_: False},
     "anew": {"_TINY": 0},
     "at once": {},
 }

@@ -56,7 +56,7 @@ def test_aborted_at_every_step(
     kills.do_often(monkeypatch.setattr)
     kills.cut(["counts"], 10, monkeypatch.setattr)
     written("by place", monkeypatch.setattr)
-    monkeypatch.setattr(upsert, "are_possible", lambda table: "of_counts" not in table.name)
+    monkeypatch.setattr(upsert, "are_possible", lambda table, _: "of_counts" not in table.name)
     names = ("regions", "unkeyed", "counts", "of_counts", "edited")
     kinds = [KINDS[name].at(1) for name in names]
     session = spark.newSession()
