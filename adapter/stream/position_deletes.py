@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FILE, PLACE = "_file", "_pos"
 """What Iceberg calls where a row is, beside a table's own columns."""
+_OWN = {FILE, PLACE, "_spec_id", "_partition", "_deleted"}
 PATH, POSITION = "file_path", "pos"
 """The columns of a delete file."""
 
@@ -54,8 +55,12 @@ def are_possible(table: IcebergTable, columns: Iterable[str]) -> bool:
     versions = java_class(table.spark, f"{_CORE}.TableUtil")
     if any(spec.isPartitioned() for spec in java.specs().values()):
         return False
-    own = {name.lower() for name in columns}
-    return int(versions.formatVersion(java)) == 2 and not own & {FILE, PLACE}
+    return int(versions.formatVersion(java)) == 2 and not has_names_of_iceberg(columns)
+
+
+def has_names_of_iceberg(columns: Iterable[str]) -> bool:
+    """Whether one of a table's columns is called as one that Iceberg has beside them."""
+    return not _OWN.isdisjoint(name.lower() for name in columns)
 
 
 def table_of_deletes(spark: SparkSession, table: Any) -> Any:
@@ -127,7 +132,9 @@ def as_deletes(spark: SparkSession, table: Any, file: Any) -> Any:
         file.lowerBounds(),
         file.upperBounds(),
     )
-    made = java_class(spark, f"{_CORE}.FileMetadata").deleteFileBuilder(table.spec()).ofPositionDeletes()
+    # Of how files are divided that have no partitions, as those have that the deletes are of; by now new ones may have some.
+    (spec,) = (each for each in table.specs().values() if each.isUnpartitioned())
+    made = java_class(spark, f"{_CORE}.FileMetadata").deleteFileBuilder(spec).ofPositionDeletes()
     made = (
         made.withPath(file.location()).withFormat(file.format()).withFileSizeInBytes(file.fileSizeInBytes())
     )

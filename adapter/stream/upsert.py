@@ -17,7 +17,7 @@ from .failpoints import around
 from .iceberg import COMMIT, DELETED, FOLLOWED
 from .model import StreamModel
 from .position import Position
-from .position_deletes import FILE, PATH, PLACE, POSITION, are_possible
+from .position_deletes import FILE, PATH, PLACE, POSITION, are_possible, has_names_of_iceberg
 from .rows import Kept, Observed, leaf
 from .session import are_few, show, sql
 from .sink import DECIDED, Sink
@@ -409,7 +409,10 @@ class UpsertSink(Sink):
         rows = f"select {_from_change('new', names)} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
         if found.counts.keys() == {INSERT}:
             self._append(sql(spark, one_file(rows) if few else rows), position)
-        elif self._is_small or (self._has_places and self._is_worn(found.gone)):
+        # A MERGE would take a column called as one of Iceberg's for that.
+        elif (
+            self._is_small or has_names_of_iceberg(names) or (self._has_places and self._is_worn(found.gone))
+        ):
             same = " and ".join(
                 f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys
             )
