@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 else:
     batch, stream_node, streaming = map(Lazily, ("batch", "stream_node", "streaming"))
     incremental_runs, position = map(Lazily, ("stream.incremental_runs", "stream.position"))
-    ranges, replace_rows, windows = map(Lazily, ("query.ranges", "query.replace_rows", "query.windows"))
+    ranges, replace_rows, windows = map(
+        Lazily, ("query.windowing.ranges", "query.replace_rows", "query.windowing.windows")
+    )
 
 
 class BatchMethods(metaclass=AdapterMeta):

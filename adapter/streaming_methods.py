@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
     stream_node, streaming = Lazily("stream_node"), Lazily("streaming")
     expansion, generate, window_arguments = map(
-        Lazily, ("query.expansion", "query.generate", "query.window_arguments")
+        Lazily, ("query.expansion", "query.generate", "query.windowing.window_arguments")
     )
     bootstrapping, columns, deployments, iceberg, limits, runner, upstream = map(
         Lazily,

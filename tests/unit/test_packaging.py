@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import re
 from pathlib import Path
+
+from dbt.adapters.spark_streaming.lazily import Lazily
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,3 +23,16 @@ def test_every_folder_of_the_adapter_is_installed() -> None:
         if "include" not in file.parts
     }
     assert {name for name in listed if name.startswith(package)} == found
+
+
+def test_modules_that_are_named_as_text_are_there() -> None:
+    """What imports them when they are asked for is no import that a type checker sees."""
+    package = importlib.import_module("dbt.adapters.spark_streaming")
+    for file in (ROOT / "adapter").glob("*.py"):
+        importlib.import_module(
+            f"{package.__name__}.{file.stem}" if file.stem != "__init__" else package.__name__
+        )
+    lazy = [each for each in gc.get_objects() if type(each) is Lazily]
+    assert len(lazy) > 10
+    for each in lazy:
+        importlib.import_module(vars(each)["_name"])

@@ -321,12 +321,9 @@ def test_a_group_that_can_not_be_found_again_is_taken_away_as_the_row_it_was() -
             "select item, bidder, max(price) as m, grouping_id() as i from {} group by cube (item, bidder)",
             ("bidder", "i", "item"),
         ),
-        pytest.param(
+        (
             "select item, bidder, median(price) as m, grouping_id() as i from {} group by cube (item, bidder)",
             ("bidder", "i", "item"),
-            marks=pytest.mark.xfail(
-                strict=True, reason="what is computed anew doesn't know its grouping sets' key"
-            ),
         ),
         # A subtotal and a group whose key is NULL look alike, and so do groups by a part of their key.
         ("select item, bidder, median(price) as m from {} group by rollup (item, bidder)", None),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ..aggregation.aggregate_stage import NotMergeable, StageBuilder
-from ..aggregation.grouping import grouping
+from ..aggregation.grouping import Grouping, grouping
 from ..errors import QueryError
 from ..identity import shown_as
 from ..operators import above_groups, conditions, unbounded_state
@@ -19,7 +19,7 @@ from ..operators.relation import Relation
 from ..plan import GroupStage, Key
 from ..ranking.tie_breaking import break_ties
 from ..text import hints
-from ..text.dialect import DIALECT, canonical, sql, unqualified
+from ..text.dialect import DIALECT, canonical, parse, sql, unqualified
 from ..text.finite import is_finite
 from ..text.names import digest
 from ..windowing.locality import Source as From
@@ -33,6 +33,8 @@ from .results import is_result
 
 if TYPE_CHECKING:
     from .planner import Planner
+
+_GROUPING_ID = canonical(parse("select grouping_id()").selects[0])
 
 
 def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operator:
@@ -69,8 +71,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         for index, key in enumerate(found.keys)
         if found.sets is None or all(index in members for members in found.sets)
     ]
-    one_each = found.sets is None and not conditions.explodes(select)
-    key_columns = _key_columns(select, found.keys) if one_each else None
+    key_columns = None if conditions.explodes(select) else _key_columns(select, found)
     outputs = conditions.outputs(select, source.alias)
     together = {name: what for name, what in outputs.carry(relation.together).items()}
     if not relation.changes and any(
@@ -130,17 +131,17 @@ def over_groups(planner: Planner, select: exp.Select) -> Operator:
     return planner.select(above)
 
 
-def _key_columns(select: exp.Select, keys: Sequence[exp.Expr]) -> frozenset[str] | None:
-    """The output columns that are the group keys; None: not all are put out."""
+def _key_columns(select: exp.Select, by: Grouping) -> frozenset[str] | None:
+    """The output columns that are the group keys, with what tells grouping sets apart; None: not all are put out."""
     same = unqualified(select)
     by_text = {canonical(item.unalias(), same): item.alias_or_name.lower() for item in select.expressions}
-    found = set()
-    for key in keys:
-        name = by_text.get(canonical(key, same))
-        if name is None:
+    found = [by_text.get(canonical(key, same)) for key in by.keys]
+    if by.sets is not None:
+        if len(set(map(frozenset, by.sets))) < len(by.sets):
             return None
-        found.add(name)
-    return frozenset(found)
+        found.append(by_text.get(_GROUPING_ID))
+    names = frozenset(name for name in found if name is not None)
+    return None if None in found else names
 
 
 def _aggregate(

@@ -97,6 +97,10 @@ QUERIES = {
     "topn of topn": first(
         "total desc", "rn <= 3", of=f"select item, bidder, total from ({first('total desc')})", by="bidder"
     ),
+    "percentiles by cube": f"""select item, bidder, percentile(price, 0.5) as p, grouping_id() as i
+        from {B} group by cube (item, bidder)""",
+    "percentiles by rollup": f"""select item, bidder, percentile(price, 0.5) as p, count(*) as n, grouping_id() as i
+        from {B} group by grouping sets ((item, bidder), (item))""",
     "percentiles": f"select item, percentile(price, 0.5) as p from {B} group by item",
     "a join in time": f"""select b.ts, b.item, b.price, a.price as ask from {B} as b join {A} as a
         on b.item = a.item and a.ts between b.ts - interval 2 minutes and b.ts + interval '5' minute""",
