@@ -99,7 +99,7 @@ QUERIES = {
     ),
     "percentiles by cube": f"""select item, bidder, percentile(price, 0.5) as p, grouping_id() as i
         from {B} group by cube (item, bidder)""",
-    "percentiles by rollup": f"""select item, bidder, percentile(price, 0.5) as p, count(*) as n, grouping_id() as i
+    "percentiles by grouping sets": f"""select item, bidder, percentile(price, 0.5) as p, count(*) as n, grouping_id() as i
         from {B} group by grouping sets ((item, bidder), (item))""",
     "percentiles": f"select item, percentile(price, 0.5) as p from {B} group by item",
     "a join in time": f"""select b.ts, b.item, b.price, a.price as ask from {B} as b join {A} as a
@@ -119,6 +119,8 @@ TTL = {
     "topn of groups of first rows",
     "groups of a join in time",
     "percentiles",
+    "percentiles by cube",
+    "percentiles by grouping sets",
     "a join",
     "groups of a join",
     "topn of a join",
@@ -180,4 +182,6 @@ def test_what_is_computed_anew() -> None:
         "a join of groups",
         "topn of topn",
         "percentiles",
+        "percentiles by cube",
+        "percentiles by grouping sets",
     }
