@@ -36,7 +36,7 @@ def seen(project: Any, table: str) -> int:
     return int(found or 0)
 
 
-def until(true: Callable[[], bool], seconds: float = 90) -> None:
+def until(true: Callable[[], bool], seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline
