@@ -68,6 +68,8 @@ class IcebergTable:
             spark._jsparkSession, name
         )
         self._to_json = java_class(spark, "org.apache.iceberg.SnapshotParser").toJson
+        self._counted: tuple[int | None, Any] = (None, None)
+        """A snapshot and its summary, which says how much the table has."""
         self.known = self.snapshot_id
         """The snapshot that this run has seen, or made. It is read, and the next commit of a step has to come after it,
         though there may be newer ones by now."""
@@ -204,9 +206,15 @@ class IcebergTable:
 
     def count(self, what: str) -> int:
         """A count in the snapshot's summary; 0 if nothing was ever written."""
-        snapshot = self._at()
+        known, summary = self._counted
+        if known is None or known != self.known:
+            snapshot = self._at()
+            if snapshot is None:
+                return 0
+            summary = snapshot.summary()
+            self._counted = self.known, summary
         # One key, not all: each that crosses over to Python takes half a millisecond.
-        return 0 if snapshot is None else int(snapshot.summary().get(what) or 0)
+        return int(summary.get(what) or 0)
 
     @property
     def column_names(self) -> tuple[str, ...]:

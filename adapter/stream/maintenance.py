@@ -166,7 +166,7 @@ class Maintenance:
         if self._build_on is None:
             return 0
         files = self._count()
-        is_worn = self._is_worn() and files >= self._worn_until
+        is_worn = files >= self._worn_until and self._is_worn()
         # To plan a compaction reads what the table has, so it waits for a share of that.
         if files < self._files + max(EVERY, self._files // 4) and not is_worn:
             return 0
@@ -199,7 +199,8 @@ class Maintenance:
 
     def _is_worn(self) -> bool:
         """Whether more than a third of the rows in its files are gone."""
-        return 3 * self._table.count(DELETED) > self._table.count(RECORDS)
+        gone = self._table.count(DELETED)
+        return gone > 0 and 3 * gone > self._table.count(RECORDS)
 
     def _expire(self) -> int:
         if self._table.snapshot_count < self._snapshots + EVERY and not self._is_old:
