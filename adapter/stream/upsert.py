@@ -42,10 +42,7 @@ _LARGE_FILE = 1_000_000
 _FOUND_IN, _FOUND_AT = "__stream_file", "__stream_place"
 """Where the table has the old row of a change, and the paths of all such files, as they are observed."""
 _TIMES = "__stream_times_of_key"
-"""The column that says how many rows of the result have a key."""
-_TIMES_THERE = "__stream_times_there"
-"""That which says how many of the table have it; NULL: there is none."""
-_TWICE_THERE = f"coalesce({_TIMES_THERE}, 0) > 1"
+"""The column that says how many rows have a key."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +87,38 @@ class UpsertSink(Sink):
 
     def begin(self, spark: SparkSession) -> None:
         """See `Sink.begin`. The table says that its rows are replaced: who streams it needs the feed."""
+        self._check_keys(spark)
         super().begin(spark)
         if self.table.property(REPLACED_PROPERTY) is None:
             name, value = literal(REPLACED_PROPERTY), literal("true")
             with around("table.property", self.model.name):
                 spark.sql(f"alter table {self.model.target} set tblproperties ({name} = {value})")
+
+    def catch_up(self, spark: SparkSession) -> None:
+        """See `Sink.catch_up`."""
+        known = self.table.known
+        super().catch_up(spark)
+        if self.table.known != known:
+            self._check_keys(spark)
+
+    def _check_keys(self, spark: SparkSession) -> None:
+        """Passes a table that others have changed, if each key has one row: a change would be written for each of several.
+
+        Raises:
+            StreamError: two rows have the same key.
+        """
+        if self._upsert.key is None or self.table.changed_by_others() is None:
+            return
+        by = ", ".join(map(quoted, self._keys))
+        rows = self._as_it_is(self.columns_of_table(spark))
+        group = f"group by {by} " if by else ""
+        twice = sql(spark, f"select {by or '1'} from {rows} {group}having count(*) > 1 limit 1")
+        if not twice.isEmpty():
+            raise StreamError(
+                f"Model {self.model.name}: two rows of its table {self.model.target} have the same key "
+                f"({self._shown(twice, '')}), so a change couldn't tell which it is of; one of them is not the stream's. "
+                "Delete it; the next run goes on."
+            )
 
     def own_rows(self, summary: Mapping[str, str]) -> int:
         """See `Sink.own_rows`. A merge also writes rows again that stay what they are, so the position counts
@@ -132,13 +156,12 @@ class UpsertSink(Sink):
         if not self._upsert.is_whole:
             old = self._of_fired("left semi join", f"({old})")
         new = columns.select(spark, query)
-        twice = _TWICE_THERE
         if self._upsert.certain:
-            compared = self._compared(old, new, columns)
+            compared, twice = self._compared(old, new, columns), "false"
         else:
             elsewhere = self._elsewhere(columns, recent)
             compared = self._compared(old, self._counted(new), columns, True, elsewhere)
-            twice += f" or {_TIMES} > 1"
+            twice = f"{_TIMES} > 1"
         if self._changes is None and 0 < self.rows <= _TINY:
             rewritten = self._rewrite(sql(spark, compared), twice, columns, position, few)
             if rewritten is not None:
@@ -268,9 +291,7 @@ class UpsertSink(Sink):
                     f"{self._as_it_is(columns, with_places=True)} as old left semi join {DECIDED} as decided"
                 )
                 old = f"select old.* from {decided} on {self._same_key('old', 'decided')}"
-            found = self._changed(spark, self._compared(old, new, columns), _TWICE_THERE, kept)
-            if found.twice:
-                self._refuse_keys(spark)
+            found = self._changed(spark, self._compared(old, new, columns), "false", kept)
             total = spark.table(DECIDED).where(F.expr(f"{CHANGE_TYPE} <> '{BEFORE}'")).count()
             self._write(found, "true", columns.names, _counting(position, total), False)
 
@@ -320,15 +341,7 @@ class UpsertSink(Sink):
 
     def _refuse_keys(self, spark: SparkSession) -> None:
         """Say which key more than one row has."""
-        table = spark.table(_CHANGED)
-        of_table = table.where(_TWICE_THERE)
-        if not of_table.isEmpty():
-            raise StreamError(
-                f"Model {self.model.name}: two rows of its table {self.model.target} have the same key "
-                f"({self._shown(of_table, 'old')}), so a change couldn't tell which it is of: somebody else has put one "
-                "there. Delete one of the two; the next run goes on."
-            )
-        found = self._shown(table.where(f"{_TIMES} > 1"), "new")
+        found = self._shown(spark.table(_CHANGED).where(f"{_TIMES} > 1"), "new ")
         raise StreamError(
             f"Model {self.model.name}: two rows of its result have the same key ({found}), so a change couldn't "
             "tell which it is of. Put what tells them apart into the select list, and name it with the rest of the key as "
@@ -336,17 +349,19 @@ class UpsertSink(Sink):
             "has several rows for a key, join one of them."
         )
 
-    def _shown(self, changed: DataFrame, which: str) -> str:
-        """The key of the first of some changes, of its ``old`` row or its ``new`` one, for a message."""
-        kinds = dict(changed.dtypes)
+    def _shown(self, rows: DataFrame, which: str) -> str:
+        """The key of the first of some rows, for a message; `which`: what its columns' names begin with."""
+        if not self._keys:
+            return "of all rows"
+        kinds = dict(rows.dtypes)
         # Times as text: Python's end with the year 9999.
         shown = [
             f"string({quoted(name)})"
             if kinds.get(name, "").startswith(("timestamp", "date"))
             else quoted(name)
-            for name in (f"{which} {key}" for key in self._keys)
+            for name in (f"{which}{key}" for key in self._keys)
         ]
-        (first,) = changed.selectExpr(*shown).limit(1).collect()
+        (first,) = rows.selectExpr(*shown).limit(1).collect()
         return ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, first, strict=True))
 
     def _recent(self, spark: SparkSession, kept: Kept) -> str | None:
@@ -392,14 +407,12 @@ class UpsertSink(Sink):
             column = f",\n  {times} as {_TIMES}"
         if self._has_places:
             column += f",\n  old_.{_FOUND_IN}, old_.{_FOUND_AT}"
-        by = ", ".join(map(quoted, self._keys))
-        there = f"count(*) over ({f'partition by {by}' if by else ''}) as {_TIMES_THERE}"
         return (
-            f"select case when {_TIMES_THERE} is null then '{INSERT}'\n"
+            f"select case when not coalesce(__stream_old_there, false) then '{INSERT}'\n"
             f"  when not coalesce(__stream_new_there, false) then '{DELETE}' when not ({whole}) then '{AFTER}' end "
             f"as {CHANGE_TYPE},\n"
-            f"  {before},\n  {after}{column},\n  {_TIMES_THERE}\n"
-            f"from (select *, {there} from (\n{old}\n)) as old_\n"
+            f"  {before},\n  {after}{column}\n"
+            f"from (select *, true as __stream_old_there from (\n{old}\n)) as old_\n"
             f"full join (select *, true as __stream_new_there from (\n{new}\n)) as new_ "
             f"on {self._same_key('old_', 'new_')}{others}"
         )
