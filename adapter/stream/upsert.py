@@ -268,8 +268,6 @@ class UpsertSink(Sink):
         return changed
 
     def _take_over(self, spark: SparkSession, position: Position) -> None:
-        from pyspark.sql import functions as F
-
         columns = self.columns_of_table(spark)
         listed = ", ".join(map(quoted, columns.names))
         if self._upsert.key is None:
@@ -292,7 +290,7 @@ class UpsertSink(Sink):
                 )
                 old = f"select old.* from {decided} on {self._same_key('old', 'decided')}"
             found = self._changed(spark, self._compared(old, new, columns), "false", kept)
-            total = spark.table(DECIDED).where(F.expr(f"{CHANGE_TYPE} <> '{BEFORE}'")).count()
+            total = spark.table(DECIDED).where(f"{CHANGE_TYPE} <> '{BEFORE}'").count()
             self._write(found, "true", columns.names, _counting(position, total), False)
 
     def _overwrite(self, rows: DataFrame, position: Position) -> None:
@@ -384,6 +382,12 @@ class UpsertSink(Sink):
         listed = (f"{left}.{quoted(name)} <=> {right}.{quoted(name)}" for name in self._keys)
         return " and ".join(listed) or "true"
 
+    @property
+    def _is_old_row(self) -> str:
+        """Whether a row of the table, ``old``, is that of a change, ``changed``."""
+        same = (f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys)
+        return " and ".join([f"{CHANGE_TYPE} <> '{INSERT}'", *same])
+
     def _compared(
         self, old: str, new: str, columns: Columns, counted: bool = False, elsewhere: str | None = None
     ) -> str:
@@ -426,13 +430,10 @@ class UpsertSink(Sink):
         elif (
             self._is_small or has_names_of_iceberg(names) or (self._has_places and self._is_worn(found.gone))
         ):
-            same = " and ".join(
-                f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys
-            )
             kept = (
-                f"select {self._shuffled('changed') if same else ''}old.*\n"
+                f"select {self._shuffled('changed') if self._keys else ''}old.*\n"
                 f"from {self.model.target} as old left anti join {_CHANGED} as changed\n"
-                f"on {CHANGE_TYPE} <> '{INSERT}'{f' and {same}' if same else ''}"
+                f"on {self._is_old_row}"
             )
             all_rows = f"{kept}\nunion all\n{rows}"
             self._overwrite(sql(spark, one_file(all_rows) if self._is_small else all_rows), position)
@@ -477,13 +478,10 @@ class UpsertSink(Sink):
                             "on."
                         ) from moved
                 now = self._as_it_is(columns, with_places=True)
-                same = " and ".join(
-                    f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys
-                )
                 found_again = sql(
                     spark,
                     f"{where.format(f'{now} as old')} left semi join {_CHANGED} as changed\n"
-                    f"on {CHANGE_TYPE} <> '{INSERT}' and {same or 'true'}",
+                    f"on {self._is_old_row}",
                 )
                 kept.keep(found_again)
                 show(leaf(found_again), _FOUND_AGAIN)

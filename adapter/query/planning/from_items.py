@@ -23,6 +23,17 @@ class FromItem:
     join: exp.Join | None
     operator: Operator | None
 
+    @property
+    def streamed(self) -> Operator:
+        """The operator of one that stands alone in FROM.
+
+        Raises:
+            QueryError: it reads no stream.
+        """
+        if self.operator is None:
+            raise QueryError("The query reads no stream.")
+        return self.operator
+
 
 def check_relation(node: exp.Expr, join: exp.Join | None, changes: bool = True) -> None:
     """Passes a stream or query in FROM that stands there as it is; `changes`: whether its rows may be retracted."""
@@ -34,6 +45,19 @@ def check_relation(node: exp.Expr, join: exp.Join | None, changes: bool = True) 
         raise QueryError(
             f"'{sql(join or node)[:80]}' over a stream is not supported; write it with JOIN … ON, GROUP BY or WHERE."
         )
+
+
+def filter_below(node: exp.Expr, alias: str, tests: Sequence[exp.Expr]) -> None:
+    """Puts a query in the place of a relation in FROM: the relation's rows that pass tests. Changes the tree.
+
+    Args:
+        node: the relation.
+        alias: what it is called, and the query then.
+        tests: over its columns; they are copied.
+    """
+    star = exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True))
+    made = exp.Select(expressions=[star]).from_(node.copy()).where(exp.and_(*tests, copy=True))
+    node.replace(exp.Subquery(this=made, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))))
 
 
 def table_of(name: str, alias: str) -> exp.Table:

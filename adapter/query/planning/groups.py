@@ -48,9 +48,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     Raises:
         QueryError: it is of values that are other ones each time.
     """
-    below = source.operator
-    if below is None:
-        raise QueryError("The query reads no stream.")
+    below = source.streamed
     relation = below.relation
     template, inputs = with_inputs(planner, select, [source])
     if not is_repeatable(template, inputs):

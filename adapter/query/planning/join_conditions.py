@@ -9,7 +9,7 @@ from sqlglot import exp
 from ..operators import conditions
 from ..operators.relation import Relation
 from ..text.clauses import conjuncts, only_asks
-from .from_items import FromItem, reads_stream
+from .from_items import FromItem, filter_below, reads_stream
 from .projections import multiplies
 
 
@@ -25,12 +25,8 @@ def put_tests_of_tables_below(select: exp.Select, read: Sequence[FromItem]) -> b
     if not below:
         return False
     rest = [test.copy() for test in tests if test not in below]
-    star = exp.Column(this=exp.Star(), table=exp.to_identifier(source.alias, quoted=True))
-    made = exp.Select(expressions=[star]).from_(source.node.copy())
-    made.set("where", exp.Where(this=exp.and_(*(test.copy() for test in below), copy=False)))
     select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
-    alias = exp.TableAlias(this=exp.to_identifier(source.alias, quoted=True))
-    source.node.replace(exp.Subquery(this=made, alias=alias))
+    filter_below(source.node, source.alias, below)
     return True
 
 
@@ -102,10 +98,7 @@ def put_filters_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
     select.set("where", exp.Where(this=exp.and_(*above, copy=True)) if above else None)
     for each in read:
         if tests := found.get(each.alias.lower()):
-            quoted = exp.to_identifier(each.alias, quoted=True)
-            star = exp.Column(this=exp.Star(), table=quoted.copy())
-            made = exp.Select(expressions=[star]).from_(each.node.copy()).where(exp.and_(*tests, copy=True))
-            each.node.replace(exp.Subquery(this=made, alias=exp.TableAlias(this=quoted)))
+            filter_below(each.node, each.alias, tests)
     return True
 
 

@@ -23,7 +23,7 @@ from ..text.clauses import relations
 from ..text.dialect import canonical, sql
 from ..text.names import digest
 from .bounds import bounded_by_time, fixed_keys, passed_end
-from .from_items import FromItem
+from .from_items import FromItem, filter_below
 from .inputs import with_inputs
 from .projections import local, multiplies
 from .recomputing import is_repeatable, recomputed, refuse_chance
@@ -44,9 +44,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     Raises:
         QueryError: it is of values that are other ones each time.
     """
-    below = source.operator
-    if below is None:
-        raise QueryError("The query reads no stream.")
+    below = source.streamed
     relation, written = below.relation, select.copy()
     break_ties(select)
     conditions.order_all(select, source.alias)
@@ -241,12 +239,8 @@ def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> t
     """The same with its WHERE in a query of its own, in FROM."""
     made = select.copy()
     (node,) = relations(made)
-    star = exp.Column(this=exp.Star(), table=exp.to_identifier(source.alias, quoted=True))
-    filtered = exp.Select(expressions=[star]).from_(node.copy()).where(made.args["where"].this.copy())
+    filter_below(node, source.alias, [made.args["where"].this])
     made.set("where", None)
-    node.replace(
-        exp.Subquery(this=filtered, alias=exp.TableAlias(this=exp.to_identifier(source.alias, quoted=True)))
-    )
     (node,) = relations(made)
     return made, replace(source, node=node, operator=planner.visit(node))
 

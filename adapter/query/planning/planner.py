@@ -66,9 +66,11 @@ def dataflow(
         QueryError: it has no meaning over a stream, or its state can grow for ever.
     """
     ranked = results.ranks_or_groups(tree) is not None
-    planner = Planner(
-        tree.copy() if ranked else tree, known, ttl, domains, rewrites, windows, emission, is_bounded
-    )
+
+    def planner_of(tree: exp.Query) -> Planner:
+        return Planner(tree, known, ttl, domains, rewrites, windows, emission, is_bounded)
+
+    planner = planner_of(tree.copy() if ranked else tree)
     flow = planner.plan(comes_once=ranked)
     alone = [
         each
@@ -77,7 +79,7 @@ def dataflow(
     ]
     if alone and replaced(flow) is None:
         # Something stands above it that isn't told by the text alone.
-        planner = Planner(tree, known, ttl, domains, rewrites, windows, emission, is_bounded)
+        planner = planner_of(tree)
         flow = planner.plan()
     return flow, planner.streams, tuple(planner.ranks)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def ends_among(
     partitions: Sequence[Sequence[str]], aliases: Sequence[str], relations: Sequence[Relation]
 ) -> tuple[str, ...]:
-    """The same, where it is one of the expressions that relations are partitioned by."""
+    """The columns with the windows' ends of relations, where these are among what all are partitioned by."""
     ends = [relation.ends for relation in relations]
     if None in ends or len(partitions) != len(relations):
         return ()

@@ -20,7 +20,7 @@ from ..windowing import on_change
 from ..windowing.locality import Source as From
 from ..windowing.row_level import check_joins
 from .closing import closed_unless
-from .from_items import FromItem
+from .from_items import FromItem, filter_below
 from .groups import over_groups, plan_group
 from .inputs import read_from
 from .joins import plan_join
@@ -119,11 +119,7 @@ def _judged_below(
     rest = [test for test in conjuncts(select.args["where"].this) if test not in tests]
     for each in streams:
         if own := by_source.get(each.alias):
-            star = exp.Column(this=exp.Star(), table=exp.to_identifier(each.alias, quoted=True))
-            alias = exp.TableAlias(this=exp.to_identifier(each.alias, quoted=True))
-            below = exp.Select(expressions=[star]).from_(each.node.copy())
-            below.set("where", exp.Where(this=exp.and_(*own)))
-            each.node.replace(exp.Subquery(this=below, alias=alias))
+            filter_below(each.node, each.alias, own)
     select.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
     return select
 
