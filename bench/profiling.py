@@ -26,7 +26,7 @@ from py4j.protocol import Py4JJavaError
 from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream import changes, dataflow, microbatch, rows, sink, state, upsert
+from dbt.adapters.spark_streaming.stream import changes, microbatch, rows, sink, state, upsert
 
 SALES = (
     "(select /*+ STREAM */ page as category, pmod(device, 1000) as product, v - 20 as amount from raw.events)"
@@ -196,7 +196,6 @@ def main() -> None:
     try:
         profile = Profile(bench)
         profile.watch(microbatch.MicroBatch, "_show", lambda _, step, *__: f"step {step.name}")
-        profile.watch(dataflow.DataflowBatch, "_show", lambda _, step, *__: f"step {step.name}")
         profile.watch(microbatch, "judge", lambda *args: f"rows {args[2].name}")
         profile.watch(microbatch, "counted", lambda *_: "rows counted")
         profile.watch(state.StateTable, "append", lambda *_: "state: commit")

@@ -7,6 +7,7 @@ that made it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -48,11 +49,17 @@ def _program(plan: Plan, emission: Emission, upsert: bool, ttl: int | None) -> P
         return _dataflow(plan, ttl, emission)
     replaces = upsert or emission.changes
     levels, everything = _levels(plan, partial(operator_of, emission=emission), replaces)
+    # Of the last level nothing is read before the commit. How many windows close tells how to compute what comes of them.
+    again = tuple(replace(step, materialize=step.persist) for level in levels for step in level.emit)
+    levels[-1:] = [replace(level, emit=()) for level in levels[-1:]]
+    levels[:1] = [_read_once(level) for level in levels[:1]]
     return Program(
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time) for s in plan.streams),
         levels=tuple(levels),
         output=plan.output,
         lookups=lookup_keys.of_output(plan),
+        again=again,
+        is_of_windows=True,
         boundaries=_boundaries(everything),
         upsert=replacing(plan, everything, emission) if replaces else None,
         kept_for=emission.last,
@@ -100,6 +107,15 @@ def _levels(
             )
         )
     return levels, everything
+
+
+def _read_once(level: Level) -> Level:
+    """The first level, whose rows alone read streams."""
+    reads = Counter(view for rows in level.rows for view in rows.streams)
+    alone = [not level.lookups and all(reads[view] == 1 for view in rows.streams) for rows in level.rows]
+    return replace(
+        level, rows=tuple(replace(rows, alone=each) for rows, each in zip(level.rows, alone, strict=True))
+    )
 
 
 def _dataflow(plan: Plan, ttl: int | None, emission: Emission) -> Program:

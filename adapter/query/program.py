@@ -93,12 +93,10 @@ class Step:
     name: str
     sql: str
     persist: bool = False
-    """Used more than once, so computed once and kept until the end of the micro-batch."""
+    """Used more than once, so computed once, by the job of the first that reads it, and kept for the micro-batch."""
     materialize: bool = False
-    """A kept step that is computed when it is made, by a job of its own: with it a plan would get too large."""
-    lazy: bool = False
-    """A kept step that is computed with the first one that reads it, by that one's job: nothing depends on how many rows
-    it has."""
+    """A kept step that is computed when it is made, by a job of its own: with it a plan would get too large, or something
+    depends on how many rows it has."""
     unless_empty: str | None = None
     """A kept step: while that has no rows, `initial` is the text to use, which only names another kept step."""
     initial: str | None = None
@@ -144,6 +142,8 @@ class Rows:
     taken all the same, and counted as late."""
     by_clock: bool = False
     """Whether the watermark when it comes says which rows there are."""
+    alone: bool = False
+    """Whether nothing else reads its streams, so that their rows needn't be kept for it."""
 
 
 @dataclass(frozen=True)
@@ -201,14 +201,15 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Level:
-    """State that is written in one commit, and the rows that come out of it."""
+    """Rows that are judged, and what is made of them: of streams, or of what comes out of the level before. What all levels
+    add to the state is written in one commit."""
 
     rows: tuple[Rows, ...]
     ingest: tuple[Step, ...]
-    """Made before the commit, from `rows` without those dropped, ``state`` and ``clock``."""
+    """Made from `rows` without those dropped, ``state`` as it was and ``clock``."""
     parts: tuple[StatePart, ...]
     emit: tuple[Step, ...]
-    """Made after the commit, from ``state`` and ``clock``."""
+    """Made for the next level, from ``state`` with what this level adds, and ``clock``."""
     known: tuple[Step, ...] = ()
     """Made before `rows`, which read them, from ``state`` and ``clock``."""
     lookups: tuple[Lookup, ...] = ()
@@ -311,7 +312,7 @@ class Program:
 
     inputs: tuple[StreamInput, ...]
     levels: tuple[Level, ...]
-    """Usually one; a window over the result of a window adds another. None: no state."""
+    """Usually one; what stands over the result of a window adds another. None: no state."""
     output: str
     """The rows that go to the model's table, in the order of its columns."""
     boundaries: tuple[Boundaries, ...] | None
@@ -332,9 +333,11 @@ class Program:
     mini_batch: MiniBatch | None = None
     """What a micro-batch is at most; None: the sources and the trigger say."""
     again: tuple[Step, ...] = ()
-    """Where the changes of all levels are computed before any state is written, and all of it is written in one commit:
-    what `output` reads, made from that commit, but for steps that are there since before it. Empty: a commit for each level,
-    and `output` is computed after it."""
+    """What `output` reads, made from the state after its commit, but for steps that are there since before it."""
+    only_with: str | None = None
+    """A step, kept and counted, without whose rows nothing is put out; None: `output` says."""
+    is_of_windows: bool = False
+    """Whether all that is kept is of windows alone, so that a step without rows takes nothing in: it closes some."""
     reads_clock: bool = False
     """Whether `output` reads the watermark though there is no state, so that the table's commits have to carry it on."""
     puts_out_all: bool = False

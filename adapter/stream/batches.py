@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from . import executed, session
-from .dataflow import DataflowBatch
 from .errors import StreamError
 from .failpoints import reached
 from .file_names import check_batch
@@ -187,8 +186,7 @@ class Batches:
     ) -> Iterator[MicroBatch]:
         scheduler = spark._jsc.sc().dagScheduler()
         jobs = scheduler.numTotalJobs()
-        kind = DataflowBatch if self._work.program.again else MicroBatch
-        step = kind(self._work, spark, position, self._asked, expected)
+        step = MicroBatch(self._work, spark, position, self._asked, expected)
         meter = self._meter_of(spark)
         with executed.recorded() as plans:
             try:

@@ -153,7 +153,7 @@ def _check_program(model: StreamModel, program: Program) -> None:
     parts = [part.name for level in program.levels for part in level.parts]
     other = [name for name in parts if not _PARTS.fullmatch(name)]
     # A tree of operators in which groups alone have a state; `kept` says so.
-    in_a_tree = bool(program.again) and "kept" not in program.signature
+    in_a_tree = not program.is_of_windows and "kept" not in program.signature
     if other or in_a_tree or len(program.levels) > 1:
         what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
         raise StreamError(

@@ -25,7 +25,7 @@ from .iceberg import stored_types
 from .identifiers import type_text
 from .later_columns import later_columns
 from .lookups import Lookups
-from .microbatch import MicroBatch, Work
+from .microbatch import MicroBatch, Work, cut_between_levels
 from .migration import Migration, migration
 from .model import BACKFILL, IGNORE, StreamModel
 from .new_metrics import NewMetrics, check_new_metrics
@@ -229,8 +229,7 @@ def prepare(
             f"Model {model.name}: {changed_in(found.words)}. "
             f"`dbt run --select {model.name}` has the state go on with it."
         )
-    is_whole = bool(work.program.again) or position.level + 1 == len(work.program.levels)
-    in_between = position.cut is not None or not is_whole
+    in_between = position.cut is not None or cut_between_levels(work.program, position)
     # What is made anew puts out all there is, what a step that was cut short has not put out, too.
     lost = bool(found.reshaped) and open_step and not position.to_remake
     if (found.remade and in_between) or (found.reshaped and (in_between or lost)):

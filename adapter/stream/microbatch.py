@@ -1,12 +1,14 @@
-"""One micro-batch: a `Program` carried out, in two commits.
+"""One micro-batch: a `Program` carried out, with one commit of its state.
 
 ::
 
-    streams → rows (kept, judged, counted) → ingest steps → parts → COMMIT state
-    state   → emit steps → output → COMMIT table
+    streams → rows (judged, counted) → changes, level by level → COMMIT all state
+    state, or what is in memory → output                       → COMMIT changelog, where one is kept
+                                                               → COMMIT table
 
-Both commits carry the `Position`. What comes after the first is a function of the state and of the
-position's two watermarks, so after a crash it is done again from the state alone.
+All commits carry the `Position`. What comes after the first is a function of the state and of the position's two
+watermarks (what can't be is a part of that commit), so after a crash it is done again from the state alone: it is decided
+once, whatever the query reads besides its streams.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from typing import TYPE_CHECKING
 from ..query.program import Asking, Boundaries, Level, Lookup, Program, StatePart, Step, clock_column
 from . import executed
 from .clock import shown
+from .columns import check_kept
 from .iceberg import stored_types
+from .identifiers import type_text
 from .lookups import Lookups
 from .model import StreamModel
 from .position import Position
 from .progress import Figures
-from .rows import Counted, Judged, Kept, Meter, counted, counting, judge, judgement, leaf, recounted
+from .rows import Counted, Judged, Kept, Meter, counted, counting, cut_off, judge, judgement, leaf, recounted
 from .schema import KnownColumns, Layout, is_plain, layout_of, schema_of
 from .session import Asked, are_few, show, spread, sql
 from .sink import Sink
@@ -34,6 +38,7 @@ from .watermark import Watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,9 @@ class MicroBatch:
         """The steps that were made before their level's others."""
         self.asked: dict[str, tuple[Asking, ...]] = {}
         """By how their counts are called, what steps have asked the state for."""
-        self._added: set[int] = set()
-        """The levels whose steps of before their commit are there."""
+        self._made: set[str] | None = None
+        """The steps that were made before the commit of the state; None: that commit isn't of this object."""
+        self._input_schema: StructType | None = None
 
     def take_in(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """From the micro-batch's rows to the first commit.
@@ -94,63 +100,72 @@ class MicroBatch:
         Returns:
             The watermark after them.
         """
-        level = self._work.program.levels[0]
+        streams = self._work.program.inputs
         self._spread(self._expected)
         with self.figures.timed("read"):
             self._show_clock()
-            self._show_streams(batch, level)
-            self._show_known(level)
-        self._look_up(level.lookups)
+            self._input_schema = batch.schema
+            self._show_streams(batch)
+        judged = self._begin(self._work.program.levels[0], self._expected)
         with self.figures.timed("read"):
-            judged = self._judge(level, self._expected)
-            for stream in self._work.program.inputs:
+            for stream in streams:
                 if not self._kept.has_observed(stream.view):
-                    self._kept.keep(counting(split(batch, self._work.program.inputs)[stream.view], stream))
-            counts = [counted(self._kept, stream) for stream in self._work.program.inputs]
+                    self._kept.keep(counting(split(batch, streams)[stream.view], stream))
+            counts = [counted(self._kept, stream) for stream in streams]
             watermark = watermark.advance(self._newest(counts, judged), at)
         self._move_to(watermark)
-        self._show_clock()
-        self._add_level(0, judged)
+        self._compute(judged)
         return watermark
 
-    def put_out(self) -> None:
-        """From the state to the second commit, if a window may have closed.
-
-        Where windows are stacked, the rows of each level go into the state of the next on the way.
-        """
-        program = self._work.program
-        boundaries = program.boundaries
-        if boundaries is not None:
-            windows = self._closing(boundaries)
-            if windows <= 0:
-                return
-            self._spread(self._came, windows)
+    def close_at(self, watermark: int) -> None:
+        """A step whose streams have no rows, and that only moves the watermark: the first commit."""
+        if self._work.program.is_of_windows:
+            self.position = replace(self.position, after=watermark)
+            self._compute([], taken=0)
+            return
+        # As it was when the state was made: what it is made for hasn't changed since, and a source may be gone.
+        nothing = self._spark.createDataFrame([], self._work.state.input_schema())
         self._show_clock()
-        for number, level in enumerate(program.levels):
-            if number > self.position.level:
-                with self.figures.timed("read"):
-                    self._show_known(level)
-                self._look_up(level.lookups)
-                with self.figures.timed("read"):
-                    judged = self._judge(level)
-                self.position = replace(self.position, level=number)
-                self._add_level(number, judged)
+        for stream, rows in split(nothing, self._work.program.inputs).items():
+            show(rows, stream)
+        judged = self._begin(self._work.program.levels[0])
+        self.position = replace(self.position, after=watermark)
+        self._compute(judged)
+
+    def put_out(self) -> None:
+        """From memory, or from the state where a crash came between, to the last commit, if there is anything new."""
+        program = self._work.program
+        windows = self._closing()
+        if windows == 0:
+            return
+        if windows is not None:
+            self._spread(self._came, windows)
+        if self._made is None and cut_between_levels(program, self.position):
+            self._compute([], taken=self.position.level)
+        made = self._made or ()
+        if left := [step for step in program.again if step.name not in made]:
+            self._show_clock()
+            self._work.state.show(self._spark)
             with self.figures.timed("emission"):
-                self._work.state.show(self._spark)
-                for step in level.emit:
-                    self._show(self._freshest(step, number))
+                for step in left:
+                    self._show(self._freshest(step))
+        if program.only_with is not None and not self._rows_of.get(program.only_with, 1):
+            return
         self._look_up(program.lookups)
         with self.figures.timed("emission"):
             self._append(few=are_few(self._work.state.rows))
 
-    def _closing(self, boundaries: Sequence[Boundaries]) -> int:
-        """How many windows may close, of those with the most."""
+    def _closing(self) -> int | None:
+        """How many windows may close, of those with the most; None: that isn't known, and something may come out anyhow."""
+        boundaries = self._work.program.boundaries
+        if boundaries is None:
+            return None
 
         def at(watermark: int | None, each: Boundaries) -> int | None:
             return shown(None if watermark is None else watermark - each.behind, each.time_zone)
 
         before, after = self.position.before, self.position.after
-        return max(each.closing(at(before, each), at(after, each)) for each in boundaries)
+        return max(0, *(each.closing(at(before, each), at(after, each)) for each in boundaries))
 
     def pass_on(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """From the micro-batch's rows to the table, where there is no state between: one commit.
@@ -202,12 +217,6 @@ class MicroBatch:
             watermark = watermark.advance(self._newest(counts, []), at)
             self._move_to(watermark)
         return watermark
-
-    def close_at(self, watermark: int) -> None:
-        """A step without rows that only moves the watermark: the first commit."""
-        self.position = replace(self.position, after=watermark)
-        self._spread(0)
-        self._commit({}, few=True)
 
     def tidy_up(self) -> None:
         """Fold what has grown, put small files together and forget old snapshots, where it pays.
@@ -274,17 +283,25 @@ class MicroBatch:
         row, names = ", ".join(values.values()), ", ".join(values)
         show(sql(self._spark, f"select * from values ({row}) as clock({names})"), "clock")
 
-    def _show_streams(self, batch: DataFrame, level: Level) -> None:
+    def _show_streams(self, batch: DataFrame) -> None:
         """A view per stream; their rows are counted when they are read."""
-        streams = self._work.program.inputs
-        rows_of = split(batch, streams)
-        for stream in streams:
+        program = self._work.program
+        rows_of = split(batch, program.inputs)
+        once = {view for rows in program.levels[0].rows if rows.alone for view in rows.streams}
+        for stream in program.inputs:
             rows = counting(rows_of[stream.view], stream)
-            if level.lookups or sum(stream.view in step.streams for step in level.rows) != 1:
-                # Read once for all; and for the count alone where nobody reads it.
+            if stream.view not in once:
                 self._kept.keep(rows)
                 rows = leaf(rows)
             show(rows, stream.view)
+
+    def _begin(self, level: Level, expected: int | None = None) -> list[Judged]:
+        """The rows of a level, from what they are made of; `expected` as of `_judge`."""
+        with self.figures.timed("read"):
+            self._show_known(level)
+        self._look_up(level.lookups)
+        with self.figures.timed("read"):
+            return self._judge(level, expected)
 
     def _show_known(self, level: Level) -> None:
         if level.known:
@@ -328,13 +345,20 @@ class MicroBatch:
 
     def _show_early(self, step: Step) -> None:
         """A step that is computed by a job of its own, by which its rows are counted."""
-        MicroBatch._show(self, replace(step, persist=True, lazy=False), self._work.state.rows == 0)
+        rows = self._made_of(step, self._work.state.rows == 0)
+        self._rows_of[step.name] = self._kept.keep(rows)
+        show(leaf(rows), step.name)
 
     def _prepare(self) -> None:
         """The state as it is before the step."""
-        state = self._work.state
+        program, state = self._work.program, self._work.state
         if not state.exists:
-            state.create(self._spark, self._layout(), self._work.program.signature)
+            with self.figures.timed("state"):
+                layout = self._layout()
+                inputs = None if program.is_of_windows else self._input_schema
+                if program.upsert is not None and not program.is_of_windows:
+                    check_kept(self._work.model, (type_text(each.dataType) for each in layout.schema.fields))
+                state.create(self._spark, layout, program.signature, inputs)
         state.show(self._spark)
 
     def _newest(self, counts: Sequence[Counted], judged: Sequence[Judged]) -> dict[str, int | None]:
@@ -349,18 +373,24 @@ class MicroBatch:
         return newest
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
+        """A step. What is computed on the way to something else needs no job of its own."""
+        rows = self._made_of(step, state_is_empty)
+        if step.materialize or (step.persist and step.name == self._work.program.only_with):
+            self._rows_of[step.name] = self._kept.keep(rows)
+            rows = cut_off(rows)
+        elif step.persist and not self._is_for_nothing(step):
+            rows = self._kept.hold(rows)
+        show(rows, step.name)
+
+    def _is_for_nothing(self, step: Step) -> bool:
+        """Whether a step finds nothing to do, so that its text is another one."""
+        return step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
+
+    def _made_of(self, step: Step, state_is_empty: bool) -> DataFrame:
+        """The rows of a step, which aren't computed yet."""
         self._look_up(step.lookups)
         self._work.state.show_to(self._spark, step.reads)
-        nothing = step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
-        rows = self._looking_up(step, text_of(step, state_is_empty or nothing))
-        if nothing:
-            pass  # kept already, under another name
-        elif step.persist and step.lazy:
-            rows = self._kept.hold(rows)
-        elif step.persist:
-            self._rows_of[step.name] = self._kept.keep(rows)
-            rows = leaf(rows)
-        show(rows, step.name)
+        return self._looking_up(step, text_of(step, state_is_empty or self._is_for_nothing(step)))
 
     def _looking_up(self, step: Step, text: str) -> DataFrame:
         """The rows of a step, which count what they look up in the state."""
@@ -380,11 +410,11 @@ class MicroBatch:
         show(sql(self._spark, text), name)
         return f"select * from {name}"
 
-    def _freshest(self, step: Step, level: int) -> Step:
-        """A step of a level's emission as it costs least: of what is there in memory, if that was made in here."""
-        if step.fresh is None or level not in self._added:
+    def _freshest(self, step: Step) -> Step:
+        """A step of what is put out as it costs least: of what is there in memory, if that was made in here."""
+        if step.fresh is None or self._made is None:
             return step
-        return replace(step, sql=step.fresh, persist=False, asks=())
+        return replace(step, sql=step.fresh, persist=False, materialize=False, asks=())
 
     def _spread(self, rows: int | None, windows: int = 1) -> None:
         """Sets how Spark computes so many rows that came, None: as many as come; and in how many windows each of the state
@@ -397,24 +427,66 @@ class MicroBatch:
         few = rows is not None and not work.program.tables and are_few(rows + kept)
         spread(self._spark, self._asked, rows or 0, few)
 
-    # Commits.
+    # Changes, and commits.
 
-    def _add_level(self, number: int, judged: Sequence[Judged]) -> None:
-        """From judged rows to a commit of the state."""
-        level = self._work.program.levels[number]
-        self._added.add(number)
-        self._count(judged)
-        state = self._work.state
-        rows = sum(each.live_rows for each in judged)
+    def _compute(self, judged: list[Judged], taken: int = -1) -> None:
+        """All changes, and the one commit of what is to be remembered of them.
+
+        Args:
+            judged: the rows of the first level.
+            taken: the levels up to this one have nothing to take in, or have it in the state.
+        """
+        program, state = self._work.program, self._work.state
+        self._show_clock()
+        # Of streams that no window reads, no row is judged.
+        rows = max(sum(each.live_rows for each in judged), self.figures.rows_in)
+        if program.puts_out_all:
+            rows += state.rows  # what they come to is read from there
         self._spread(rows)
-        with self.figures.timed("state"):
-            self._prepare()
-            is_empty = state.rows == 0
-            for step in level.ingest:
-                if step.name not in self._early:
-                    self._show(step, is_empty)
-            parts = {part.name: self._seen(part, text_of(part, is_empty)) for part in level.parts}
-        self._commit(parts, few=are_few(rows))
+        self._prepare()
+        is_empty, windows = state.rows == 0, self._closing()
+        texts: dict[str, str] = {}
+        shown: set[str] = set()
+        for number, level in enumerate(program.levels):
+            made: dict[str, str] = {}
+            if number > taken:
+                state.show(self._spark)
+                if number > 0:
+                    judged = self._begin(level)
+                self._count(judged)
+                with self.figures.timed("state"):
+                    for step in level.ingest:
+                        if step.name not in self._early:
+                            self._show(step, is_empty)
+                    made = {
+                        part.name: self._rows_of_part(part, is_empty, bool(level.emit))
+                        for part in level.parts
+                    }
+                shown |= {step.name for step in level.ingest}
+                texts |= made
+            if windows == 0:
+                break  # nothing comes out of this level
+            if level.emit:
+                if windows is not None:
+                    self._spread(rows, windows)
+                with self.figures.timed("emission"):
+                    state.show_with(self._spark, made)
+                    for step in level.emit:
+                        self._show(step)
+                shown |= {step.name for step in level.emit}
+        state.show(self._spark)
+        self._made = shown
+        self.position = replace(self.position, level=max(0, len(program.levels) - 1))
+        self._commit(texts, few=are_few(rows))
+
+    def _rows_of_part(self, part: StatePart, is_empty: bool, is_read: bool) -> str:
+        """A part's new rows; where they are read before they are written they are computed once."""
+        text = text_of(part, is_empty)
+        if not is_read:
+            return self._seen(part, text)
+        name = f"{part.name}__new"
+        self._show(Step(name, text, persist=True, reads=part.reads))
+        return f"select * from {name}"
 
     def _move_to(self, watermark: Watermark) -> None:
         """Notes how far the streams have come with this step."""
@@ -495,6 +567,7 @@ class MicroBatch:
         for level in self._work.program.levels:
             together |= dict.fromkeys(step.reads for step in (*level.known, *level.ingest, *level.emit))
             together |= dict.fromkeys(part.reads for part in level.parts)
+        together |= dict.fromkeys(step.reads for step in self._work.program.again)
         return layout_of(schemas, together, stored, known)
 
     def _parts(self) -> dict[str, DataFrame]:
@@ -514,6 +587,11 @@ class MicroBatch:
                 self._show_step(step)
             parts |= {part.name: self._spark.sql(text_of(part, True)) for part in level.parts}
         return parts
+
+
+def cut_between_levels(program: Program, position: Position) -> bool:
+    """Whether a step ended between two levels: versions before 27 November 2026 had a commit for each level of windows."""
+    return program.is_of_windows and position.level < len(program.levels) - 1
 
 
 def now() -> int:

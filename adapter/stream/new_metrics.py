@@ -77,12 +77,12 @@ def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Pos
     program = work.program
     if position.cut is not None:
         return "not all rows of its last micro-batch are in, for the run that took them in was ended"
-    is_tree = bool(program.again) and KEPT not in program.signature
+    is_tree = not program.is_of_windows and KEPT not in program.signature
     if len(program.levels) > 1:
         what = "windows with other operators on top of them" if is_tree else "windows on top of each other"
         return f"its state is of {what}"
     level = program.levels[0]
-    by_clock = bool(program.again) and any(_CLOCK in step.sql for step in level.ingest)
+    by_clock = not program.is_of_windows and any(_CLOCK in step.sql for step in level.ingest)
     if by_clock or any(rows.by_clock for rows in level.rows):
         return "which rows there are depends on the watermark when they came (current_timestamp())"
     if work.state.apart:
@@ -279,7 +279,7 @@ class NewMetrics(MicroBatch):
         """What some parts of the state would have, if it had begun with the history: a view for each."""
         self._move_clock(None)
         show(self._spark.createDataFrame([], self._schema), "state")
-        self._show_streams(self._read.rows(self._spark), self._level)
+        self._show_streams(self._read.rows(self._spark))
         for step in self._level.known:
             self._show(step, True)
         self._look_up(self._level.lookups)

@@ -608,26 +608,29 @@ class Streamed:
         self._show_known(level, empty)
         self._advance(self._judge(level))
         self._show_clock()
-        if program.again:
-            self._compute(empty)
-            return
-        self._add(level)
-        self._put_out(0, added=True)
+        self._compute(empty)
 
-    def _compute(self, empty: bool) -> None:
-        """All changes, from the state as it was, and then the one commit."""
-        made = []
+    def _compute(self, empty: bool, taken: int = -1) -> None:
+        """All changes, from the state as it was, the one commit, and what comes out; levels up to `taken` have nothing to
+        take in."""
+        made, there, closes = [], set(), self._closes()
         for number, level in enumerate(self.program.levels):
-            if number:
-                self._show_known(level, empty)
-                self._judge(level)
-            for step in level.ingest:
-                self._step_of(step, empty)
-            new = [self.parts[part.name] for part in level.parts]
-            for part, table in zip(level.parts, new, strict=True):
-                self._show(f"new_{table}", _text(part, empty))
-            made += new
+            new: list[str] = []
+            if number > taken:
+                if number:
+                    self._show_known(level, empty)
+                    self._judge(level)
+                for step in level.ingest:
+                    self._step_of(step, empty)
+                new = [self.parts[part.name] for part in level.parts]
+                for part, table in zip(level.parts, new, strict=True):
+                    self._show(f"new_{table}", _text(part, empty))
+                made += new
+                there |= {step.name for step in level.ingest}
+            if not closes:
+                break
             if level.emit:
+                there |= {step.name for step in level.emit}
                 self._show_state({*new})
                 for step in level.emit:
                     self._step_of(step, False)
@@ -635,7 +638,8 @@ class Streamed:
         for table in made:
             self._do(f"insert into {table} by name select * from new_{table}")
         self._show_state()
-        there = {step.name for step in self.program.levels[-1].ingest}
+        if not closes:
+            return
         for step in self.program.again:
             known = self._rows_in(step.name) if step.name in there else None
             self._step_of(step, False)
@@ -701,22 +705,10 @@ class Streamed:
             slowest = min(time for time in times if time is not None) - self.delay
             self.clock.after = slowest if self.clock.after is None else max(self.clock.after, slowest)
 
-    def _add(self, level: Level) -> None:
-        empty = self._is_empty()
-        for step in level.ingest:
-            self._step_of(step, empty)
-        made = []
-        for part in level.parts:
-            self._show(f"new_{self.parts[part.name]}", _text(part, empty))
-            made.append(self.parts[part.name])
-        for table in made:
-            self._do(f"insert into {table} by name select * from new_{table}")
-        self._show_state()
-
-    def _put_out(self, done: int, added: bool = False) -> None:
-        """What comes out of all levels; up to `done` they are in the state, with their steps of before where `added`."""
+    def _closes(self) -> bool:
+        """Whether something may come out."""
         program, clock = self.program, self.clock
-        if program.boundaries is not None and not any(
+        return program.boundaries is None or any(
             each.closing(
                 *(
                     shown(None if at is None else at - each.behind, each.time_zone)
@@ -725,20 +717,7 @@ class Streamed:
             )
             > 0
             for each in program.boundaries
-        ):
-            return
-        self._show_clock()
-        for number, level in enumerate(program.levels):
-            if number > done:
-                self._show_known(level, self._is_empty())
-                self._judge(level)
-                self._add(level)
-            for step in level.emit:
-                self._step_of(step, False)
-            if added or number > done:
-                self._look_at_fresh(level.emit)
-        self._emit_rows()
-        self._fold()
+        )
 
     def _rows_in(self, name: str) -> Rows:
         return rows_of(self._do(f'select * from "{name}"').fetchall())
@@ -843,8 +822,9 @@ class Streamed:
                 return
             self.clock = Clock(clock.batch, clock.flush + 1, clock.after, closing)
             self.steps += 1
-            if not self.program.again:
-                self._put_out(0)
+            if self.program.is_of_windows:
+                self._show_clock()
+                self._compute(self._is_empty(), taken=0)
                 continue
             for stream in self.program.inputs:
                 self._show_stream(stream, "false")

@@ -179,7 +179,7 @@ class Partials:
         """The step `_batch`, where its values aren't cheap to read twice: each row is in all grouping sets."""
         if self.stage.grouping_sets is None:
             return []
-        return [Step(self._batch(members), values, persist=True, lazy=True, initial="select 1 as nothing")]
+        return [Step(self._batch(members), values, persist=True, initial="select 1 as nothing")]
 
     def _flagged(self, members: DistinctSet, relation: str, kept: Sequence[str]) -> str:
         """The same of the flags, of the values of keys that it was seen with."""

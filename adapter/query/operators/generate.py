@@ -156,6 +156,7 @@ def program(
         signature=signature,
         alike=cache(partial(alike, flow, made.keeps)),
         again=result.again,
+        only_with=None if replayed is not None else result.again[-1].name,
         lookups=result.lookups,
         # What was put out of windows whose state is gone can't be put out anew.
         remake=anew if can_be_remade(flow) and not emission.changes else None,
@@ -528,7 +529,15 @@ class _Generator:
         timed = self._time_of(operator) is not None
         alone = None if timed else pieces.changed
         self.rows.append(
-            Rows(pieces.rows, pieces.rows_text(), views, timed=timed, expires=False, read_by=alone)
+            Rows(
+                pieces.rows,
+                pieces.rows_text(),
+                views,
+                timed=timed,
+                expires=False,
+                read_by=alone,
+                alone=alone is not None,
+            )
         )
 
     def _reads_alone(self, operator: Operator) -> bool:

@@ -72,9 +72,7 @@ class Groups(Partials):
             steps.extend(self._values_read_twice(members, initial))
             steps += self._new_values(members, initial)
         # Where nothing else reads them before, they are computed with the commit.
-        changed = Step(
-            self.changed, self._changes(), persist=True, lazy=not self.fused, initial=self._initial()
-        )
+        changed = Step(self.changed, self._changes(), persist=True, initial=self._initial())
         steps.append(changed)
         if self.fused:
             columns = ", ".join(self._columns())
@@ -84,7 +82,7 @@ class Groups(Partials):
             steps += self._looked_up(
                 self.generations.latest(both),
                 None,
-                Step(self.name, "", persist=self.read_again, lazy=True, initial=initial),
+                Step(self.name, "", persist=self.read_again, initial=initial),
             )
         return steps
 
@@ -214,7 +212,7 @@ class Groups(Partials):
         new = f"select {listed} from {met}\nwhere {' or '.join(flags)}"
         return [
             Step(met, looked_at, initial=initial, asks=(Asking(part, KNOWN),)),
-            Step(self._new(members), new, persist=True, lazy=True, initial=initial),
+            Step(self._new(members), new, persist=True, initial=initial),
         ]
 
     # -- values that may go again ------------------------------------------------------------------

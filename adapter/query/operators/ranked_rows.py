@@ -111,7 +111,7 @@ class RankedRows:
         return [
             *([] if self.is_timed else [Step(self.rows, self._rows(), persist=True)]),
             *self.generations.steps(f"select {self.listed} from {self.rows}"),
-            Step(self.now, ranked, persist=True, lazy=True, initial=initial),
+            Step(self.now, ranked, persist=True, initial=initial),
         ]
 
     def _known(self) -> str:

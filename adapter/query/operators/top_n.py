@@ -59,16 +59,16 @@ class RankedGroups:
         )
         none = f"select {self.columns} from {self.candidates} where false"
         members = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, self.candidates))
-        known = [Step(self.members, members, persist=True, lazy=True, initial=none)]
+        known = [Step(self.members, members, persist=True, initial=none)]
         if self.expires:
             living = self._living(f"select * from {self.members}", "watermark_before", self.columns)
-            known.append(Step(self.known, living, persist=True, lazy=True, initial=none))
+            known.append(Step(self.known, living, persist=True, initial=none))
         last = self.now if self.operator.improves else self.front
         ranked, first = self._first(f"{stay}\nunion all\n{came}"), self._first(came)
         return [
-            Step(self.candidates, self._rows(f"select * from {below.name}"), persist=True, lazy=True),
+            Step(self.candidates, self._rows(f"select * from {below.name}"), persist=True),
             *known,
-            Step(last, ranked, persist=True, lazy=True, initial=first),
+            Step(last, ranked, persist=True, initial=first),
             *([] if self.operator.improves else self._moving_up()),
             self._moves(),
         ]
@@ -169,7 +169,7 @@ class RankedGroups:
             f"where known.{ROW} is null or now.{ROW} is null or now.{_FRESH}"
         )
         first = f"select {ROW}, true as {_MEMBER} from {self.now}"
-        return Step(self.moved, moved, persist=True, lazy=True, initial=first)
+        return Step(self.moved, moved, persist=True, initial=first)
 
     def change(self) -> Step:
         """What changes in the result."""
@@ -298,7 +298,6 @@ def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[st
             now,
             f"{stay}\nunion all\n{anew}",
             persist=True,
-            lazy=True,
             initial=f"select * from {front}",
             unless_empty=fallen.name,
         ),

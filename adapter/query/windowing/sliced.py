@@ -66,14 +66,14 @@ class SlicedStage(Partials):
             )
             looked_up = Step(self._met(members), met, initial=initial, asks=(asks,))
             if self.kept_for_finest:
-                steps.append(replace(looked_up, persist=True, lazy=True))
+                steps.append(replace(looked_up, persist=True))
                 initial, new = self._of_sets(members, initial=True), self._of_sets(members, initial=False)
             else:
                 new = f"select * from {self._met(members)}\nwhere {self._better(members)}"
                 steps.extend(self._values_read_twice(members, initial))
                 steps.append(looked_up)
             # First sights that are new or earlier than those known, with the known ones beside them.
-            steps.append(Step(self._new(members), new, persist=True, lazy=True, initial=initial))
+            steps.append(Step(self._new(members), new, persist=True, initial=initial))
         return steps
 
     def parts(self) -> list[StatePart]:
