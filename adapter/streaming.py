@@ -107,7 +107,7 @@ def plan(
     settings = config(node)
     with named(node):
         text = rewriting.by_config(sql, node["config"], streaming=True)
-        found = planner.plan_any(
+        found = planner.plan(
             text, known, settings.state_ttl, settings.constant_domains, ask, settings.emission
         )
         _check_configs(found, settings)
@@ -192,7 +192,7 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
 
 def _keyed(found: Plan, settings: stream_config.StreamConfig) -> Plan:
     """A plan whose result's rows are told apart by what config unique_key says."""
-    if not settings.unique_key or found.dataflow is None or not found.dataflow.root.relation.changes:
+    if not settings.unique_key or not found.dataflow.root.relation.changes:
         return found
     key = own_names.as_planned(settings.unique_key, found.taken)
     return replace(found, dataflow=replace(found.dataflow, key=key))
@@ -248,11 +248,10 @@ def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str
 
 def _check_recompute(found: Plan) -> None:
     """Passes a query that is kept up to date from changes alone."""
-    operators = found.dataflow.operators if found.dataflow is not None else ()
     again = [
         f"'{each.label}' "
         + ("as a whole" if each.is_whole else f"for each {', '.join(each.keys[0])} that changes")
-        for each in operators
+        for each in found.dataflow.operators
         if isinstance(each, Recompute)
     ]
     if again:
@@ -269,8 +268,8 @@ def _refuse_recompute(again: Sequence[str]) -> None:
 def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
     """Passes configs that go with a query without windows, or with one that has them."""
     flow = found.dataflow
-    if flow is None or flow.is_stateless:
-        if not found.stages and settings.emission != FINAL:
+    if flow.is_stateless or flow.windows is not None:
+        if flow.is_stateless and settings.emission != FINAL:
             raise QueryError(
                 "Early results, late_updates and the offsets of results are about windows that are kept until they close, "
                 "and this query puts its rows out at once. Leave them out."
@@ -279,7 +278,11 @@ def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
             if getattr(settings, name):
                 raise QueryError(
                     f"config '{name}' is for queries without windows that keep state; this one "
-                    + ("has windows, whose state goes with them." if found.stages else "has no state.")
+                    + (
+                        "has windows, whose state goes with them."
+                        if not flow.is_stateless
+                        else "has no state."
+                    )
                     + " Leave it out."
                 )
         return
@@ -331,7 +334,7 @@ def known(
     Args:
         graph: dbt's.
         upstream: compiled streaming models, in the order they depend on each other: rows of theirs may change.
-        ask: as in `planner.plan_any`.
+        ask: as in `planner.plan`.
 
     Raises:
         QueryError: one of them can't be planned.
@@ -356,10 +359,9 @@ def known(
 def _found(plan: Plan) -> str:
     kinds = [
         f"{'a GROUP BY over ' if hasattr(s, 'metrics') else 'rows of '}{s.window.kind}()"
-        for s in plan.windowed
+        for s in plan.dataflow.windowed
     ]
-    operators = plan.dataflow.operators if plan.dataflow is not None else ()
-    kinds += [_KINDS[name] for each in operators if (name := type(each).__name__) in _KINDS]
+    kinds += [_KINDS[name] for each in plan.dataflow.operators if (name := type(each).__name__) in _KINDS]
     return " and ".join(dict.fromkeys(kinds)) or "no aggregate"
 
 
@@ -455,8 +457,8 @@ def batch_text(sql: str, ask: QueryRunner | None = None) -> str:
     if not planner.reads_streams(sql):
         return sql
     try:
-        found = planner.plan(sql, batch=True, ask=ask)
+        found = planner.plan_windows(sql, batch=True, ask=ask)
     except QueryError:
         # What a stream can't do, or does as operators, batch can: the macros print plain SQL.
         return planner.text_in_batch(sql, ask)
-    return generate.batch(found) if found.stages or found.batch is not None else sql
+    return generate.batch(found) if found.stages else sql

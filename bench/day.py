@@ -98,7 +98,7 @@ class Bench:
         rows: str | None = None,
     ) -> tuple[StreamModel, Program]:
         """A query over a source, whose table is there; `rows`: what has the source's columns in batch, if not itself."""
-        plan = planner.plan_any(text, domains=domains, ask=lambda query: tuple(self.spark.sql(query).head()))
+        plan = planner.plan(text, domains=domains, ask=lambda query: tuple(self.spark.sql(query).head()))
         target = f"lakehouse.bench.{name}"
         model = StreamModel(name, target, f"{target}__state", self.environment.storage, (source,))
         batch = generate.batch(plan).replace(source.relation, rows or source.relation)

@@ -173,7 +173,7 @@ class OurPeer(SparkPeer):
         def ask(query: str) -> tuple[Any, ...]:
             return tuple(self.spark.sql(query).head())
 
-        return generate.program(planner.plan_any(text, known, domains=DOMAINS, ask=ask))
+        return generate.program(planner.plan(text, known, domains=DOMAINS, ask=ask))
 
     def model(
         self, workload: Workload, text: str, folders: Folders, files: int, trigger: str | None

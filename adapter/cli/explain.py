@@ -219,14 +219,13 @@ def _sentences(found: _Explained) -> Iterator[str]:
 def _results(found: _Explained) -> Iterator[str]:
     """When there are results, and how they are computed, in sentences."""
     recomputing = [node for node in in_order(found.tree) if node.computing.how != FROM_CHANGES]
-    if found.plan.windowed:
+    flow = found.plan.dataflow
+    if flow.windowed and flow.windows is not None:
         yield from _firing(found.settings.emission)
-    elif found.plan.dataflow is not None and found.plan.dataflow.windowed:
+    elif flow.windowed:
         yield from _firing(found.settings.emission)
         yield "What stands on windows changes in the micro-batch in which these fire."
-    elif found.plan.dataflow is not None and (
-        closes := [each for each in found.plan.dataflow.operators if isinstance(each, WindowClose)]
-    ):
+    elif closes := [each for each in flow.operators if isinstance(each, WindowClose)]:
         waits = {each.lasts for each in closes if each.lasts is not None}
         for lasts in sorted(waits):
             at = _at(found.settings.emission.complete + lasts)

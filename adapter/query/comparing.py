@@ -50,10 +50,11 @@ class Due:
 
 def due(plan: Plan) -> Due | None:
     """What tells of the rows of a planned query whether they are due; None: no column does."""
-    if not plan.closed or not plan.windowed:
+    windows = plan.windows
+    if windows is None or not windows.closed or not windows.stages:
         return None
     for kind in (WINDOW_END, WINDOW_TIME):
-        columns = tuple(column for column, carries in plan.carried.items() if carries == kind)
+        columns = tuple(column for column, carries in windows.carried.items() if carries == kind)
         if columns:
             return Due(columns, kind == WINDOW_TIME)
     return None
@@ -61,8 +62,9 @@ def due(plan: Plan) -> Due | None:
 
 def has_windows(plan: Plan) -> bool:
     """Whether a planned query has windows whose results come when they close."""
-    operators = plan.dataflow.operators if plan.dataflow is not None else ()
-    return bool(plan.windowed) or any(isinstance(each, WindowResults | WindowClose) for each in operators)
+    if plan.windows is not None:
+        return bool(plan.windows.stages)
+    return any(isinstance(each, WindowResults | WindowClose) for each in plan.dataflow.operators)
 
 
 def check(text: str, plan: Plan, known: Mapping[str, Known]) -> None:

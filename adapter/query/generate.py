@@ -15,7 +15,7 @@ from functools import partial
 from . import event_clock
 from .operators import generate as operators
 from .operators.base import WindowResults
-from .plan import AggregateStage, Plan, RowsStage
+from .plan import LookupTable, Plan, Stage, WindowPlan
 from .program import Boundaries, Level, Program, Rows, Step, StreamInput, reading
 from .signature import signature
 from .tables import lookup_keys
@@ -45,10 +45,16 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
 
 
 def _program(plan: Plan, emission: Emission, upsert: bool, ttl: int | None) -> Program:
-    if plan.dataflow is not None:
-        return _dataflow(plan, ttl, emission)
+    windows = plan.windows
+    return _dataflow(plan, ttl, emission) if windows is None else _of_windows(plan, windows, emission, upsert)
+
+
+def _of_windows(plan: Plan, windows: WindowPlan, emission: Emission, upsert: bool) -> Program:
+    """The program of windows that are all there is: they put themselves out."""
     replaces = upsert or emission.changes
-    levels, everything = _levels(plan, partial(operator_of, emission=emission), replaces)
+    levels, everything = _levels(
+        windows.stages, plan.lookups, partial(operator_of, emission=emission), replaces
+    )
     # Of the last level nothing is read before the commit. How many windows close tells how to compute what comes of them.
     again = tuple(replace(step, materialize=step.persist) for level in levels for step in level.emit)
     levels[-1:] = [replace(level, emit=()) for level in levels[-1:]]
@@ -56,36 +62,44 @@ def _program(plan: Plan, emission: Emission, upsert: bool, ttl: int | None) -> P
     return Program(
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time) for s in plan.streams),
         levels=tuple(levels),
-        output=plan.output,
-        lookups=lookup_keys.of_output(plan),
+        output=windows.output,
+        lookups=lookup_keys.asked([windows.output], plan.lookups),
         again=again,
         is_of_windows=True,
         boundaries=_boundaries(everything),
-        upsert=replacing(plan, everything, emission) if replaces else None,
+        upsert=replacing(windows, everything, emission) if replaces else None,
         kept_for=emission.last,
-        reads_clock=not levels and event_clock.READS_CLOCK in plan.output,
-        behind=_behind(plan.windowed),
+        reads_clock=not levels and event_clock.READS_CLOCK in windows.output,
+        behind=_behind(windows.stages),
         tables=plan.static,
         mini_batch=plan.mini_batch,
-        time_zones=tuple(sorted({s.window.time_zone for s in plan.windowed if s.window.time_zone})),
+        time_zones=_zones(windows.stages),
         signature=signature(plan, emission=emission),
     )
 
 
+def _zones(stages: Sequence[Stage]) -> tuple[str, ...]:
+    """The zones on whose clocks windows are cut."""
+    return tuple(sorted({stage.window.time_zone for stage in stages if stage.window.time_zone}))
+
+
 def _levels(
-    plan: Plan, made: Callable[[AggregateStage | RowsStage], SlicedStage | WindowBuffer], replaces: bool
+    stages: Sequence[Stage],
+    lookups: Sequence[LookupTable],
+    made: Callable[[Stage], SlicedStage | WindowBuffer],
+    replaces: bool,
 ) -> tuple[list[Level], list[SlicedStage | WindowBuffer]]:
-    """The levels of a plan's windows, and the pieces that they are made of; `replaces`: which windows have a result is
+    """The levels of windows, and the pieces that they are made of; `replaces`: which windows have a result is
     read again."""
     levels = []
     everything: list[SlicedStage | WindowBuffer] = []
-    for number in sorted({stage.level for stage in plan.stages}):
-        pieces = [made(stage) for stage in plan.windowed if stage.level == number]
+    for number in sorted({stage.level for stage in stages}):
+        pieces = [made(stage) for stage in stages if stage.level == number]
         everything += pieces
         parts = [(piece, piece.parts()) for piece in pieces]
         levels.append(
             Level(
-                lookups=lookup_keys.of_level(plan, number),
+                lookups=lookup_keys.asked([piece.stage.rows for piece in pieces], lookups),
                 known=tuple(step for piece, own in parts for step in reading(piece.known(), own)),
                 rows=tuple(
                     Rows(
@@ -120,21 +134,19 @@ def _read_once(level: Level) -> Level:
 
 def _dataflow(plan: Plan, ttl: int | None, emission: Emission) -> Program:
     """The program of operators: the windows among them level by level, then all others."""
-    assert plan.dataflow is not None
     stages = plan.dataflow.windowed
     windows = [each for each in plan.dataflow.operators if isinstance(each, WindowResults)]
-    at_once = {stage.name for each in windows if each.at_once for stage in each.plan.windowed}
+    at_once = {stage.name for each in windows if each.at_once for stage in each.plan.stages}
 
-    def made(stage: AggregateStage | RowsStage) -> SlicedStage | WindowBuffer:
+    def made(stage: Stage) -> SlicedStage | WindowBuffer:
         return operator_of(stage, replace(emission, at_once=True) if stage.name in at_once else emission)
 
-    levels, _ = _levels(replace(plan, stages=stages, dataflow=None), made, emission.changes)
-    zones = tuple(sorted({stage.window.time_zone for stage in stages if stage.window.time_zone}))
+    levels, _ = _levels(stages, plan.lookups, made, emission.changes)
     signed = signature(plan, ttl, emission)
-    return operators.program(plan, levels, zones, ttl, _behind(stages), signed, emission=emission)
+    return operators.program(plan, levels, _zones(stages), ttl, _behind(stages), signed, emission=emission)
 
 
-def _behind(stages: Sequence[AggregateStage | RowsStage]) -> int:
+def _behind(stages: Sequence[Stage]) -> int:
     """A row at the very end of a session belongs to it, and isn't late where the watermark is just there.
 
     Not with sessions over windows: these come out when the watermark, that far behind, is at their end, and sessions of
@@ -150,28 +162,35 @@ def _boundaries(pieces: Sequence[SlicedStage | WindowBuffer]) -> tuple[Boundarie
     return tuple(listed) if listed and None not in found else None
 
 
-def _tables(plan: Plan) -> list[Step]:
+def _tables(plan: WindowPlan) -> list[Step]:
     """What the texts read besides state, whole."""
     read = {stream.view: stream.relation for stream in plan.streams}
     read |= {table.view: table.relation for table in plan.lookups}
     steps = [Step(view, f"select * from {relation}") for view, relation in read.items()]
-    if any(event_clock.READS_CLOCK in text for text in (plan.output, *(s.rows for s in plan.windowed))):
+    if any(event_clock.READS_CLOCK in text for text in (plan.output, *(s.rows for s in plan.stages))):
         # As in a stream's first micro-batch.
         steps.append(Step("clock", "select cast(null as timestamp) as now_before"))
     return steps
 
 
-def batch(plan: Plan) -> str:
+def batch(plan: Plan | WindowPlan) -> str:
     """One SELECT with the same rows, over the streams as tables."""
-    return own_names.apart(_batch(plan), plan.taken)
+    windows = plan.windows if isinstance(plan, Plan) else plan
+    made = _in_batch(plan) if windows is None else _of_slices(windows)
+    return own_names.apart(made, plan.taken)
 
 
-def _batch(plan: Plan) -> str:
-    if plan.batch is not None:
-        outside = ", ".join(f"{each.view} as (select * from {each.relation})" for each in plan.lookups)
-        return f"with {outside}\n{plan.batch}" if outside else plan.batch
+def _in_batch(plan: Plan | WindowPlan) -> str:
+    """The query itself."""
+    assert isinstance(plan, Plan) and plan.batch is not None
+    outside = ", ".join(f"{each.view} as (select * from {each.relation})" for each in plan.lookups)
+    return f"with {outside}\n{plan.batch}" if outside else plan.batch
+
+
+def _of_slices(plan: WindowPlan) -> str:
+    """Windows as a stream puts them together."""
     steps = _tables(plan)
-    for stage in plan.windowed:
+    for stage in plan.stages:
         pieces = operator_of(stage)
         rows = pieces.rows_text(stage.rows, clock=False)
         steps.append(Step(f"{stage.name}_all_rows", rows))
@@ -187,16 +206,19 @@ def _batch(plan: Plan) -> str:
 
 
 def times(plan: Plan) -> str | None:
-    """A SELECT with the event time of each stage over the streams, to look at its type; None without
-    stages. (Times of stacked windows are made by us.)"""
-    steps = _tables(plan)
-    stages = [stage for stage in plan.windowed if stage.level == 0]
+    """A SELECT with the event time of each window over the streams, to look at its type; None: there are others than
+    windows in it, or none. (Times of stacked windows are made by us.)"""
+    windows = plan.windows
+    if windows is None or not windows.stages:
+        return None
+    steps = _tables(windows)
     names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
     columns = ", ".join(
         f"(select first(event_time) from (\n{_indented(stage.rows)}\n)) as `{stage.window.time_col}`"
-        for stage in stages
+        for stage in windows.stages
+        if stage.level == 0
     )
-    return own_names.apart(f"with {names}\nselect {columns}", plan.taken) if stages else None
+    return own_names.apart(f"with {names}\nselect {columns}", plan.taken)
 
 
 def pretty(text: str) -> str:

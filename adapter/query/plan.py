@@ -240,8 +240,8 @@ class LookupTable:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A model's query: streams, the stages that keep state, and the SQL over their results."""
+class WindowPlan:
+    """A query that stays within windows: streams, the stages that keep state, and the SQL over their results."""
 
     streams: tuple[Stream, ...]
     stages: tuple[Stage, ...]
@@ -255,46 +255,59 @@ class Plan:
     """What identifies a row of the output; None: nothing does."""
     ranks: tuple[str, ...] = ()
     """The rankings that a filter ends, as the user wrote them."""
-    grouped: tuple[Window, ...] = ()
+    grouped_rows: tuple[Window, ...] = ()
     """The windows whose kept rows a GROUP BY is over."""
     certain: bool = True
     """Whether nothing above the stages can make two rows of one."""
     closed: bool = True
     """Whether the window columns it carries are of windows that have closed: all rows of one come at once."""
+    written: str = ""
+    """`output` as its author wrote it, where that is another text: for looking at."""
+    lookups: tuple[LookupTable, ...] = ()
+    """Where it is all of a model's query: the tables outside that it asks."""
+    taken: frozenset[str] = frozenset()
+    """As of `Plan`, where it is all of a model's query."""
+
+    @property
+    def grouped(self) -> list[Window]:
+        """The windows whose rows are grouped."""
+        own = [stage.window for stage in self.stages if isinstance(stage, AggregateStage)]
+        return [*own, *self.grouped_rows]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A model's query: its streams, and the operators that keep it up to date."""
+
+    streams: tuple[Stream, ...]
+    dataflow: Dataflow
+    static: tuple[str, ...]
+    """Relations read afresh at each micro-batch."""
     batch: str | None = None
-    """The query in batch, where that isn't put together from the stages."""
+    """The query in batch; None: it is put together from the stages of windows."""
+    ranks: tuple[str, ...] = ()
+    """The rankings that a filter ends, as the user wrote them."""
     rewrites: tuple[tuple[str, str], ...] = ()
     """The rewrites that the query asks for, and what they do."""
     lookups: tuple[LookupTable, ...] = ()
     mini_batch: MiniBatch | None = None
     """What a micro-batch is at most, where the text says so."""
-    dataflow: Dataflow | None = None
-    """The query as operators, where it is kept up to date by them."""
     text: str = ""
     """Digest of the model's text, where it is known."""
-    written: str = ""
-    """`output` as its author wrote it, where that is another text: for looking at."""
     unknown_functions: tuple[str, ...] = ()
     """Functions that aren't Spark's own, planned without a session: taken for functions of a row."""
     taken: frozenset[str] = frozenset()
     """Names of the author's that generated SQL may have for something else; they are marked in here (`own_names`)."""
 
     @property
-    def windowed(self) -> tuple[AggregateStage | RowsStage, ...]:
-        """The stages over windows."""
-        return tuple(stage for stage in self.stages if isinstance(stage, AggregateStage | RowsStage))
-
-    @property
-    def grouped_windows(self) -> list[Window]:
-        """The windows whose rows are grouped."""
-        if self.dataflow is not None:
-            return self.dataflow.grouped
-        return [*(stage.window for stage in self.stages if isinstance(stage, AggregateStage)), *self.grouped]
+    def windows(self) -> WindowPlan | None:
+        """The plan of windows that is all there is; None: others stand above them, or there are none."""
+        return self.dataflow.windows
 
     @property
     def shape(self) -> Mapping[str, bool]:
         """What a materialization may ask of a query."""
-        windows = self.grouped_windows
+        windows = self.dataflow.grouped
         return {
             "window_aggregate": bool(windows),
             "cumulate": bool(windows) and all(window.grows for window in windows),

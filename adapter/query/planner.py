@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
+from typing import TypeVar
 
 from sqlglot import exp
 
 from . import event_clock, mini_batch
 from .errors import NotInStages, NotMeant, QueryError, Unbounded
-from .operators.base import WindowClose, is_timed
-from .plan import Plan
-from .planning.planner import NO_STREAM, dataflow
+from .operators.base import Dataflow, WindowClose, WindowResults, is_timed
+from .operators.relation import Relation
+from .plan import LookupTable, Plan, WindowPlan
+from .planning.planner import dataflow
 from .program import MiniBatch
 from .ranking import limits, rank_filters, ranks
 from .ranking.tie_breaking import break_ties
@@ -30,8 +32,10 @@ from .windowing.row_level import check_relations
 from .windowing.window_operators import operator_of
 from .windowing.window_planner import WindowPlanner
 
+_Planned = TypeVar("_Planned", Plan, WindowPlan)
 
-def plan_any(
+
+def plan(
     text: str,
     known: Mapping[str, Known] | None = None,
     ttl: int | None = None,
@@ -39,8 +43,7 @@ def plan_any(
     ask: QueryRunner | None = None,
     emission: Emission = FINAL,
 ) -> Plan:
-    """The plan of a model's compiled text, whatever it puts together: in stages where it is of their kinds, else as a
-    tree of operators.
+    """The plan of a model's compiled text, whatever it puts together.
 
     Args:
         text: one SELECT.
@@ -52,19 +55,41 @@ def plan_any(
         emission: when results of windows come.
 
     Raises:
-        QueryError: it doesn't parse, reads no stream, or holds something that can't be kept up to date.
+        QueryError: it doesn't parse, reads no stream, has no meaning over one, or its state can grow for ever (`Unbounded`).
     """
-    ask = None if ask is None else cache(ask)  # the same text is planned twice
-    return _with_names_apart(text, known, domains, ask, partial(_planned_anyhow, ttl=ttl, emission=emission))
+    return _with_names_apart(text, known or {}, domains, ask, partial(_planned, ttl=ttl, emission=emission))
+
+
+def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None) -> WindowPlan:
+    """The plan of a text that stays within windows.
+
+    Args:
+        text: one SELECT.
+        batch: it is for batch, where every clock is the machine's.
+        ask: as in `plan`.
+
+    Raises:
+        QueryError: as in `plan`, or there is something else in it.
+    """
+
+    def made(text: str, tree: exp.Query, *_: object, ask: QueryRunner | None) -> WindowPlan:
+        read = _read(text, tree, ask)
+        if next(hints.windows_under(read.tree), None) is None:
+            raise QueryError("There is no window function in it.")
+        if not batch:
+            event_clock.mark(read.tree, {})
+        return _within_windows(read, {}, (), batch)
+
+    return _with_names_apart(text, {}, (), ask, made)
 
 
 def _with_names_apart(
     text: str,
-    known: Mapping[str, Known] | None,
+    known: Mapping[str, Known],
     domains: Collection[str],
     ask: QueryRunner | None,
-    made: Callable[[str, exp.Query, Mapping[str, Known], Collection[str], QueryRunner | None], Plan],
-) -> Plan:
+    made: Callable[..., _Planned],
+) -> _Planned:
     """A plan in which the author's names are told from those of generated SQL (`own_names`).
 
     Args:
@@ -74,10 +99,10 @@ def _with_names_apart(
         ask: asks a session.
         made: makes the plan of a text and its tree, with the same.
     """
-    tree, known = _parsed(text), known or {}
+    tree = _parsed(text)
     taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
     if not taken:
-        return made(text, tree, known, domains, ask)
+        return made(text, tree, known, domains, ask=ask)
 
     def asked(query: str) -> Sequence[object]:
         assert ask is not None
@@ -86,103 +111,76 @@ def _with_names_apart(
     own_names.mark(tree)
     domains = [own_names.marked_column(name) for name in domains]
     with own_names.as_written():
-        found = made(text, tree, own_names.marked(known), domains, None if ask is None else asked)
+        found = made(text, tree, own_names.marked(known), domains, ask=None if ask is None else asked)
     return replace(found, taken=taken)
 
 
-def _planned_anyhow(
+def _planned(
     text: str,
-    tree: exp.Query,
+    parsed: exp.Query,
     known: Mapping[str, Known],
     domains: Collection[str],
     ask: QueryRunner | None,
     ttl: int | None,
     emission: Emission,
 ) -> Plan:
-    """The same as `plan_any` of a text that is parsed."""
-    if not _has_windows(text, tree):
-        return _in_operators(text, tree, known, domains, ask, ttl, emission)
-    try:
-        found = _in_stages(text, tree.copy(), known, ttl, False, ask)
-        if emission.changes:
-            replacing(found, [operator_of(stage, emission) for stage in found.windowed], emission)
-        return found
-    except NotMeant:
-        raise
-    except QueryError as refused:
+    """The same as `plan` of a text that is parsed. Changes the tree."""
+    read = _read(text, parsed, ask)
+    outside = lookups.place(read.tree, [relation for relation, what in known.items() if what.lookup])
+    event_clock.mark(read.tree, known)
+    refused: QueryError | None = None
+    if next(hints.windows_under(read.tree), None) is not None:
         try:
-            return _in_operators(text, tree, known, domains, ask, ttl, emission)
-        except Unbounded as problem:
-            raise Unbounded(f"{refused} To have the query as it is: {problem}") from problem
+            with read.rewrites.attempt():
+                return _of_windows(replace(read, tree=read.tree.copy()), known, outside, emission)
+        except NotMeant:
+            raise
         except QueryError as problem:
-            if isinstance(refused, NotInStages) or isinstance(problem, NotMeant):
-                raise
-            raise refused from problem
+            refused = problem
+    try:
+        return _in_operators(read, known, outside, domains, ttl, emission)
+    except Unbounded as problem:
+        if refused is None:
+            raise
+        raise Unbounded(f"{refused} To have the query as it is: {problem}") from problem
+    except QueryError as problem:
+        if refused is None or isinstance(refused, NotInStages) or isinstance(problem, NotMeant):
+            raise
+        raise refused from problem
 
 
-def _has_windows(text: str, tree: exp.Query) -> bool:
-    """Whether there are window functions in a text, of which the tree is given.
-
-    Raises:
-        QueryError: it has a hint that can't be read, or stands where none is looked for.
-    """
-    marked = tree.copy()
-    mini_batch.take(marked, text)
-    Rewrites(marked, text)
-    hints.mark_streams(marked)
-    return next(hints.windows_under(marked), None) is not None
-
-
-def plan(
-    text: str,
-    known: Mapping[str, Known] | None = None,
-    ttl: int | None = None,
-    batch: bool = False,
-    ask: QueryRunner | None = None,
+def _of_windows(
+    read: _Text, known: Mapping[str, Known], outside: tuple[LookupTable, ...], emission: Emission
 ) -> Plan:
-    """The plan of a text in stages.
-
-    Args:
-        text: one SELECT.
-        known: what the project says of relations, by their names in the text.
-        ttl: microseconds after which an idle key of a query without windows is forgotten.
-        batch: it is for batch, where every clock is the machine's.
-        ask: as in `plan_any`.
-
-    Raises:
-        QueryError: as in `plan_any`, or its parts go together only as operators.
-    """
-    return _with_names_apart(
-        text, known, (), ask, lambda text, tree, known, _, ask: _in_stages(text, tree, known, ttl, batch, ask)
+    """The plan of a text that stays within windows, and all of which puts its rows out as these say."""
+    found = _within_windows(read, known, outside)
+    if emission.changes:
+        replacing(found, [operator_of(stage, emission) for stage in found.stages], emission)
+    root = WindowResults("windows", found, Relation(), "windows")
+    return Plan(
+        found.streams,
+        Dataflow(root, None, (root,)),
+        found.static,
+        ranks=found.ranks,
+        rewrites=tuple(read.rewrites.done),
+        lookups=outside,
+        mini_batch=read.hint,
+        unknown_functions=read.unknown_functions,
     )
 
 
-def _in_stages(
-    text: str,
-    parsed: exp.Query,
-    known: Mapping[str, Known],
-    ttl: int | None,
-    batch: bool,
-    ask: QueryRunner | None,
-) -> Plan:
-    """The same of a text that is parsed. Changes the tree."""
-    if not _has_windows(text, parsed):
-        if batch:
-            if not stream_relations(text):
-                raise QueryError(NO_STREAM)
-            return Plan((), (), text, (), batch=text_in_batch(text, ask))
-        return _in_operators(text, parsed, known, (), ask, ttl, FINAL, is_bounded=True)
-    read = _read(text, parsed, ask)
-    tree, rewrites = read.tree, read.rewrites
-    ctes.check_read_once(tree)
-    outside = lookups.place(tree, [relation for relation, what in known.items() if what.lookup])
-    if not batch:
-        event_clock.mark(tree, known)
-    planned = _planned(tree, known, ttl, rewrites, batch)
-    if planned.stages:
+def _within_windows(
+    read: _Text, known: Mapping[str, Known], outside: tuple[LookupTable, ...], batch: bool = False
+) -> WindowPlan:
+    ctes.check_read_once(read.tree)
+    _refuse_changes(read.tree, known)
+    found = WindowPlanner(read.tree, read.rewrites, batch=batch).plan()
+    read.rewrites.check()
+    if found.stages:
         read.check_stars()
-    found = replace(planned, mini_batch=read.hint, unknown_functions=read.unknown_functions)
-    return lookups.with_tables(found, outside) if outside else found
+    views = {table.view for table in outside}
+    static = tuple(relation for relation in found.static if relation not in views)
+    return replace(found, static=static, lookups=outside)
 
 
 @dataclass(frozen=True)
@@ -243,44 +241,22 @@ def _is_of_stream(star: exp.Expr) -> bool:
     )
 
 
-def plan_operators(
-    text: str,
-    known: Mapping[str, Known],
-    ttl: int | None = None,
-    domains: Collection[str] = (),
-    ask: QueryRunner | None = None,
-    emission: Emission = FINAL,
-) -> Plan:
-    """The plan of a text as a tree of operators. Arguments as in `plan_any`.
-
-    Raises:
-        QueryError: it has no meaning over a stream, or its state can grow for ever (`Unbounded`).
-    """
-    return _with_names_apart(text, known, domains, ask, partial(_in_operators, ttl=ttl, emission=emission))
-
-
 def _in_operators(
-    text: str,
-    parsed: exp.Query,
+    read: _Text,
     known: Mapping[str, Known],
+    outside: tuple[LookupTable, ...],
     domains: Collection[str],
-    ask: QueryRunner | None,
     ttl: int | None,
     emission: Emission,
-    is_bounded: bool = False,
 ) -> Plan:
-    """The same of a text that is parsed; `is_bounded`: its state isn't asked whether it can grow for ever. Changes the
-    tree."""
-    read = _read(text, parsed, ask)
+    """The plan of a text that is put together of any parts. Changes its tree."""
     read.check_stars()
     tree, rewrites = read.tree, read.rewrites
     # What reads a stream is one operator wherever it stands.
     ctes.check_read_once(tree, lambda query: not hints.reads_stream(query))
-    outside = lookups.place(tree, [relation for relation, what in known.items() if what.lookup])
-    event_clock.mark(tree, known)
     batch = sql(_with_ties_broken(limits.write_as_ranks(on_change.told(tree), hints.reads_stream)))
     flow, streams, ended = dataflow(
-        tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission, is_bounded
+        tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission
     )
     rewrites.check(in_operators=True)
     inputs = streams.read(True)
@@ -300,22 +276,20 @@ def _in_operators(
     views = {table.view for table in outside}
     return Plan(
         inputs,
-        (),
-        f"select * from {flow.root.name}",
+        flow,
         tuple(relation for relation in streams.static if relation not in views),
-        lookups=outside,
-        ranks=ended,
-        batch=batch,
-        rewrites=tuple(rewrites.done),
-        mini_batch=read.hint,
-        dataflow=flow,
+        batch,
+        ended,
+        tuple(rewrites.done),
+        outside,
+        read.hint,
         unknown_functions=read.unknown_functions,
     )
 
 
 def _plan_within_windows(
     rewrites: Rewrites, tree: exp.Query, streams: Streams, stages: int, keeps_rows: bool
-) -> Plan:
+) -> WindowPlan:
     ctes.check_read_once(tree)
     return WindowPlanner(tree, rewrites, streams, stages, keeps_rows=keeps_rows).plan()
 
@@ -325,17 +299,6 @@ def _with_ties_broken(tree: exp.Query) -> exp.Query:
     for select in copy.find_all(exp.Select):
         break_ties(select)
     return copy
-
-
-def _planned(
-    tree: exp.Query, known: Mapping[str, Known], ttl: int | None, rewrites: Rewrites, batch: bool
-) -> Plan:
-    if not any(hints.is_stream(table) for table in tree.find_all(exp.Table)):
-        raise QueryError(NO_STREAM)
-    _refuse_changes(tree, known)
-    found = WindowPlanner(tree, rewrites, batch=batch).plan()
-    rewrites.check()
-    return replace(found, rewrites=tuple(rewrites.done))
 
 
 def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
@@ -363,7 +326,7 @@ def reads_streams(text: str) -> bool:
 
 
 def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
-    """A text for batch that can't be planned in stages: the same, with the ties of its rankings broken as in a stream, and
+    """A text for batch that doesn't stay within windows: the same, with the ties of its rankings broken as in a stream, and
     without QUALIFY, which Spark doesn't read.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from sqlglot import exp
@@ -39,8 +40,32 @@ VERSION = 2
 
 def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) -> dict[str, object]:
     """What the state of a plan depends on, as plain JSON; equal signatures can share a state."""
-    stages = []
-    for stage in plan.stages:
+    flow, windows = plan.dataflow, plan.windows
+    stages = _stages(plan)
+    found: dict[str, object] = {"version": VERSION, "stages": stages}
+    if tables := _lookups(plan, json.dumps(stages)):
+        found["lookups"] = tables
+    if plan.text:
+        found["text"] = plan.text
+    if windows is not None:
+        if windows.stages:
+            # Early results may come and go: rows of the state are there until the last one.
+            found["results"] = {"complete": emission.complete, "last": emission.last}
+        return found
+    found |= _operators(flow, ttl, emission)
+    if flow.has_windows:
+        # What has been put out of open windows is in the state, too.
+        found["results"] = asdict(emission)
+    found["state_ttl"] = ttl is not None
+    if ttl is not None:
+        found["lives"] = True
+    return found
+
+
+def _stages(plan: Plan) -> list[dict[str, object]]:
+    """What each stage of windows is of."""
+    stages, all_stages = [], plan.dataflow.windowed
+    for stage in all_stages:
         entry: dict[str, object] = {
             "name": stage.name,
             "streams": [stream.relation for stream in plan.streams if stream.view in stage.streams],
@@ -63,34 +88,17 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
                 entry["top"] = _top(stage.top)
             if stage.plain:
                 entry["plain"] = stage.plain
-        if below := _below(plan, stage):
+        if below := _below(all_stages, stage):
             entry["below"] = below
             # One name in the state may be of several aggregates, one after the other: `sum(v + 1)`, `sum(v - 1)`.
             entry["reads"] = {
                 each.name: {key.name: key.identity for key in each.keys}
                 | {metric.name: metric.identity for metric in each.metrics}
-                for each in plan.stages
+                for each in all_stages
                 if each.name in below and isinstance(each, AggregateStage)
             }
         stages.append(entry)
-    found: dict[str, object] = {"version": VERSION, "stages": stages}
-    if tables := _lookups(plan, json.dumps(stages)):
-        found["lookups"] = tables
-    if plan.text:
-        found["text"] = plan.text
-    if plan.windowed:
-        # Early results may come and go: rows of the state are there until the last one.
-        found["results"] = {"complete": emission.complete, "last": emission.last}
-    if plan.dataflow is not None:
-        windows = replace(plan, stages=plan.dataflow.windowed, dataflow=None)
-        found |= {"stages": signature(windows)["stages"], **_operators(plan.dataflow, ttl, emission)}
-        if plan.dataflow.has_windows:
-            # What has been put out of open windows is in the state, too.
-            found["results"] = asdict(emission)
-        found["state_ttl"] = ttl is not None
-        if ttl is not None:
-            found["lives"] = True
-    return found
+    return stages
 
 
 def _lookups(plan: Plan, said: str) -> dict[str, list[str]]:
@@ -99,12 +107,11 @@ def _lookups(plan: Plan, said: str) -> dict[str, list[str]]:
     Views are called after tables alone, and numbered where two are called the same, so a text over them doesn't say which
     table it reads.
     """
-    texts = [said, *(stage.rows for stage in plan.stages)]
-    if plan.dataflow is not None:
-        for each in in_order(kept_root(plan.dataflow)):
-            texts.append(getattr(each, "sql", ""))
-            if isinstance(each, WindowResults):
-                texts += [each.plan.output, *(stage.rows for stage in each.plan.stages)]
+    texts = [said, *(stage.rows for stage in plan.dataflow.windowed)]
+    for each in in_order(kept_root(plan.dataflow)) if plan.windows is None else ():
+        texts.append(getattr(each, "sql", ""))
+        if isinstance(each, WindowResults):
+            texts.append(each.plan.output)
     text = "\n".join(texts)
     return {
         table.view: [part.name.lower() for part in exp.to_table(table.relation, dialect=DIALECT).parts]
@@ -167,10 +174,10 @@ def _kept_by_one(operator: Operator, flow: Dataflow) -> dict[str, object] | None
     return {"name": operator.name, "by": [*by, operator.top.function, operator.top.order]}
 
 
-def _below(plan: Plan, stage: Stage) -> dict[str, object]:
+def _below(stages: Sequence[Stage], stage: Stage) -> dict[str, object]:
     """What a stage keeps of the results of others: how these are made, by their stage. Where it keeps aggregates of them,
     also column by column: others may come and go."""
-    others = [each for each in plan.windowed if each.level < stage.level]
+    others = [each for each in stages if each.level < stage.level]
     by_name = bool(others) and isinstance(stage, AggregateStage) and not _takes_all_columns(stage)
     found: dict[str, object] = {}
     for each in others:

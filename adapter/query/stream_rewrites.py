@@ -21,7 +21,8 @@ WHERE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import product
 from math import prod
 
@@ -109,6 +110,16 @@ class Rewrites:
         for name in _FITS:
             hint = sql(_hint(name, _BUCKETS.get(name)))
             hints.check_places(name.upper(), hint, found.count(name), text)
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """A plan that may come to nothing: what it noted is forgotten then."""
+        done, problems = [*self.done], {**self._problems}
+        try:
+            yield
+        except QueryError:
+            self.done, self._problems = done, problems
+            raise
 
     def enumerated(
         self, select: exp.Select, stage: str, builder: StageBuilder, ttl: int | None = None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from . import identity
 from .aggregation.aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START
 from .errors import QueryError
-from .plan import Plan
+from .plan import WindowPlan
 from .program import Upsert
 from .windowing.emission import Emission
 from .windowing.sessions import SessionStage
@@ -16,7 +16,7 @@ from .windowing.window_buffer import WindowBuffer
 from .windowing.windows import quote
 
 
-def replacing(plan: Plan, pieces: Sequence[SlicedStage | WindowBuffer], emission: Emission) -> Upsert:
+def replacing(plan: WindowPlan, pieces: Sequence[SlicedStage | WindowBuffer], emission: Emission) -> Upsert:
     """Which rows of the table a micro-batch's results are compared with.
 
     Raises:
@@ -51,7 +51,7 @@ def replacing(plan: Plan, pieces: Sequence[SlicedStage | WindowBuffer], emission
     )
 
 
-def _sessions(plan: Plan, pieces: Sequence[SlicedStage | WindowBuffer]) -> Upsert:
+def _sessions(plan: WindowPlan, pieces: Sequence[SlicedStage | WindowBuffer]) -> Upsert:
     """A session that goes on has another end, and sessions become one: old rows lie within the new window."""
     piece = pieces[0]
     if len(pieces) > 1 or not isinstance(piece, SessionStage) or plan.ranks:
@@ -97,7 +97,7 @@ def _sessions(plan: Plan, pieces: Sequence[SlicedStage | WindowBuffer]) -> Upser
     )
 
 
-def _column(plan: Plan, carried: str) -> str:
+def _column(plan: WindowPlan, carried: str) -> str:
     found = [column for column, what in plan.carried.items() if what == carried]
     if not found:
         raise QueryError(

@@ -37,7 +37,7 @@ def expected(model: Model, case: Case, tables: Tables) -> str:
 def planned(
     model: Model, name: str = "m", known: Mapping[str, Known] = KNOWN, ask: QueryRunner | None = None
 ) -> Program:
-    """What a micro-batch of a model does; `ask`: as in `planner.plan_any`.
+    """What a micro-batch of a model does; `ask`: as in `planner.plan`.
 
     Raises:
         QueryError: the model is refused.

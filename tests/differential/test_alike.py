@@ -13,7 +13,7 @@ import duckdb
 import pytest
 import sqlglot
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program
@@ -27,6 +27,7 @@ from tests.differential.two_streams import put, rows_of
 from tests.evolution import KEPT, MIGRATED, REFUSED, signed
 from tests.functional.query import test_operators
 from tests.functional.query.test_unwindowed import DAY, KNOWN
+from tests.planned import tree_of
 from tests.thorough import mostly_thorough
 
 PIECES, EDIT = 6, 3
@@ -53,7 +54,7 @@ class Edited(Evolving):
 
 
 def _plan(text: str, config: Mapping[str, Any], ask: Any) -> Plan:
-    return planner.plan_operators(text, KNOWN, config["ttl"], test_operators.DOMAINS, ask)
+    return tree_of(text, KNOWN, config["ttl"], test_operators.DOMAINS, ask)
 
 
 def _config(name: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from tests.differential.two_streams import ASKS, BIDS, put, rows_of
 from tests.functional.query import test_operators, test_queries, test_unwindowed
 from tests.functional.query.test_operators import FIVE, ITEMS, LAST_ROWS, window
 from tests.functional.query.test_unwindowed import DAY, KNOWN, A, B
+from tests.planned import plan_of, tree_of
 from tests.thorough import mostly_thorough
 
 ONLY_SPARK = {
@@ -51,7 +52,7 @@ def _made(plan: Plan, ttl: int | None = None) -> tuple[str, Program]:
 
 
 def _of_windows(name: str) -> tuple[str, Program]:
-    return _made(planner.plan(test_queries.QUERIES[name]))
+    return _made(plan_of(test_queries.QUERIES[name]))
 
 
 def _of_streams(name: str) -> tuple[str, Program]:
@@ -94,8 +95,8 @@ LOOKUPS = {
 
 def _of_lookups(name: str) -> tuple[str, Program]:
     known = {**KNOWN, "names": Known(lookup=True), "kinds": Known(lookup=True)}
-    plan = planner.plan_any(LOOKUPS[name], known, 30 * DAY)
-    assert plan.dataflow is not None and plan.lookups
+    plan = planner.plan(LOOKUPS[name], known, 30 * DAY)
+    assert plan.lookups
     return _made(plan, 30 * DAY)
 
 
@@ -127,7 +128,7 @@ def test_a_place_may_get_worse_by_a_tie(laboratory: duck.Laboratory, in_operator
     query = f"""select * from (select {items}, row_number() over (partition by item order by n desc) as rn
         from (select item, bidder, count(*) filter (where price < 50) as n, sum(price) as total from {B}
         group by item, bidder)) where rn <= 1"""
-    made = planner.plan_operators if in_operators else planner.plan_any
+    made = tree_of if in_operators else planner.plan
     outcome = laboratory.stream(
         *_made(made(query, KNOWN, None, ("item", "bidder"))), 3, delay=timedelta(hours=1)
     )
@@ -144,7 +145,7 @@ def test_a_group_that_leaves_its_ranking_makes_way(
     laboratory.put("bids", BIDS, [[(at, 1, "a", 1), (at, 1, "b", 1)], [], [(at, 1, "a", 2)]])
     query = f"""select * from (select item, bidder, m, row_number() over (partition by {by} order by item, bidder) as rn
         from (select item, bidder, max(price) as m from {B} group by item, bidder)) where rn <= 1"""
-    made = planner.plan_operators if in_operators else planner.plan_any
+    made = tree_of if in_operators else planner.plan
     outcome = laboratory.stream(
         *_made(made(query, KNOWN, None, ("item", "bidder"))), 3, delay=timedelta(hours=1)
     )
@@ -154,7 +155,7 @@ def test_a_group_that_leaves_its_ranking_makes_way(
 
 @pytest.mark.parametrize("in_operators", [False, True])
 def test_ties_of_a_limit_go_the_same_way_in_batch(in_operators: bool) -> None:
-    made = planner.plan_operators if in_operators else planner.plan_any
+    made = tree_of if in_operators else planner.plan
     text = f"select item, n from (select item, count(*) as n from {B} group by item) order by n limit 1"
     assert "ORDER BY n, STRUCT(item, n)" in generate.batch(made(text, KNOWN, None, ("item",)))
 
@@ -186,7 +187,7 @@ def test_a_row_that_has_met_none_comes_once(laboratory: duck.Laboratory, kind: s
     )
     text = f"select {items} from {B} as b {kind} join {A} as a on {test_operators.AROUND}"
     put(laboratory, _numbered)
-    plan = planner.plan_operators(text, KNOWN)
+    plan = tree_of(text, KNOWN)
     *steps, last = laboratory.steps(*_made(plan), cuts, timedelta(minutes=1))
     put(laboratory)
     assert all(not before - after for before, after in zip([*steps], [*steps[1:], last], strict=True))
@@ -215,7 +216,7 @@ def test_a_late_row_of_a_full_join_meets_what_has_not_come_alone(
     laboratory.put("asks", ASKS, [[(at("10:00"), "x", 7)], [(at("10:21"), "y", 8)], []])
     text = f"""select b.bidder as one, a.price as other from {B} as b full join {A} as a
         on a.item = b.item and a.ts between b.ts and b.ts + interval 1 hour"""
-    *_, last = laboratory.steps(*_made(planner.plan_operators(text, KNOWN)), 3, timedelta(minutes=1))
+    *_, last = laboratory.steps(*_made(tree_of(text, KNOWN)), 3, timedelta(minutes=1))
     put(laboratory)
     found = {row for row, times in last.items() if times}
     expected: list[tuple[int | None, int]] = [(1, 7), (2, 7)] if on_time else [(None, 7)]

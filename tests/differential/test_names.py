@@ -16,6 +16,7 @@ from tests.differential.duck import Laboratory, Streamed, rows_of, translated
 from tests.differential.outcome import EQUAL, compare
 from tests.differential.tree import TIME, Column, Model, Written
 from tests.differential.zones import windows
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 COLUMNS = (Column("ts", TIME), Column("item", "varchar"), Column("n", "bigint"))
@@ -65,7 +66,7 @@ def test_any_name(query: str) -> None:
     ]:
         text = QUERIES[query].format(name=name)
         ttl = DAY if query in ("first rows", "leaders") else None
-        program = generate.program(planner.plan_any(text, {"bid": Known("ts")}, ttl), ttl=ttl)
+        program = generate.program(planner.plan(text, {"bid": Known("ts")}, ttl), ttl=ttl)
         listed = [item.alias_or_name for item in planner.parse(text).expressions]
         columns = tuple(Column(each, "bigint") for each in listed)
         streamed = Streamed(
@@ -85,7 +86,7 @@ def test_columns_that_are_called_as_those_of_generated_sql(query: str) -> None:
         laboratory.put(name, own_names.COLUMNS, own_names.pieces(shift))
     text, ttl = own_names.QUERIES[query], 400 * DAY if query in own_names.WITHOUT_WINDOWS else None
     known = Known("ts", columns=tuple(own_names.NAMES))
-    program = generate.program(planner.plan_any(text, {"bid": known, "ask": known}, ttl), ttl=ttl)
+    program = generate.program(planner.plan(text, {"bid": known, "ask": known}, ttl), ttl=ttl)
     found = laboratory.base.cursor().execute(translated(text))
     columns = tuple(Column(each[0], "") for each in found.description)
     expected = rows_of(found.fetchall())
@@ -121,6 +122,6 @@ def test_sessions_of_columns_that_are_written_in_quotes(kind: str) -> None:
         partition_by=["`Odd name`", "`a.b`"],
     )  # fmt: skip
     text = f"select {_BY_ODD}, count(*) as c, count(distinct n) as d from {expand('odd', window)} group by {_BY_ODD}"
-    plan = planner.plan(text, {"odd": Known("my time")})
+    plan = plan_of(text, {"odd": Known("my time")})
     outcome = laboratory.stream(text, generate.program(plan), 2, timedelta(hours=1))
     assert outcome.kind == EQUAL, outcome.detail

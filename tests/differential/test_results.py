@@ -26,6 +26,7 @@ from tests.functional.query.test_queries import (
     window,
 )
 from tests.functional.query.test_unwindowed import DAY
+from tests.planned import plan_of, tree_of
 from tests.thorough import mostly_thorough
 
 __all__ = ["laboratory"]  # a fixture
@@ -129,8 +130,8 @@ def test_operators_give_at_each_step_what_stages_give(
 ) -> None:
     name, results = case
     text, when = IN_STAGES[name], emission.read(RESULTS[results])
-    in_stages = planner.plan(text, KNOWN)
-    in_operators = planner.plan_operators(text, KNOWN, emission=when)
+    in_stages = plan_of(text, KNOWN)
+    in_operators = tree_of(text, KNOWN, emission=when)
     # Stages take the result of a session that had closed away when a late one begins around it.
     batch, delay = generate.batch(in_stages), timedelta(minutes=5)
     expected = laboratory.steps(batch, generate.program(in_stages, when), 6, delay)
@@ -146,7 +147,7 @@ def test_in_the_end_they_have_the_rows_of_batch(laboratory: duck.Laboratory, cas
         # The watermark is an hour behind: now it passes this time while rows still come.
         when = replace(when, first=when.first - 50 * MINUTE)
     ttl = 90 * DAY if name in ("exists", "windows of a join") or "sessions" in name else None
-    found = planner.plan_any(IN_OPERATORS[name], KNOWN, ttl, emission=when)
+    found = planner.plan(IN_OPERATORS[name], KNOWN, ttl, emission=when)
     outcome = laboratory.stream(
         generate.batch(found), generate.program(found, when, ttl=ttl), 4, timedelta(hours=1)
     )

@@ -7,13 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.operators.base import TemporalFilter
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
 from tests.differential.two_streams import put, rows_of
+from tests.planned import tree_of
 
 KNOWN = {"bids": Known("ts"), "asks": Known("ts")}
 B, A = ("(select /*+ STREAM */ * from bids) as b", "(select /*+ STREAM */ * from asks) as a")
@@ -81,8 +82,7 @@ def test_rows_leave_when_the_watermark_has_passed_them(
     laboratory: duck.Laboratory, name: str, cuts: int
 ) -> None:
     ttl = DAY if name in TTL else None
-    plan = planner.plan_operators(QUERIES[name], KNOWN, ttl, ("item",))
-    assert plan.dataflow is not None
+    plan = tree_of(QUERIES[name], KNOWN, ttl, ("item",))
     assert any(isinstance(each, TemporalFilter) for each in plan.dataflow.operators)
     batch = generate.batch(plan).replace("CURRENT_TIMESTAMP()", watermark(laboratory, QUERIES[name]))
     # What is in order of time takes no row that is late.

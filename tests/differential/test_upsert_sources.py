@@ -81,7 +81,7 @@ def test_rows_that_stay_are_not_forgotten(name: str) -> None:
     made = duck.Laboratory()
     put(made)
     made.put("bids", BIDS, [[(at + timedelta(minutes=n), *row) for n, *row in piece] for piece in pieces])
-    plan = planner.plan_any(IDLE[name], UPSERTS, 30 * 60_000_000, ("item", "bidder"))
+    plan = planner.plan(IDLE[name], UPSERTS, 30 * 60_000_000, ("item", "bidder"))
     batch = re.sub(r"\bbids\b", LAST, generate.batch(plan))
     outcome = made.stream(batch, generate.program(plan, ttl=30 * 60_000_000), 6, delay=timedelta(minutes=1))
     made.base.close()
@@ -96,7 +96,7 @@ def test_of_two_rows_of_one_time_the_greater_is_there(pieces: int, prices: tuple
     put(made)
     rows = [[(at, 1, "a", price)] for price in prices]
     made.put("bids", BIDS, rows if pieces == 2 else [[*rows[0], *rows[1]]])
-    plan = planner.plan_any(
+    plan = planner.plan(
         f"select item, price from {B} union all select item, price from {B}",
         UPSERTS,
         None,
@@ -114,7 +114,7 @@ def test_a_stream_has_the_rows_of_the_last_rows(name: str, cuts: int) -> None:
     made = duck.Laboratory()
     put(made)
     ttl = None if name in BOUNDED else 30 * DAY
-    plan = planner.plan_any(QUERIES[name], UPSERTS, ttl, ("item", "bidder"))
+    plan = planner.plan(QUERIES[name], UPSERTS, ttl, ("item", "bidder"))
     batch = re.sub(r"\bbids\b", LAST, generate.batch(plan))
     outcome = made.stream(batch, generate.program(plan, ttl=ttl), cuts, delay=timedelta(hours=1))
     made.base.close()

@@ -103,12 +103,12 @@ def run(case: Zoned) -> str | None:
     """How the rows of a stream differ from those in batch; None: they don't. ``refused``: nothing runs."""
     known = {"bid": Known("ts")}
     try:
-        program = generate.program(planner.plan_any(case.text, known), emission.read(case.configs))
+        program = generate.program(planner.plan(case.text, known), emission.read(case.configs))
     except QueryError:
         return "refused"
     laboratory = Laboratory()
     laboratory.put("bid", COLUMNS, case.cuts)
-    in_batch = generate.batch(planner.plan(case.text, known, batch=True))
+    in_batch = generate.batch(planner.plan_windows(case.text, batch=True))
     expected = rows_of(laboratory.base.cursor().execute(translated(in_batch)).fetchall())
     columns = tuple(Column(name, "bigint") for name in case.columns.split())
     model = Model(Written(case.text, columns))

@@ -133,10 +133,10 @@ def test_a_stream_has_the_rows_of_batch(laboratory: Laboratory, name: str) -> No
     known = {each: Known("ts") for each in COLUMNS}
     ttl = None
     try:
-        program = generate.program(planner.plan_any(text, known))
+        program = generate.program(planner.plan(text, known))
     except planner.Unbounded:
         ttl = DAY
-        program = generate.program(planner.plan_any(text, known, ttl), ttl=ttl)
+        program = generate.program(planner.plan(text, known, ttl), ttl=ttl)
     listed = [item.alias_or_name for item in planner.parse(text).expressions]
     model = Model(Written(text, tuple(Column(each, "bigint") for each in listed)))
     for folds in (False, True):

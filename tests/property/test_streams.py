@@ -20,13 +20,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
 from dbt.adapters.spark_streaming.query.windowing.windows import Window
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests import reference as ref
 from tests.functional.quick import many_rows
+from tests.planned import plan_of
 from tests.spark_rows import asks, rows_of
 
 __all__ = ["many_rows"]  # a fixture
@@ -142,7 +143,7 @@ class Run:
                 f"group by window_start, window_end, {grouped}"
             )
         spark.read.schema(EVENTS).parquet(str(self.folder)).createOrReplaceTempView("events")
-        self.program = generate.program(planner.plan(self.text, ask=asks(spark)), emission.read(results))
+        self.program = generate.program(plan_of(self.text, ask=asks(spark)), emission.read(results))
         spark.sql(f"create namespace if not exists {SCHEMA}")
         self.model = StreamModel(
             name=name,
@@ -171,7 +172,7 @@ class Run:
 
     def in_batch(self) -> Counter[tuple[Any, ...]]:
         self.spark.read.schema(EVENTS).parquet(str(self.folder)).createOrReplaceTempView("events")
-        return self._comparable(self.spark.sql(generate.batch(planner.plan(self.text, ask=asks(self.spark)))))
+        return self._comparable(self.spark.sql(generate.batch(plan_of(self.text, ask=asks(self.spark)))))
 
     def as_view(self) -> Counter[tuple[Any, ...]]:
         return self._comparable(self.spark.sql(self.text))

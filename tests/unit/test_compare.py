@@ -131,7 +131,7 @@ def test_all_works_can_be_kept_up_to_date() -> None:
     for each in workloads.WORKLOADS.values():
         known = {f"raw.{source}": Known("ts") for source in each.sources}
         text = each.text(workloads.Ours(trickle=True))
-        program = generate.program(planner.plan_any(text, known, domains=workloads.DOMAINS))
+        program = generate.program(planner.plan(text, known, domains=workloads.DOMAINS))
         assert (program.upsert is not None) == each.updates, each.name
         columns = [item.alias_or_name for item in planner.parse(text).expressions]
         if each.moment and columns != ["*"]:

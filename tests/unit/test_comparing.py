@@ -17,14 +17,14 @@ KNOWN = {"`lake`.`db`.`events`": Known(event_time="ts")}
 
 def due(select: str) -> comparing.Due | None:
     return comparing.due(
-        planner.plan_any(f"select {select} from {TUMBLE} group by window_start, window_end, page")
+        planner.plan(f"select {select} from {TUMBLE} group by window_start, window_end, page")
     )
 
 
 def test_the_column_that_tells_a_window() -> None:
     assert due("window_start, window_end as until, count(*) as n") == comparing.Due(("until",), False)
     assert due("page, window_start, count(*) as n") is None
-    rows = planner.plan_any(f"select * from {TUMBLE}", KNOWN)
+    rows = planner.plan(f"select * from {TUMBLE}", KNOWN)
     assert comparing.due(rows) is None and not comparing.has_windows(rows)
 
 
@@ -51,7 +51,7 @@ def test_a_table_that_isnt_read() -> None:
 def test_what_batch_would_tell_otherwise() -> None:
     stream = expand_stream("`lake`.`db`.`events`")
     plain = f"select a from {stream}"
-    plan = planner.plan_any(plain, KNOWN)
+    plan = planner.plan(plain, KNOWN)
     comparing.check(plain, plan, KNOWN)
     with pytest.raises(QueryError, match="it reads NOW"):
         comparing.check(f"select a, now() as seen from {stream}", plan, KNOWN)

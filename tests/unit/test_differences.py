@@ -29,7 +29,7 @@ WINDOWS = {
 def made(text: str, **options: Any) -> dict[str, Any]:
     """The signature of a query, as it is read back."""
     known = options.pop("known", {"raw.bid": Known("ts")})
-    plan = planner.plan_any(text, known, domains=DOMAINS, **options)
+    plan = planner.plan(text, known, domains=DOMAINS, **options)
     return Noted(generate.program(plan, ttl=options.get("ttl")))
 
 
@@ -72,7 +72,7 @@ def signature(
 
 def timed(**configs: Any) -> dict[str, Any]:
     source = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
-    plan = planner.plan_any(
+    plan = planner.plan(
         f"select window_start, window_end, item, count(*) as n from {source} group by window_start, window_end, item"
     )
     found: dict[str, Any] = json.loads(json.dumps(generate.program(plan, emission.read(configs)).signature))

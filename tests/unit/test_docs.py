@@ -11,9 +11,10 @@ import pytest
 from jinja2 import Environment
 
 from dbt.adapters.spark_streaming import stream_config, streaming
-from dbt.adapters.spark_streaming.query import expansion, planner, rewriting
+from dbt.adapters.spark_streaming.query import expansion, rewriting
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments, windows
+from tests.planned import plan_of
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```sql\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -77,7 +78,7 @@ def test_examples_plan(block: str) -> None:
         node = {"name": "example", "config": config}
         streaming.program(node, streaming.plan(node, text, KNOWN))
     else:
-        planner.plan(text, KNOWN)
+        plan_of(text, KNOWN)
 
 
 def test_the_guide_shows_what_the_rewrites_print() -> None:

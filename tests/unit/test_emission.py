@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import Boundaries
 from dbt.adapters.spark_streaming.query.text.intervals import MINUTE
 from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
 from dbt.adapters.spark_streaming.query.windowing.window_trigger import WindowTrigger
+from tests.planned import plan_of
 
 EARLY = {"first_result_offset": "-5 minutes"}
 
@@ -68,7 +69,7 @@ def test_only_early_and_late_results_change() -> None:
 
 
 def upsert(text: str, config: dict[str, Any] | None = None) -> Any:
-    program = generate.program(planner.plan(text), emission.read(EARLY if config is None else config))
+    program = generate.program(plan_of(text), emission.read(EARLY if config is None else config))
     return program.upsert
 
 
@@ -129,7 +130,7 @@ def test_a_row_number_identifies_rows() -> None:
 )
 def test_results_that_could_not_be_found_again(text: str, sentence: str) -> None:
     with pytest.raises(QueryError) as refusal:
-        generate.program(planner.plan(text), emission.read(EARLY), upsert=True)
+        generate.program(plan_of(text), emission.read(EARLY), upsert=True)
     assert sentence in str(refusal.value)
 
 

@@ -18,6 +18,7 @@ from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.text.dialect import parse
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from tests.planned import plan_of, tree_of, windows_of
 
 BIDS, ASKS = "(select /*+ STREAM */ * from bids)", "(select /*+ STREAM */ * from asks)"
 KNOWN = {"bids": Known("ts"), "asks": Known("ts")}
@@ -34,11 +35,11 @@ def window(of: str = "bids", time: str = "ts", kind: str = "tumble") -> str:
 def windows(
     where: str = "", below: str = "select * from bids", time: str = "ts", items: str = "count(*)"
 ) -> Plan:
-    return planner.plan(COUNTED.format(items, f"{window(f'({below})', time)} {where}"), KNOWN)
+    return plan_of(COUNTED.format(items, f"{window(f'({below})', time)} {where}"), KNOWN)
 
 
 def groups(text: str) -> Plan:
-    return planner.plan(text, KNOWN, 10**12)
+    return plan_of(text, KNOWN, 10**12)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +58,8 @@ def groups(text: str) -> Plan:
 )
 def test_below_a_window_it_is_the_watermark_before_the_micro_batch(below: str, time: str) -> None:
     plan = windows(below=below, time=time)
-    assert THE_WATERMARK in plan.stages[0].rows
-    assert "CURRENT_TIMESTAMP" not in plan.stages[0].rows
+    assert THE_WATERMARK in plan.dataflow.windowed[0].rows
+    assert "CURRENT_TIMESTAMP" not in plan.dataflow.windowed[0].rows
     # Where closed windows are computed again, all rows come in at once; and the state knows what the author wrote.
     assert "clock as (\n  select cast(null as timestamp) as now_before\n)" in generate.batch(plan)
     assert "now_before" not in str(signature(plan))
@@ -67,19 +68,19 @@ def test_below_a_window_it_is_the_watermark_before_the_micro_batch(below: str, t
 def test_rows_far_ahead_are_left_out_by_a_time_that_stands_there() -> None:
     """As the page on time advises; the watermark would be no bound from above."""
     plan = windows(below="select * from bids where ts < timestamp'2050-01-01'")
-    assert "2050-01-01" in plan.stages[0].rows
-    assert THE_WATERMARK not in plan.stages[0].rows
+    assert "2050-01-01" in plan.dataflow.windowed[0].rows
+    assert THE_WATERMARK not in plan.dataflow.windowed[0].rows
 
 
 def test_and_right_above_it() -> None:
-    assert THE_WATERMARK in windows(f"where ts > {AGO}").stages[0].rows
-    assert THE_WATERMARK in planner.plan(f"select * from {window()} where ts > {AGO}").output
+    assert THE_WATERMARK in windows(f"where ts > {AGO}").dataflow.windowed[0].rows
+    assert THE_WATERMARK in windows_of(f"select * from {window()} where ts > {AGO}").output
 
 
 def test_in_batch_it_is_the_clock_of_the_machine() -> None:
     for where in (f"ts > {AGO}", "ts <= now()", "date(ts) = current_date()"):
         text = COUNTED.format("count(*)", f"{window()} where {where}")
-        made = generate.batch(planner.plan(text, batch=True))
+        made = generate.batch(planner.plan_windows(text, batch=True))
         assert "clock" not in made
         assert "CURRENT_" in made or "NOW()" in made
 
@@ -155,7 +156,7 @@ RECENT_BIDS = f"(select * from {BIDS} where ts > {AGO})"
 
 
 def operators(text: str, ttl: int | None = None, known: dict[str, Known] = KNOWN) -> dict[str, Operator]:
-    flow = planner.plan_operators(text, known, ttl).dataflow
+    flow = tree_of(text, known, ttl).dataflow
     assert flow is not None
     return {type(each).__name__: each for each in flow.operators}
 
@@ -175,7 +176,7 @@ def test_what_a_row_is_computed_from_is_kept_with_it() -> None:
         f"where b.ts > {AGO} and b.price > 3) where n > 2"
     )
     assert list(made) == ["Source", "Project", "TemporalFilter"]
-    program = generate.program(planner.plan_operators(f"select distinct item from {RECENT_BIDS}", KNOWN))
+    program = generate.program(tree_of(f"select distinct item from {RECENT_BIDS}", KNOWN))
     (part,) = (each for level in program.levels for each in level.parts if each.name.startswith("recent_"))
     assert part.closes is None  # the end of the input isn't the end of time
     assert part.forgets == 3_600_000_000
@@ -203,7 +204,7 @@ def test_with_windows_a_tree_of_operators_judges_a_row_when_it_comes() -> None:
     of_first = window(f"(select * from ({placed}) where rn = 1)")
     text = f"select window_end, count(*) as n from {of_first} group by window_end"
     assert "TemporalFilter" not in operators(text, 10**12)
-    flow = planner.plan_operators(text, KNOWN, 10**12).dataflow
+    flow = tree_of(text, KNOWN, 10**12).dataflow
     assert flow is not None
     (judging,) = (each for each in flow.operators if "now_before" in getattr(each, "sql", ""))
     # Right over the stream: what is kept above isn't judged again.
@@ -234,7 +235,7 @@ def test_nor_of_rows_that_are_kept() -> None:
     for text in (COUNTED.format("percentile(price, 0.5)", "{}"), COUNTED.format("count(*)", "{}")):
         kind = "tumble" if "percentile" in text else "session"
         with pytest.raises(QueryError, match=r"'ts > .*' would be asked of rows that are kept .* into a CTE"):
-            planner.plan(text.format(f"{window(kind=kind)} where ts > {AGO}"))
+            plan_of(text.format(f"{window(kind=kind)} where ts > {AGO}"))
 
 
 @pytest.mark.parametrize("above", ["count(*) as n", "percentile(n, 0.5) as p"])
@@ -245,7 +246,7 @@ def test_nor_where_other_windows_stand_over_them(above: str) -> None:
     lower = f"select window_time as at, percentile(price, 0.5) as n from {kept} group by {keys}"
     text = f"select window_end, {above} from {window(f'({lower})', 'at')} group by window_start, window_end"
     with pytest.raises(QueryError, match=r"'ts > .*' would be asked of rows that are kept .* into a CTE"):
-        planner.plan_any(text, KNOWN)
+        planner.plan(text, KNOWN)
 
 
 def test_one_bound_is_enough() -> None:
@@ -255,7 +256,7 @@ def test_one_bound_is_enough() -> None:
 
 def test_which_column_is_event_time_must_be_known() -> None:
     with pytest.raises(QueryError, match="nothing says which column is; give it dbt's config event_time"):
-        planner.plan(f"select item from {BIDS} where ts > {AGO}")
+        plan_of(f"select item from {BIDS} where ts > {AGO}")
 
 
 def test_elsewhere_it_is_the_clock_of_the_machine() -> None:
@@ -264,7 +265,7 @@ def test_elsewhere_it_is_the_clock_of_the_machine() -> None:
     assert output.endswith("WHERE expires > CURRENT_TIMESTAMP() - INTERVAL '1' HOUR")
     assert "NOW() - ts AS age" in output
     dims = "(select * from dims where valid > current_date())"
-    assert "CURRENT_DATE" in windows(f"as w join {dims} as d on w.item = d.item").stages[0].rows
+    assert "CURRENT_DATE" in windows(f"as w join {dims} as d on w.item = d.item").dataflow.windowed[0].rows
 
 
 def test_a_word_that_is_no_time_is_no_clock() -> None:

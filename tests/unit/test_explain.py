@@ -30,6 +30,7 @@ from tests.functional.query import test_operators, test_queries, test_unwindowed
 from tests.oracle.cases import ORACLE, case_names
 from tests.oracle.project import settings_of
 from tests.oracle.streams import planned as planned_case
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 
@@ -499,11 +500,11 @@ def test_what_is_recomputed_is_what_allow_recompute_refuses(name: str) -> None:
 def programs() -> Iterator[Any]:
     """Plans of all kinds with what makes their trees."""
     for name, text in test_queries.QUERIES.items():
-        yield pytest.param(partial(planner.plan, text), None, id=f"windows: {name}")
+        yield pytest.param(partial(plan_of, text), None, id=f"windows: {name}")
     for name in test_unwindowed.QUERIES:
         ttl = test_unwindowed.DAY if name in test_unwindowed.TTL else None
         text = test_unwindowed.QUERIES[name]
-        plan = partial(planner.plan_any, text, test_unwindowed.KNOWN, ttl, DOMAINS)
+        plan = partial(planner.plan, text, test_unwindowed.KNOWN, ttl, DOMAINS)
         yield pytest.param(plan, ttl, id=f"streams: {name}")
     for name in test_operators.QUERIES:
         ttl = 30 * test_unwindowed.DAY if name in test_operators.TTL else None

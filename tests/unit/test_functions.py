@@ -18,6 +18,7 @@ from dbt.adapters.spark_streaming.query.text.dialect import DIALECT, function_na
 from dbt.adapters.spark_streaming.query.text.functions import Kind
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.differences import differences
+from tests.planned import plan_of
 
 S = "(select /*+ STREAM */ * from raw.bid) as s"
 # Spark has two names for these, and sqlglot prints the other one.
@@ -63,13 +64,13 @@ class Session:
 
 
 def plan(text: str, session: Session | None = None) -> Plan:
-    return planner.plan(text, {"raw.bid": Known("ts")}, ask=session)
+    return plan_of(text, {"raw.bid": Known("ts")}, ask=session)
 
 
 def kinds(found: Plan) -> list[type]:
     """Its stages, or its operators that aren't row by row."""
-    if found.dataflow is None:
-        return [type(stage) for stage in found.stages]
+    if found.windows is not None:
+        return [type(stage) for stage in found.windows.stages]
     return [type(each) for each in found.dataflow.operators if not isinstance(each, Source | Project)]
 
 
@@ -164,7 +165,6 @@ def test_hints_and_table_functions_are_not_asked_for() -> None:
 
 def test_distinct_under_a_name_that_sqlglot_has_not() -> None:
     found = plan(f"select k, mean(distinct v) as m from {S} group by k")
-    assert found.dataflow is not None
     (group,) = found.dataflow.groups.values()
     assert group.stage.metrics[0].distinct
 
@@ -255,7 +255,7 @@ def test_unpivot_and_samples_in_percent_are_row_by_row(text: str) -> None:
 )
 def test_what_depends_on_other_rows_is_refused_in_any_form(text: str, said: str) -> None:
     with pytest.raises(QueryError) as raised:
-        planner.plan_any(text, {}, 86_400_000_000)
+        planner.plan(text, {}, 86_400_000_000)
     assert str(raised.value) == said
 
 
@@ -302,7 +302,7 @@ def test_rows_of_windows_are_no_window_aggregate() -> None:
 def test_rows_of_windows_do_not_say_at_which_steps_a_key_changed(text: str) -> None:
     over = window("cumulate", "10 minutes", "1 hour", emit="on_change")
     with pytest.raises(QueryError) as raised:
-        planner.plan_any(text.format(over=over))
+        planner.plan(text.format(over=over))
     assert str(raised.value) == (
         "cumulate() with emit='on_change' leaves out steps without new rows of a key, and only a GROUP BY over its rows has "
         "keys: group them by window_start, window_end, or leave emit out."
@@ -323,7 +323,7 @@ def test_types_are_asked_of_the_rows_as_they_were_written() -> None:
     text = f"""select window_start, window_end, k, sum(v) as s, avg(distinct w) filter (where v > 1) as a
         from {TUMBLE} where v > 0 group by 1, 2, 3 having sum(v) > 1"""
     found = plan(text, session)
-    (stage,) = found.stages
+    (stage,) = found.dataflow.windowed
     assert isinstance(stage, AggregateStage)
     assert [metric.types is not None for metric in stage.metrics] == [True, True]
     (asked,) = session.asked
@@ -368,7 +368,7 @@ def test_an_average_that_a_quotient_has_too_few_digits_for_keeps_rows() -> None:
 def test_what_is_taken_away_keeps_its_type() -> None:
     known = {"raw.bid": Known("ts", key=("id",))}
     text = f"select k, sum(v) as s, avg(v) as a from {S} group by k"
-    program = generate.program(planner.plan(text, known, ask=Decimals()))
+    program = generate.program(plan_of(text, known, ask=Decimals()))
     steps = [step for level in program.levels for step in level.ingest]
     (added,) = [s.sql for s in steps if s.name.startswith("group_") and s.name.endswith("_changed")]
     assert "case when sign < 0 then -(sum(`v`)) else sum(`v`) end" in added
@@ -378,9 +378,7 @@ def test_what_is_taken_away_keeps_its_type() -> None:
 def test_a_state_depends_on_the_type_of_its_sums() -> None:
     text = f"select k, sum(v) as s, count(*) as n from {S} group by k"
     known = {"raw.bid": Known("ts")}
-    whole, decimals = (
-        signature(planner.plan(text, known, ask=session)) for session in (Session(), Decimals())
-    )
+    whole, decimals = (signature(plan_of(text, known, ask=session)) for session in (Session(), Decimals()))
     assert differences(whole, decimals) == [
         "how its aggregates are kept, by an earlier version of this package or of values of another type"
     ]

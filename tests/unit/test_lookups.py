@@ -20,6 +20,7 @@ from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.stream_source import stream_source
+from tests.planned import plan_of
 
 KNOWN = {
     "raw.orders": Known("ts"),
@@ -34,7 +35,7 @@ BY_ID = "lookup_customers_by_id"
 
 
 def program(text: str) -> Program:
-    return generate.program(planner.plan(text, KNOWN))
+    return generate.program(plan_of(text, KNOWN))
 
 
 def only(lookups: tuple[Lookup, ...]) -> Lookup:
@@ -58,7 +59,7 @@ def test_a_row_is_joined_with_the_answer_for_the_distinct_keys_of_its_micro_batc
 
 
 def test_it_is_no_table_that_is_read_afresh() -> None:
-    assert planner.plan(f"select o.id from {ORDERS} join crm.customers c on o.c = c.id", KNOWN).static == ()
+    assert plan_of(f"select o.id from {ORDERS} join crm.customers c on o.c = c.id", KNOWN).static == ()
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_as_a_table_it_is_read_whole() -> None:
     text = (
         f"select c.region, count(*) as n from {ORDERS} join crm.customers c on c.id = o.customer group by 1"
     )
-    plan = planner.plan(text, KNOWN)
+    plan = plan_of(text, KNOWN)
     assert f"with {BY_ID} as (select * from crm.customers)" in generate.batch(plan)
     assert streaming.batch_text(text).count("crm.customers") == 1
 
@@ -200,8 +201,8 @@ DAY = 86_400_000_000
 
 
 def tree(text: str) -> Program:
-    plan = planner.plan_any(text, KNOWN, DAY)
-    assert plan.dataflow is not None and plan.static == ()
+    plan = planner.plan(text, KNOWN, DAY)
+    assert plan.static == ()
     return generate.program(plan, ttl=DAY)
 
 

@@ -51,7 +51,7 @@ def in_union(joins: str, name: str = "d.name") -> str:
 
 
 def signed(text: str) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(json.dumps(signature(planner.plan_any(text, KNOWN, DAY), DAY)))
+    made: dict[str, Any] = json.loads(json.dumps(signature(planner.plan(text, KNOWN, DAY), DAY)))
     return {**made, "text": text}
 
 
@@ -125,7 +125,7 @@ def test_names_stay_what_they_were() -> None:
     """Only the note tells the tables apart, so states that are there are found."""
     for query in QUERIES:
         programs = [
-            generate.program(planner.plan_any(query(of(table)), KNOWN, DAY), ttl=DAY)
+            generate.program(planner.plan(query(of(table)), KNOWN, DAY), ttl=DAY)
             for table in ("crm.d", "erp.d")
         ]
         kept = [sorted(part.name for level in each.levels for part in level.parts) for each in programs]

@@ -9,13 +9,14 @@ import pytest
 
 from dbt.adapters.spark_streaming import stream_node, stream_source, streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import MiniBatch
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.text.intervals import SECOND
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.model import StreamModel
+from tests.planned import plan_of
 
 BIDS, ASKS = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"
 WINDOWED = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 hour"))
@@ -32,19 +33,19 @@ WINDOWED = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 
 )
 def test_it_stands_after_any_select_and_changes_no_state(hint: str, asked: MiniBatch) -> None:
     grouped = "select {} window_start, window_end, count(*) as n from " + WINDOWED + " group by 1, 2"
-    plain = planner.plan(f"select * from ({grouped.format('')})")
+    plain = plan_of(f"select * from ({grouped.format('')})")
     for text in (
         f"select /*+ {hint} */ * from ({grouped.format('')})",
         f"with n as ({grouped.format(f'/*+ {hint} */')}) select * from n",
     ):
-        plan = planner.plan(text)
+        plan = plan_of(text)
         assert plan.mini_batch == asked == generate.program(plan).mini_batch
         assert signature(plan) == signature(plain)
 
 
 def test_a_cte_that_is_read_twice_has_one_hint() -> None:
     text = f"with b as (select /*+ MINI_BATCH(5) */ * from {BIDS}) select * from b union all select * from b"
-    assert planner.plan(text).mini_batch == MiniBatch(rows=5)
+    assert plan_of(text).mini_batch == MiniBatch(rows=5)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_a_cte_that_is_read_twice_has_one_hint() -> None:
 )
 def test_what_it_cannot_be_is_said_in_streams_and_in_batch(hint: str, sentence: str) -> None:
     for asked in (
-        lambda: planner.plan(f"select /*+ {hint} */ * from {BIDS}"),
+        lambda: plan_of(f"select /*+ {hint} */ * from {BIDS}"),
         lambda: streaming.batch_text(f"select /*+ {hint} */ * from raw.bid"),
     ):
         with pytest.raises(QueryError) as raised:
@@ -90,16 +91,16 @@ def test_one_that_would_be_taken_for_a_comment_is_refused(text: str) -> None:
     with pytest.raises(
         QueryError, match=r"stands where it is taken for a comment; put it right after a SELECT"
     ):
-        planner.plan(text.format(BIDS))
+        plan_of(text.format(BIDS))
 
 
 def test_one_that_is_commented_out_is_none() -> None:
-    assert planner.plan(f"select x -- /*+ MINI_BATCH(5) */\nfrom {BIDS}").mini_batch is None
+    assert plan_of(f"select x -- /*+ MINI_BATCH(5) */\nfrom {BIDS}").mini_batch is None
 
 
 def test_a_second_one_elsewhere_is_refused() -> None:
     with pytest.raises(QueryError, match="so write one"):
-        planner.plan(f"select /*+ MINI_BATCH(5) */ * from (select /*+ MINI_BATCH(5) */ * from {BIDS})")
+        plan_of(f"select /*+ MINI_BATCH(5) */ * from (select /*+ MINI_BATCH(5) */ * from {BIDS})")
 
 
 def test_batch_leaves_it_to_spark_and_passes_over_other_mentions() -> None:

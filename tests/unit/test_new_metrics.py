@@ -27,7 +27,7 @@ TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 m
 
 
 def program(text: str, ttl: int | None = None) -> Program:
-    found = planner.plan_any(text, {"raw.bid": Known("ts")}, ttl, ["item", "n"])
+    found = planner.plan(text, {"raw.bid": Known("ts")}, ttl, ["item", "n"])
     made = generate.program(found, ttl=ttl)
     return made if made.alike is None else noted(made)
 

@@ -32,6 +32,7 @@ from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.differences import differences
+from tests.planned import tree_of
 
 DAY = 86_400_000_000
 STREAM = "(select /*+ STREAM */ * from db.s)"
@@ -47,8 +48,7 @@ def per_window(size: str) -> str:
 
 
 def flow(text: str, ttl: int | None = DAY, domains: tuple[str, ...] = ("k",)) -> Dataflow:
-    found = planner.plan_operators(text, KNOWN, ttl, domains)
-    assert found.dataflow is not None
+    found = tree_of(text, KNOWN, ttl, domains)
     assert generate.program(found, ttl=ttl).again is not None
     return found.dataflow
 
@@ -283,7 +283,7 @@ def test_what_could_not_be_taken_back_is_refused(text: str, sentence: str) -> No
 
 def test_a_union_with_what_is_no_stream_says_so() -> None:
     with pytest.raises(QueryError) as problem:
-        planner.plan_any(f"select k from {STREAM} except select k from db.dim", KNOWN, DAY)
+        planner.plan(f"select k from {STREAM} except select k from db.dim", KNOWN, DAY)
     assert str(problem.value).startswith(
         "EXCEPT puts a stream together with 'SELECT k FROM db.dim', which is none;"
     )
@@ -292,21 +292,19 @@ def test_a_union_with_what_is_no_stream_says_so() -> None:
 def test_a_stream_beside_what_is_computed_first_is_read_by_operators() -> None:
     first = f"select * from (select *, row_number() over (partition by k order by ts) as rn from {STREAM}) where rn = 1"
     joined = f"select a.k, b.v from ({first}) as a join {OTHER} as b on a.k = b.k"
-    found = planner.plan_any(joined, KNOWN, DAY)
-    assert found.dataflow is not None
+    planner.plan(joined, KNOWN, DAY)
 
 
-def test_windows_alone_are_planned_in_stages_and_all_else_as_operators() -> None:
-    assert planner.plan_any(per_window("5 minutes"), KNOWN).dataflow is None
-    assert planner.plan_any(GROUPS, KNOWN, DAY).dataflow
-    assert planner.plan_any(
-        f"select n, count(*) as c from ({per_window('5 minutes')}) group by n", KNOWN, DAY
-    ).dataflow
+def test_windows_put_themselves_out_where_nothing_stands_above_them() -> None:
+    assert planner.plan(per_window("5 minutes"), KNOWN).windows is not None
+    assert planner.plan(GROUPS, KNOWN, DAY).windows is None
+    above = f"select n, count(*) as c from ({per_window('5 minutes')}) group by n"
+    assert planner.plan(above, KNOWN, DAY).windows is None
 
 
 def test_the_first_refusal_is_told_where_neither_takes_it() -> None:
     with pytest.raises(QueryError, match="without ORDER BY"):
-        planner.plan_any(f"select k from {STREAM} limit 3", KNOWN, DAY)
+        planner.plan(f"select k from {STREAM} limit 3", KNOWN, DAY)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +330,7 @@ def test_an_aggregate_that_may_give_another_value_is_refused_where_it_would_be_t
         return ("== Analyzed Logical Plan ==\nx: int\nAggregate [total(n)]\n",)
 
     with pytest.raises(QueryError) as problem:
-        planner.plan_operators(f"select m, {call} as x from ({GROUPS}) group by m", KNOWN, DAY, ("k",), ask)
+        tree_of(f"select m, {call} as x from ({GROUPS}) group by m", KNOWN, DAY, ("k",), ask)
     assert str(problem.value).endswith(f"{sentence}.")
 
 
@@ -343,10 +341,10 @@ def test_last_digits_matter_where_a_row_is_not_found_by_its_key() -> None:
     text = f"select m, percentile(n, 0.5) as p, {{}} as x from ({GROUPS}) group by m"
     counted = "select x, count(*) as c from ({}) group by x"
     for call in ("sum(n)", "stddev(n)", "corr(n, m)"):
-        assert planner.plan_operators(text.format(call), KNOWN, DAY, ("k",), ask).dataflow
+        assert tree_of(text.format(call), KNOWN, DAY, ("k",), ask).dataflow
         with pytest.raises(QueryError, match="other last digits when they are added up in another order"):
-            planner.plan_operators(counted.format(text.format(call)), KNOWN, DAY, ("k",), ask)
-    assert planner.plan_operators(counted.format(text.format("max(n)")), KNOWN, DAY, ("k",), ask).dataflow
+            tree_of(counted.format(text.format(call)), KNOWN, DAY, ("k",), ask)
+    assert tree_of(counted.format(text.format("max(n)")), KNOWN, DAY, ("k",), ask).dataflow
 
 
 def test_groups_of_groups_know_the_types_of_their_sums() -> None:
@@ -359,8 +357,7 @@ def test_groups_of_groups_know_the_types_of_their_sums() -> None:
         )
 
     text = f"select k, sum(n) as n, avg(n) as m, sum(distinct n) as d from ({per_window('5 minutes')}) group by k"
-    found, without = planner.plan_any(text, KNOWN, DAY, ask=ask), planner.plan_any(text, KNOWN, DAY)
-    assert found.dataflow is not None
+    found, without = planner.plan(text, KNOWN, DAY, ask=ask), planner.plan(text, KNOWN, DAY)
     stages = [each.stage for each in found.dataflow.operators if isinstance(each, GroupAggregate)]
     metrics = [metric for stage in stages for metric in stage.metrics if metric.function in TYPED]
     assert len(metrics) == 3 and all(metric.types is not None for metric in metrics)
@@ -444,7 +441,7 @@ def test_a_filter_ends_a_ranking_of_different_rows() -> None:
 
 def test_a_ranking_without_an_end_says_what_would_bound_it() -> None:
     with pytest.raises(Unbounded) as problem:
-        planner.plan_any(f"select k, row_number() over (partition by k order by v) as r from {STREAM}", KNOWN)
+        planner.plan(f"select k, row_number() over (partition by k order by v) as r from {STREAM}", KNOWN)
     assert str(problem.value) == (
         "'ROW_NUMBER() OVER (PARTITION BY k ORDER BY v)' ranks all rows that ever come; say how many are asked for: WHERE r "
         "<= 10 in the query around it. To have the query as it is: The state of this query grows for ever: it keeps every "
@@ -501,7 +498,7 @@ def _of_doubles(query: str) -> tuple[str, ...]:
 
 
 def planned_over_doubles(text: str) -> Dataflow:
-    found = planner.plan_operators(text, KNOWN, DAY, ("k",), _of_doubles).dataflow
+    found = tree_of(text, KNOWN, DAY, ("k",), _of_doubles).dataflow
     assert found is not None
     return found
 
@@ -607,7 +604,7 @@ def test_what_waits_for_the_window(text: str, last: list[str]) -> None:
 def test_windows_over_a_model_whose_rows_change() -> None:
     text = f"select window_start, window_end, count(*) as n from {windows_over('db.s')} group by window_start, window_end"
     known = {"db.s": Known(event_time="ts", key=("k",), changes=True)}
-    made = planner.plan_any(text, known, DAY).dataflow
+    made = planner.plan(text, known, DAY).dataflow
     assert made is not None
     assert kinds(made) == [
         "Source",
@@ -618,18 +615,18 @@ def test_windows_over_a_model_whose_rows_change() -> None:
         "Project",
     ]
     # There are never more windows than rows in the table upstream.
-    assert planner.plan_any(text, known).dataflow is not None
+    assert planner.plan(text, known).dataflow is not None
     keyed = {"db.s": Known(event_time="ts", key=("k",))}
     with pytest.raises(QueryError) as problem:
-        planner.plan_any(text, keyed, DAY)
+        planner.plan(text, keyed, DAY)
     assert str(problem.value) == (
         "config 'state_ttl' forgets what was idle, but the rows of db.s stay until others replace them; leave it out, or "
         "give the model constant_domains: ['k'] if the set of their values doesn't grow."
     )
-    assert planner.plan_any(text, keyed, DAY, ("k",)).dataflow is not None
+    assert planner.plan(text, keyed, DAY, ("k",)).dataflow is not None
     with pytest.raises(Unbounded, match="it keeps a row for every value of k that ever comes"):
-        planner.plan_any(text, keyed)
-    made = planner.plan_any(text, keyed, domains=("k",)).dataflow
+        planner.plan(text, keyed)
+    made = planner.plan(text, keyed, domains=("k",)).dataflow
     assert made is not None and kinds(made)[:3] == ["Source", "ChangelogNormalize", "Project"]
 
 
@@ -638,7 +635,7 @@ def test_steps_without_new_rows_are_left_out_by_having() -> None:
         LAST, window_arguments.make("cumulate", "ts", "1 minute", "1 hour", emit="on_change")
     )
     text = f"select window_end, count(*) as n from {rows} group by window_start, window_end"
-    found = planner.plan_any(text, KNOWN, DAY).dataflow
+    found = planner.plan(text, KNOWN, DAY).dataflow
     assert found is not None
     rows_of_windows = {each.name for each in found.operators if isinstance(each, WindowRows)}
     told = [each for each in found.operators if isinstance(each, Project) and "__new_row" in each.sql]
@@ -669,7 +666,7 @@ def test_steps_without_new_rows_are_left_out_by_having() -> None:
 )
 def test_subqueries_beside_groups_that_are_refused(text: str, sentence: str) -> None:
     with pytest.raises(QueryError) as problem:
-        planner.plan_any(text, KNOWN, DAY)
+        planner.plan(text, KNOWN, DAY)
     assert sentence in str(problem.value)
 
 
@@ -692,7 +689,7 @@ def test_not_in_is_asked_as_one_question() -> None:
     texts = " ".join(
         step.sql
         for level in generate.program(
-            planner.plan_operators(f"select k, {asked} as n from {STREAM} group by k", KNOWN, DAY), ttl=DAY
+            tree_of(f"select k, {asked} as n from {STREAM} group by k", KNOWN, DAY), ttl=DAY
         ).levels
         for step in level.ingest
     )
@@ -711,7 +708,7 @@ def test_not_in_is_asked_as_one_question() -> None:
 )
 def test_queries_that_are_not_all_asked_for_each_row_are_refused(text: str) -> None:
     with pytest.raises(QueryError, match=r"[Ss]ubquery (over a stream )?stands"):
-        planner.plan_operators(text, KNOWN, DAY)
+        tree_of(text, KNOWN, DAY)
 
 
 def test_a_ranking_of_a_table_that_is_no_stream_is_read_as_it_is() -> None:
@@ -726,14 +723,14 @@ def test_a_query_in_a_select_list_is_kept_apart_from_the_unions_of_rows_below() 
     asked = f"(select count(*) from {OTHER} as t where t.k = s.k)"
 
     def steps(text: str) -> str:
-        program = generate.program(planner.plan_operators(text, KNOWN, DAY), ttl=DAY)
+        program = generate.program(tree_of(text, KNOWN, DAY), ttl=DAY)
         return " ".join(step.sql for level in program.levels for step in level.ingest)
 
     assert "explode(array(1))" in steps(f"select k, v, {asked} as n from {STREAM} as s")
     assert "explode(array(1))" not in steps(f"select k, v from {STREAM} as s where v > {asked}")
 
 
-@pytest.mark.parametrize("plan_it", [planner.plan_any, planner.plan_operators])
+@pytest.mark.parametrize("plan_it", [planner.plan, tree_of])
 def test_keys_with_few_values_need_no_bound(plan_it: Callable[..., Plan]) -> None:
     kinds_of = f"(select *, case when v > 9 then 'much' when v is null then 'none' end as much from {STREAM})"
     few = f"select much, k is null as missing, v % 7, count(*) as n from {kinds_of} group by much, k is null, v % 7"
@@ -825,10 +822,10 @@ def test_how_far_streams_under_such_windows_have_come() -> None:
     known = {"db.s": Known(event_time="ts", key=("k",), changes=True), "db.t": Known()}
     computed = f"(select k, date_trunc('minute', ts) as ts from {STREAM})"
     counted = "select window_start, window_end, count(*) as n from {} group by window_start, window_end"
-    assert planner.plan_any(counted.format(windows_over(computed)), known, DAY).streams[0].event_time == "ts"
+    assert planner.plan(counted.format(windows_over(computed)), known, DAY).streams[0].event_time == "ts"
     last = LAST.replace("db.s", "db.t")
     with pytest.raises(QueryError, match=r"nothing says which column of db\.t that is"):
-        planner.plan_any(counted.format(windows_over(last)), known, None, ("k",))
+        planner.plan(counted.format(windows_over(last)), known, None, ("k",))
 
 
 @pytest.mark.parametrize(
@@ -840,7 +837,7 @@ def test_a_query_that_is_read_twice_is_told_apart_by_all_of_its_keys(
 ) -> None:
     text = f"""with g as (select k, v, count(*) as n from {STREAM} group by k, v)
       select l.k, l.v, l.n, r.n as m, r.v as w from g as l left join g as r on {on}"""
-    found = planner.plan_any(text, KNOWN, DAY)
+    found = planner.plan(text, KNOWN, DAY)
     upsert = generate.program(found, ttl=DAY).upsert
     assert upsert is not None
     assert upsert.key == key

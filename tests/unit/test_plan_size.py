@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.operators.plan_size import MOST, bounded
 from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.streams import Known
+from tests.planned import tree_of
 
 DAY = 86_400_000_000
 
@@ -44,7 +45,7 @@ def test_no_plan_of_operators_above_each_other_is_large() -> None:
           join stream_clicks as r on l.v = r.u) group by v""".replace(
         "stream_clicks", "(select /*+ STREAM */ * from clicks as clicks)"
     )
-    plan = planner.plan_operators(text, {"clicks": Known("ts")}, 30 * DAY, (), None)
+    plan = tree_of(text, {"clicks": Known("ts")}, 30 * DAY, (), None)
     (level,) = generate.program(plan, ttl=30 * DAY).levels
     sizes: dict[str, int] = {}
     for step in level.ingest:

@@ -11,6 +11,7 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.plan import AggregateStage, Plan, RowsStage
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from tests.planned import plan_of, windows_of
 
 
 def window(kind: str, relation: str, *lengths: str, time: str = "ts", **options: Any) -> str:
@@ -23,7 +24,7 @@ HOP = window("hop", "raw.bid", "5 minutes", "15 minutes")
 
 
 def aggregate(plan: Plan) -> AggregateStage:
-    (stage,) = plan.stages
+    (stage,) = plan.dataflow.windowed
     assert isinstance(stage, AggregateStage)
     return stage
 
@@ -32,7 +33,7 @@ def aggregate(plan: Plan) -> AggregateStage:
 
 
 def test_a_group_by_over_a_window_is_kept_as_partial_aggregates() -> None:
-    plan = planner.plan(
+    plan = plan_of(
         f"select window_start, window_end, channel, count(*) as n, sum(price) as s from {TUMBLE} group by 1, 2, 3"
     )
     stage = aggregate(plan)
@@ -42,41 +43,41 @@ def test_a_group_by_over_a_window_is_kept_as_partial_aggregates() -> None:
         ("count_all", "COUNT(*)"),
         ("sum_price", "SUM(price)"),
     ]
-    assert plan.output == "SELECT * FROM stage_1"
+    assert plan.windows is not None and plan.windows.output == "SELECT * FROM stage_1"
 
 
 def test_the_stream_is_the_table_under_the_function_and_its_time_a_column_of_it() -> None:
-    (stream,) = planner.plan(f"select * from {TUMBLE}").streams
+    (stream,) = plan_of(f"select * from {TUMBLE}").streams
     assert (stream.relation, stream.event_time) == ("raw.bid", "ts")
 
 
 def test_the_time_is_followed_through_selects_that_pass_it_on() -> None:
     text = f"""with a as (select at as ts, x from raw.bid where x > 0)
         select window_start, window_end, count(*) as n from {window("tumble", "a", "1 hour")} group by all"""
-    (stream,) = planner.plan(text).streams
+    (stream,) = plan_of(text).streams
     assert stream.event_time == "at"
 
 
 def test_a_computed_time_is_measured_on_the_rows() -> None:
     text = f"""with a as (select to_timestamp(at) as ts from raw.bid)
         select window_start, window_end, count(*) as n from {window("tumble", "a", "1 hour")} group by all"""
-    (stream,) = planner.plan(text).streams
+    (stream,) = plan_of(text).streams
     assert stream.event_time is None
 
 
 def test_equal_stages_are_kept_once() -> None:
     each = f"(select window_start, window_end, auction, count(*) as n from {HOP} group by all)"
     most = f"(select window_start, window_end, max(n) as m from {each} group by window_start, window_end)"
-    plan = planner.plan(
+    plan = plan_of(
         f"select a.window_end, a.auction from {each} a join {most} m "
         "on a.window_start = m.window_start and a.window_end = m.window_end and a.n >= m.m"
     )
-    assert len(plan.stages) == 1
+    assert len(plan.dataflow.windowed) == 1
 
 
 def test_filters_over_one_argument_share_a_distinct_set() -> None:
     stage = aggregate(
-        planner.plan(
+        plan_of(
             f"""select window_start, window_end, count(distinct u) as a, count(distinct u) filter (where x) as b,
             count(distinct u, v) as c, sum(distinct u) as d from {CUMULATE} group by window_start, window_end"""
         )
@@ -96,7 +97,7 @@ def test_filters_over_one_argument_share_a_distinct_set() -> None:
 
 def test_a_key_that_is_also_counted_has_two_columns() -> None:
     stage = aggregate(
-        planner.plan(
+        plan_of(
             f"select window_start, window_end, u, count(distinct u) as n from {CUMULATE} group by 1, 2, 3"
         )
     )
@@ -106,7 +107,7 @@ def test_a_key_that_is_also_counted_has_two_columns() -> None:
 
 def test_an_aggregate_that_is_used_twice_is_kept_once() -> None:
     stage = aggregate(
-        planner.plan(
+        plan_of(
             f"""select window_start, window_end, sum(x) / count(*) as mean, count(*) as n
             from {TUMBLE} group by window_start, window_end having count(*) > 1 and n < 10"""
         )
@@ -126,7 +127,7 @@ def test_an_aggregate_that_is_used_twice_is_kept_once() -> None:
 )
 def test_grouping_sets(clause: str, sets: tuple[tuple[str, ...], ...]) -> None:
     text = f"select window_start, window_end, a, b, count(*) as n from {TUMBLE} group by window_start, window_end, {clause}"
-    assert aggregate(planner.plan(text)).grouping_sets == sets
+    assert aggregate(plan_of(text)).grouping_sets == sets
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_grouping_sets(clause: str, sets: tuple[tuple[str, ...], ...]) -> None:
 def test_distinct_values_of_a_finest_grouping_set_are_kept_once(clause: str, kept_by: str) -> None:
     text = f"""select window_start, window_end, a, b, count(distinct x) as n from {CUMULATE}
         group by window_start, window_end, {clause}"""
-    (level,) = generate.program(planner.plan(text)).levels
+    (level,) = generate.program(plan_of(text)).levels
     assert level.parts[1].append.startswith(f"select {kept_by}")
 
 
@@ -153,23 +154,25 @@ def test_distinct_values_of_a_finest_grouping_set_are_kept_once(clause: str, kep
     ],
 )
 def test_what_cannot_be_merged_keeps_its_rows(item: str, reason: str) -> None:
-    (stage,) = planner.plan(f"select window_start, window_end, {item} as v from {HOP} group by 1, 2").stages
+    (stage,) = plan_of(
+        f"select window_start, window_end, {item} as v from {HOP} group by 1, 2"
+    ).dataflow.windowed
     assert isinstance(stage, RowsStage)
     assert reason in stage.reason
 
 
 def test_a_ranking_over_rows_keeps_the_rows_of_open_windows() -> None:
-    plan = planner.plan(
+    plan = plan_of(
         f"""select * from (select *, row_number() over (partition by window_start, window_end order by x) as rn
         from {TUMBLE}) where rn <= 3"""
     )
-    (stage,) = plan.stages
+    (stage,) = plan.dataflow.windowed
     assert isinstance(stage, RowsStage)
     assert stage.reason == "row_number() over rows"
 
 
 def test_ties_are_broken_by_all_output_columns() -> None:
-    plan = planner.plan(
+    plan = windows_of(
         f"""select window_end, x, y, row_number() over (partition by window_start, window_end order by x desc) as rn
         from {TUMBLE}"""
     )
@@ -180,14 +183,14 @@ def test_a_window_over_the_result_of_a_window_is_a_level_above_it() -> None:
     text = f"""with t as (select window_time as rt, count(*) as n from {TUMBLE}
         group by window_start, window_end, window_time)
         select window_start, window_end, sum(n) as n from {window("tumble", "t", "1 hour", time="rt")} group by 1, 2"""
-    plan = planner.plan(text)
-    assert [stage.level for stage in plan.stages] == [0, 1]
+    plan = plan_of(text)
+    assert [stage.level for stage in plan.dataflow.windowed] == [0, 1]
     assert len(generate.program(plan).levels) == 2
 
 
 def test_a_window_function_alone_keeps_nothing() -> None:
-    plan = planner.plan(f"select window_end, x from {HOP} where x > 1")
-    assert plan.stages == ()
+    plan = plan_of(f"select window_end, x from {HOP} where x > 1")
+    assert plan.dataflow.windowed == ()
     assert generate.program(plan).levels == ()
 
 
@@ -195,9 +198,7 @@ def test_a_window_function_alone_keeps_nothing() -> None:
 
 
 def test_only_columns_that_are_named_are_read() -> None:
-    (stream,) = planner.plan(
-        f"select window_start, window_end, sum(x) as s from {TUMBLE} group by all"
-    ).streams
+    (stream,) = plan_of(f"select window_start, window_end, sum(x) as s from {TUMBLE} group by all").streams
     assert stream.columns is not None
     assert {"x", "ts"} <= set(stream.columns)
     assert "y" not in stream.columns
@@ -212,14 +213,14 @@ def test_only_columns_that_are_named_are_read() -> None:
     ],
 )
 def test_a_star_that_reaches_the_result_reads_all_columns(text: str) -> None:
-    (stream,) = planner.plan(text).streams
+    (stream,) = plan_of(text).streams
     assert stream.columns is None
 
 
 def test_the_star_of_an_import_cte_does_not() -> None:
     text = f"""with source as (select * from raw.bid)
         select window_start, window_end, sum(x) as s from {window("tumble", "source", "1 hour")} group by 1, 2"""
-    (stream,) = planner.plan(text).streams
+    (stream,) = plan_of(text).streams
     assert stream.columns is not None
 
 
@@ -291,20 +292,20 @@ REFUSED = [
 
 def test_conditions_are_found_in_brackets() -> None:
     rows = f"(select window_start, window_end, x, count(*) as n from {TUMBLE} group by all)"
-    planner.plan(
+    plan_of(
         f"select a.n from {rows} as a join {rows} as b "
         "on a.x = b.x and (a.window_start = b.window_start and a.window_end = b.window_end)"
     )
     ranked = (
         f"select *, row_number() over (partition by window_start, window_end order by n) as rn from {rows}"
     )
-    assert planner.plan(f"select * from ({ranked}) where (rn <= 3 and x > 1)").ranks
+    assert plan_of(f"select * from ({ranked}) where (rn <= 3 and x > 1)").ranks
 
 
 @pytest.mark.parametrize(("text", "sentence"), REFUSED)
 def test_refused_with_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(QueryError) as refusal:
-        planner.plan(text)
+        (planner.plan_windows if "/*+" in text else planner.plan)(text)
     assert sentence in str(refusal.value)
 
 
@@ -344,14 +345,14 @@ def test_a_window_is_read_back_from_its_hint() -> None:
         window_arguments.make("cumulate", "ts", "1 minute", "1 day", emit="on_change"),
     ):
         text = f"select window_start, window_end from {expansion.expand('t', made)} group by window_start, window_end"
-        found = planner.plan(text)
+        found = plan_of(text)
         assert found.streams[0].event_time == made.time_col
-        assert found.windowed[0].window == made
+        assert found.dataflow.windowed[0].window == made
 
 
 def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> None:
     def of(text: str) -> dict[str, object]:
-        return dict(signature(planner.plan(text)))
+        return dict(signature(plan_of(text)))
 
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} group by 1, 2, 3"
     assert of(base) == of(base.replace("as n", "as m") + " having count(*) > 3")
@@ -362,7 +363,7 @@ def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> Non
 
 def test_a_signature_does_not_depend_on_how_we_print_windows() -> None:
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} where x > 1 group by 1, 2, 3"
-    (stage,) = signature(planner.plan(base))["stages"]
+    (stage,) = signature(plan_of(base))["stages"]
     assert stage["source"] == "SELECT * FROM (SELECT * FROM stream_bid) WHERE x > 1"
 
 
@@ -389,7 +390,7 @@ def test_each_stream_of_a_union_is_measured_by_its_own_time(
     first: str, second: str, times: dict[str, str]
 ) -> None:
     """Else the newest of the one would make rows of the other late."""
-    streams = planner.plan(_union_of_streams(first, second)).streams
+    streams = plan_of(_union_of_streams(first, second)).streams
     assert {stream.relation: stream.event_time for stream in streams} == times
 
 
@@ -398,7 +399,7 @@ def test_a_time_that_is_computed_does_not_measure_two_streams() -> None:
     with pytest.raises(
         QueryError, match="stands over several streams, and its time ts is no column of b, so it"
     ):
-        planner.plan(text)
+        plan_of(text)
 
 
 def test_in_batch_ties_are_broken_as_in_a_stream() -> None:

@@ -13,17 +13,18 @@ from dbt.adapters.spark_streaming.query.plan import Plan, RowsStage
 from dbt.adapters.spark_streaming.query.ranking import ranks
 from dbt.adapters.spark_streaming.query.text.dialect import parse
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from tests.planned import plan_of, windows_of
 
 TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
 OVER = "over (partition by window_start, window_end, channel order by price desc, url)"
 
 
 def top(where: str, rank: str = f"row_number() {OVER}", rows: str = TUMBLE) -> Plan:
-    return planner.plan(f"select * from (select *, {rank} as rn from {rows}) where {where}")
+    return plan_of(f"select * from (select *, {rank} as rn from {rows}) where {where}")
 
 
 def kept(plan: Plan) -> RowsStage:
-    (stage,) = plan.stages
+    (stage,) = plan.dataflow.windowed
     assert isinstance(stage, RowsStage)
     return stage
 
@@ -65,12 +66,12 @@ def test_rows_that_can_not_be_in_the_ranking_are_not_kept(where: str, rows: int)
     ],
 )
 def test_else_all_rows_are(text: str, why: str) -> None:
-    assert kept(planner.plan(text)).top is None, why
+    assert kept(plan_of(text)).top is None, why
 
 
 def test_ties_go_by_the_select_list() -> None:
     text = f"select * from (select window_end, price + 1 as p, row_number() {OVER} as rn from {TUMBLE}) where rn < 3"
-    found = kept(planner.plan(text)).top
+    found = kept(plan_of(text)).top
     assert found is not None
     assert found.order == "`row`.`price` DESC, `row`.`url`, struct(`row`.`price` + 1)"
 
@@ -89,9 +90,10 @@ def test_ties_go_by_the_select_list() -> None:
     ],
 )
 def test_qualify_is_a_filter_on_a_rank(text: str, columns: str, bound: str) -> None:
-    plan = planner.plan(text)
-    assert plan.output.startswith(f"SELECT {columns} FROM (SELECT ")
-    assert plan.output.endswith(f"AS _t WHERE {bound}")
+    plan = plan_of(text)
+    assert plan.windows is not None
+    assert plan.windows.output.startswith(f"SELECT {columns} FROM (SELECT ")
+    assert plan.windows.output.endswith(f"AS _t WHERE {bound}")
     assert len(plan.ranks) == 1
     found = kept(plan).top
     assert found is not None
@@ -101,7 +103,7 @@ def test_qualify_is_a_filter_on_a_rank(text: str, columns: str, bound: str) -> N
 def test_qualify_over_groups() -> None:
     text = f"""select window_start, window_end, channel, count(*) as n from {TUMBLE} group by 1, 2, 3
         qualify rank() over (partition by window_start, window_end order by count(*) desc) <= 2"""
-    assert planner.plan(text).output.endswith("AS _t WHERE _w <= 2")
+    assert windows_of(text).output.endswith("AS _t WHERE _w <= 2")
 
 
 def test_qualify_within_qualify() -> None:
@@ -125,7 +127,9 @@ def test_ranks_share_places() -> None:
         ),
         (lambda: top("rn >= 3"), "'rn >= 3' sets no upper bound to the rank rn; add rn <= N."),
         (
-            lambda: top("rn <= 3", "row_number() over (order by price)"),
+            lambda: planner.plan_windows(
+                f"select * from (select *, row_number() over (order by price) as rn from {TUMBLE}) where rn <= 3"
+            ),
             "ranks rows of different windows together",
         ),
     ],
@@ -138,4 +142,4 @@ def test_refused(call: Any, sentence: str) -> None:
 
 def test_a_group_by_is_no_topn() -> None:
     text = f"select window_start, window_end, count(*) as n from {TUMBLE} group by 1, 2"
-    assert not planner.plan(text).shape["topn"]
+    assert not plan_of(text).shape["topn"]

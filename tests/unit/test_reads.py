@@ -10,6 +10,7 @@ from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.program import Program, StatePart, Step
 from dbt.adapters.spark_streaming.query.windowing.emission import FINAL, Emission
 from tests.functional.query import test_operators, test_queries, test_unwindowed
+from tests.planned import plan_of
 
 _MINUTE, _DAY = 60_000_000, 86_400_000_000
 _EMISSIONS = {
@@ -48,7 +49,7 @@ def _check(program: Program) -> int:
 def test_windows(emission: str) -> None:
     found = 0
     for text in test_queries.QUERIES.values():
-        plan = planner.plan(text)
+        plan = plan_of(text)
         try:
             program = generate.program(plan, _EMISSIONS[emission], upsert=emission != "final")
         except planner.QueryError:
@@ -73,5 +74,5 @@ def test_trees(name: str) -> None:
     program = generate.program(plan, ttl=ttl)
     found = _check(program)
     assert found
-    if program.remake is not None and plan.dataflow is not None and plan.dataflow.groups:
+    if program.remake is not None and plan.dataflow.groups:
         _check(program.remake([*plan.dataflow.groups]))

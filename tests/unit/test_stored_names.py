@@ -84,7 +84,7 @@ WITH_UNDERSCORES = {
 
 
 def _kept(text: str, ttl: int | None) -> str:
-    program = generate.program(planner.plan_any(text, KNOWN, ttl), ttl=ttl)
+    program = generate.program(planner.plan(text, KNOWN, ttl), ttl=ttl)
     parts = sorted(part.name for level in program.levels for part in level.parts)
     kept = json.dumps([program.signature, parts], sort_keys=True)
     return hashlib.sha256(kept.encode()).hexdigest()[:16]

@@ -356,7 +356,7 @@ def _row_key(
     """A signature with what tells rows of the query apart, as it is read back."""
     tumble = window_arguments.make("tumble", "ts", "10 minutes")
     source = expansion.expand("raw.bid", tumble) if window else expansion.expand_stream("raw.bid")
-    plan = planner.plan_any(
+    plan = planner.plan(
         text.format(source=source),
         {"raw.bid": Known("ts")},
         domains=("item", "bidder", "page", "a", "b", "k", "x", "y"),

@@ -12,6 +12,7 @@ from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.text.intervals import DAY
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from tests.planned import plan_of
 
 KNOWN = {"raw.view": Known("ts"), "raw.page": Known("ts", ("page",))}
 VIEWS = "(select /*+ STREAM */ * from raw.view)"
@@ -32,15 +33,15 @@ def grouped(select: str = COUNTS, where: str = FEW, of: str = VIEWS, by: str = "
 
 
 def planned(name: str, text: str, buckets: int | None = None, ttl: int | None = None) -> Plan:
-    return planner.plan(stream_rewrites.hinted(name, text, buckets), KNOWN, ttl)
+    return plan_of(stream_rewrites.hinted(name, text, buckets), KNOWN, ttl)
 
 
 def aggregated(plan: Plan) -> AggregateStage | GroupStage:
     """The only GROUP BY of a plan."""
-    if plan.dataflow is not None:
+    if plan.windows is None:
         (group,) = plan.dataflow.groups.values()
         return group.stage
-    (stage,) = plan.stages
+    (stage,) = plan.dataflow.windowed
     assert isinstance(stage, AggregateStage)
     return stage
 
@@ -53,7 +54,7 @@ def test_a_distinct_set_has_a_column_for_each_value(text: str) -> None:
     stage = aggregated(plan)
     assert stage.enumerated is not None
     assert stage.enumerated == Enumerated(("channel",), stage.enumerated.number, (("'web'",), ("'app'",)))
-    name = "stage_1" if plan.dataflow is None else next(iter(plan.dataflow.groups))
+    name = "stage_1" if plan.windows is not None else next(iter(plan.dataflow.groups))
     assert plan.rewrites == (
         (
             "enum_distinct",
@@ -63,14 +64,14 @@ def test_a_distinct_set_has_a_column_for_each_value(text: str) -> None:
     (part,) = [p for level in generate.program(plan).levels for p in level.parts if "distinct" in p.name]
     assert part.name.startswith(name)
     assert "channel" not in part.fold
-    assert "channel" in aggregated(planner.plan(text, KNOWN)).rows
+    assert "channel" in aggregated(plan_of(text, KNOWN)).rows
 
 
 def test_several_keys_are_combined() -> None:
     where = "(channel = 'web' or channel is null) and level in (1, 2, 3) and city <> 'Ulm'"
     (stage,) = planned(
         "enum_distinct", over("tumble", "1 hour", keys="city, channel, level", where=where)
-    ).stages
+    ).dataflow.windowed
     assert isinstance(stage, AggregateStage) and stage.enumerated is not None
     assert stage.enumerated.keys == ("channel", "level")
     assert stage.enumerated.values == tuple((c, n) for c in ("'web'", "NULL") for n in "123")
@@ -81,18 +82,16 @@ def test_filters_share_a_set_as_they_are() -> None:
         "select count(distinct visitor) as v, count(distinct visitor) filter (where a > 1) as w from " + VIEWS
     )
     plan = planned("enum_distinct", text)
-    assert plan.dataflow is not None
     (name,) = plan.dataflow.groups
     assert plan.rewrites == (
         ("enum_distinct", f"{name} keeps each visitor once, with a column for each FILTER"),
     )
-    assert plan.dataflow == planner.plan(text, KNOWN).dataflow
+    assert plan.dataflow == plan_of(text, KNOWN).dataflow
 
 
 def test_a_stream_splits_its_distinct_values_as_it_is() -> None:
     plan = planned("split_distinct", grouped(), 64)
-    assert plan.dataflow is not None
-    assert plan.dataflow == planner.plan(grouped(), KNOWN).dataflow
+    assert plan.dataflow == plan_of(grouped(), KNOWN).dataflow
     assert [name for name, _ in plan.rewrites] == ["split_distinct"]
 
 
@@ -100,7 +99,6 @@ def test_rankings_are_taken_in_buckets() -> None:
     rank = "row_number() over (partition by city order by n desc) as rn"
     ranked = f"select * from (select *, {rank} from ({grouped()})) where rn < 9"
     plan = planned("split_topn", ranked, 16)
-    assert plan.dataflow is not None
     (top,) = [each for each in plan.dataflow.operators if isinstance(each, TopN)]
     assert top.top.buckets == 16
     assert plan.rewrites == (
@@ -110,14 +108,15 @@ def test_rankings_are_taken_in_buckets() -> None:
     steps = [*(step for level in program.levels for step in level.ingest), *program.again]
     assert any("pmod(hash(__ranked), 16)" in step.sql for step in steps)
     # What is ranked in buckets is the same state.
-    assert signature(plan) == signature(planner.plan(ranked, KNOWN))
+    assert signature(plan) == signature(plan_of(ranked, KNOWN))
 
 
 def test_rankings_over_windows_are_taken_in_buckets() -> None:
     ranked = f"""select * from (select *, rank() over (partition by window_start, window_end order by n desc) as r
         from ({over("tumble", "1 hour")})) where r <= 3"""
     plan = planned("split_topn", ranked, 16)
-    assert "PMOD(HASH(n), 16)" in plan.output
+    assert plan.windows is not None
+    assert "PMOD(HASH(n), 16)" in plan.windows.output
     assert plan.rewrites[0][1].startswith("the query over the windows ranks")
 
 
@@ -126,14 +125,14 @@ def test_both_with_and_without_the_same_state() -> None:
     window = expansion.expand("raw.view", window_arguments.make("tumble", "ts", "1 hour"))
     rank = "row_number() over (partition by window_end order by a) as rn"
     ranked = f"select * from (select *, {rank} from {window}) where rn < 3"
-    split, plain = planned("split_topn", ranked, 16), planner.plan(ranked, KNOWN)
-    assert split.stages != plain.stages
+    split, plain = planned("split_topn", ranked, 16), plan_of(ranked, KNOWN)
+    assert split.dataflow.windowed != plain.dataflow.windowed
     assert signature(split) == signature(plain)
 
 
 def test_a_distinct_set_of_another_shape_is_another_state() -> None:
     text = over("tumble", "1 hour")
-    split, plain = planned("enum_distinct", text), planner.plan(text, KNOWN)
+    split, plain = planned("enum_distinct", text), plan_of(text, KNOWN)
     assert signature(split) != signature(plain)
 
 
@@ -142,7 +141,7 @@ def test_operators_that_make_no_use_of_it_are_told() -> None:
         select city, count(*) as n from {VIEWS} group by city) as g join (
         select city, count(*) as m from {VIEWS} group by city) as h on g.n = h.m) where place <= 3"""
     with pytest.raises(QueryError) as refusal:
-        planner.plan_any(stream_rewrites.hinted("split_topn", text), KNOWN, DAY)
+        planner.plan(stream_rewrites.hinted("split_topn", text), KNOWN, DAY)
     assert "is computed by operators that make no use of it; leave the rewrite out" in str(refusal.value)
 
 
@@ -219,14 +218,14 @@ def test_groups_that_are_forgotten_share_nothing() -> None:
 )
 def test_hints_that_are_wrong(hint: str, sentence: str) -> None:
     with pytest.raises(QueryError) as found:
-        planner.plan(grouped().replace("select city", f"select /*+ {hint} */ city", 1), KNOWN)
+        plan_of(grouped().replace("select city", f"select /*+ {hint} */ city", 1), KNOWN)
     assert sentence in str(found.value)
 
 
 def test_a_hint_that_would_be_taken_for_a_comment_is_refused() -> None:
     with pytest.raises(QueryError) as found:
-        planner.plan(grouped().replace("select city", "select city /*+ ENUM_DISTINCT */", 1), KNOWN)
+        plan_of(grouped().replace("select city", "select city /*+ ENUM_DISTINCT */", 1), KNOWN)
     assert "A hint ENUM_DISTINCT stands where it is taken for a comment" in str(found.value)
     assert "SELECT /*+ ENUM_DISTINCT */ …" in str(found.value)
     with pytest.raises(QueryError, match=r"SELECT /\*\+ SPLIT_TOPN\(128\) \*/"):
-        planner.plan("/*+ SPLIT_TOPN(16) */ " + grouped(), KNOWN)
+        plan_of("/*+ SPLIT_TOPN(16) */ " + grouped(), KNOWN)

@@ -73,4 +73,4 @@ def test_maps_where_ties_cannot_go_by_their_entries(text: str, sentence: str) ->
         raise QueryError("not asked for")
 
     with pytest.raises(QueryError, match=sentence):
-        planner.plan_any(text.format(S="(select /*+ STREAM */ * from s)"), {}, None, ("k",), ask)
+        planner.plan(text.format(S="(select /*+ STREAM */ * from s)"), {}, None, ("k",), ask)

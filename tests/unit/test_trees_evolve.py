@@ -15,6 +15,7 @@ from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.alike import ALIKE, CALLED, names_of
 from dbt.adapters.spark_streaming.stream.differences import ROW_KEY, Evolution, carried_on, evolution
+from tests.planned import tree_of
 
 STREAM = expansion.expand_stream("events")
 OPERATORS = "the operators that keep it up to date"
@@ -22,7 +23,7 @@ OPERATORS = "the operators that keep it up to date"
 
 def signed(text: str, ttl: int | None = None, known: dict[str, Known] | None = None) -> dict[str, Any]:
     """The signature of a query, as it is read back."""
-    found = planner.plan_any(text, known or {"events": Known("ts")}, ttl, ["k", "v", "n", "x"])
+    found = planner.plan(text, known or {"events": Known("ts")}, ttl, ["k", "v", "n", "x"])
     made: dict[str, Any] = json.loads(json.dumps(signature(found, ttl)))
     made["text"] = text
     return made
@@ -134,8 +135,7 @@ def lineage(*texts: str) -> list[Any]:
     """What rows each query gives, and what its columns are."""
     found = []
     for text in texts:
-        made = planner.plan_operators(text, {"events": Known("ts")}, 1_000_000)
-        assert made.dataflow is not None
+        made = tree_of(text, {"events": Known("ts")}, 1_000_000)
         found.append(lineages(made.dataflow)[made.dataflow.root.name])
     return found
 
@@ -251,7 +251,7 @@ def test_of_another_lineage(one: str, other: str) -> None:
 
 
 def program_of(text: str, ttl: int | None = None) -> Program:
-    plan = planner.plan_any(text, {"events": Known("ts")}, ttl, ["k", "v", "n", "x", "m"])
+    plan = planner.plan(text, {"events": Known("ts")}, ttl, ["k", "v", "n", "x", "m"])
     return generate.program(plan, ttl=ttl)
 
 

@@ -30,6 +30,7 @@ from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.text.intervals import DAY, HOUR, MINUTE
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from tests.planned import plan_of
 
 B, A = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"
 KNOWN = {"raw.bid": Known("ts"), "raw.ask": Known("ts"), "raw.best": Known("ts", ("id",), changes=True)}
@@ -39,12 +40,12 @@ GROUPS = f"select item, bidder, {METRICS} from {B} group by item, bidder"
 
 
 def plan(text: str, ttl: int | None = None) -> Plan:
-    return planner.plan(text, KNOWN, ttl)
+    return plan_of(text, KNOWN, ttl)
 
 
 def flow(text: str, ttl: int | None = None, known: dict[str, Known] = KNOWN) -> Dataflow:
-    found = planner.plan(text, known, ttl)
-    assert found.stages == () and found.dataflow is not None
+    found = plan_of(text, known, ttl)
+    assert found.dataflow.windowed == ()
     return found.dataflow
 
 
@@ -152,7 +153,7 @@ def test_what_a_row_must_have_is_asked_before_it_is_kept() -> None:
 
 def test_rows_leave_by_a_predicate_on_time() -> None:
     text = f"select x, count(*) from {B} where ts > now() - interval 1 day and x > 0 group by x"
-    found = planner.plan_any(text, KNOWN).dataflow  # bounded
+    found = planner.plan(text, KNOWN).dataflow  # bounded
     assert found is not None and keeping(found) == [TemporalFilter, GroupAggregate]
     (recent,) = (each for each in found.operators if isinstance(each, TemporalFilter))
     assert (recent.lasts, recent.relation.changes) == (DAY, True)
@@ -172,12 +173,12 @@ def test_rows_leave_by_a_predicate_on_time() -> None:
 )
 def test_state_that_grows_for_ever_is_refused(text: str, domains: list[str], found: str) -> None:
     with pytest.raises(Unbounded) as refusal:
-        planner.plan_any(text, KNOWN, None, domains)
+        planner.plan(text, KNOWN, None, domains)
     assert found in str(refusal.value)
     assert "state_ttl" in str(refusal.value)
     if "join" not in text:
         assert "WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY" in str(refusal.value)
-    planner.plan_any(text, KNOWN, DAY, domains)
+    planner.plan(text, KNOWN, DAY, domains)
     plan(text)
 
 
@@ -193,7 +194,7 @@ def test_state_that_grows_for_ever_is_refused(text: str, domains: list[str], fou
     ],
 )
 def test_state_that_is_bounded(text: str, domains: list[str]) -> None:
-    planner.plan_any(text, KNOWN, None, domains)
+    planner.plan(text, KNOWN, None, domains)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +222,7 @@ def test_refused_with_a_sentence(text: str, sentence: str) -> None:
         plan(text)
     assert sentence in str(refusal.value)
     with pytest.raises(QueryError) as refusal:
-        planner.plan_any(text, KNOWN, DAY)
+        planner.plan(text, KNOWN, DAY)
     assert sentence in str(refusal.value)
 
 
@@ -280,10 +281,10 @@ def test_refused_with_a_sentence(text: str, sentence: str) -> None:
 def test_what_keeps_all_rows_needs_only_an_end(text: str, kinds: list[type[Operator]], sentence: str) -> None:
     """Flink's planner has these, too; of whole streams they are refused where nothing bounds what is kept."""
     with pytest.raises(Unbounded) as refusal:
-        planner.plan_any(text, KNOWN)
+        planner.plan(text, KNOWN)
     assert sentence in str(refusal.value)
     assert keeping(flow(text)) == keeping(flow(text, DAY)) == kinds
-    planner.plan_any(text, KNOWN, DAY)
+    planner.plan(text, KNOWN, DAY)
 
 
 @pytest.mark.parametrize(
@@ -294,14 +295,14 @@ def test_what_keeps_all_rows_needs_only_an_end(text: str, kinds: list[type[Opera
     ],
 )
 def test_what_rows_that_change_bound_needs_no_end(text: str, kinds: list[type[Operator]]) -> None:
-    found = planner.plan_any(text, KNOWN).dataflow
+    found = planner.plan(text, KNOWN).dataflow
     assert found is not None and found.root.relation.changes
     assert keeping(found) == kinds
 
 
 def test_what_is_random_and_read_twice_is_one_operator() -> None:
     made = f"with r as (select *, uuid() as id from {B}) select x, id from r union all select price as x, id from r"
-    flow = planner.plan_any(made, KNOWN, DAY).dataflow
+    flow = planner.plan(made, KNOWN, DAY).dataflow
     assert flow is not None
     assert sum("UUID()" in str(getattr(each, "sql", "")) for each in flow.operators) == 1
 
@@ -357,7 +358,7 @@ def test_how_long_is_measured_in_event_time() -> None:
     with pytest.raises(
         QueryError, match="no stream of this query says which column that is; give one dbt's config"
     ):
-        planner.plan(f"select x, count(*) from {B} group by x", {}, DAY)
+        plan_of(f"select x, count(*) from {B} group by x", {}, DAY)
 
 
 @pytest.mark.parametrize(
@@ -411,30 +412,31 @@ def test_the_last_rows_of_keys_grow_with_these() -> None:
     text = f"select x, count(*) from {B} group by x"
     assert keeping(flow(text, known=known)) == [ChangelogNormalize, GroupAggregate]
     with pytest.raises(Unbounded, match=r"constant_domains: \['at', 'id'\]"):
-        planner.plan_any(text, known, None, ["x"])
-    planner.plan_any(text, known, None, ["id", "at"])
+        planner.plan(text, known, None, ["x"])
+    planner.plan(text, known, None, ["id", "at"])
 
 
 def test_rows_of_a_feed_that_nothing_tells_apart() -> None:
     known = {"raw.bid": Known(None, (), changes=True)}
     assert keeping(flow(f"select sum(n) as n from {B}", known=known)) == [GroupAggregate]
     # One of the equal rows is taken away.
-    found = planner.plan(f"select n from {B}", known)
-    assert found.dataflow is not None and keeping(found.dataflow) == []
+    found = plan_of(f"select n from {B}", known)
+    assert keeping(found.dataflow) == []
     upsert = generate.program(found).upsert
     assert upsert is not None
     assert (upsert.key, upsert.change) == (None, "result_change")
 
 
-def test_windows_over_what_changes_are_refused() -> None:
+def test_windows_over_what_changes_do_not_put_themselves_out() -> None:
     over = expansion.expand("raw.best", window_arguments.make("tumble", "ts", "1 hour"))
-    with pytest.raises(QueryError, match=r"A window function over raw\.best: rows of that model change"):
-        plan(f"select window_start, window_end, count(*) from {over} group by 1, 2")
+    text = f"select window_start, window_end, count(*) as n from {over} group by 1, 2"
+    assert planner.plan(text, KNOWN).windows is None
+    assert planner.plan(text.replace("best", "bid"), KNOWN).windows is not None
 
 
 def test_a_query_row_by_row_has_no_state() -> None:
     found = plan(f"select x + 1 as y from {B} where x > 3")
-    assert found.dataflow is not None and found.dataflow.is_stateless
+    assert found.dataflow.is_stateless
     program = generate.program(found)
     assert (program.levels, program.again) == ((), ())
 
@@ -526,8 +528,7 @@ def test_a_day_of_the_session_may_have_25_hours(zone: str) -> None:
         assert query == "select current_timezone()"
         return (zone,)
 
-    plan = planner.plan_any(text, {"raw.a": Known("ts"), "raw.b": Known("ts")}, ask=ask)
-    assert plan.dataflow is not None
+    plan = planner.plan(text, {"raw.a": Known("ts"), "raw.b": Known("ts")}, ask=ask)
     join = plan.dataflow.root
     assert isinstance(join, Join)
     longer = 3 * HOUR if zone == "Europe/Berlin" else 0

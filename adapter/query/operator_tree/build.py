@@ -8,7 +8,7 @@ from functools import partial
 
 from ..operators.base import ChangelogNormalize, Source
 from ..operators.generate import OUTPUT
-from ..plan import LookupTable, Plan, RowsStage
+from ..plan import LookupTable, Plan, RowsStage, WindowPlan
 from ..program import Program, Upsert
 from ..text import intervals
 from ..windowing.emission import FINAL, Emission
@@ -39,14 +39,20 @@ class Settings:
 def tree(plan: Plan, program: Program, settings: Settings) -> Node:
     """The operators of a model, from what goes to its table down to its streams."""
     found = _Builder(plan, program, settings)
-    flow = plan.dataflow
-    if flow is not None:
-        within = partial(found.within, emission=settings.emission)
-        node = Operators(
-            flow, found.bounds, found.columns, found.source, found.table, within, settings.emission
-        ).root()
+    within = partial(found.within, emission=settings.emission)
+    if plan.windows is not None:
+        node = within(plan.windows)
     else:
-        node = found.within(plan, settings.emission)
+        operators = Operators(
+            plan.dataflow,
+            found.bounds,
+            found.columns,
+            found.source,
+            found.table,
+            within,
+            settings.emission,
+        )
+        node = operators.root()
     return _sink(node, program, settings, found)
 
 
@@ -57,7 +63,7 @@ class _Builder:
         self.lookups = {table.view: table for table in plan.lookups}
         self.columns = columns_of(program)
         self.bounds = Bounds(settings.ttl, settings.domains)
-        operators = plan.dataflow.operators if plan.dataflow else ()
+        operators = plan.dataflow.operators
         self.feeds = {each.view for each in operators if isinstance(each, Source) and each.changelog}
         self.upsert_keys = {
             source.view: each.stage.key
@@ -85,7 +91,7 @@ class _Builder:
         table = self.lookups.get(view)
         return None if table is None else Read(_external(table))
 
-    def within(self, plan: Plan, emission: Emission) -> Node:
+    def within(self, plan: WindowPlan, emission: Emission) -> Node:
         """The operators of a plan with windows."""
         return _Stages(self, plan, emission).root()
 
@@ -93,9 +99,9 @@ class _Builder:
 class _Stages:
     """The operators of one plan with windows."""
 
-    def __init__(self, of: _Builder, plan: Plan, emission: Emission) -> None:
+    def __init__(self, of: _Builder, plan: WindowPlan, emission: Emission) -> None:
         self.of, self.plan, self.emission = of, plan, emission
-        self.stages = {stage.name: stage for stage in plan.windowed}
+        self.stages = {stage.name: stage for stage in plan.stages}
         self.read: dict[str, Read | None] = {}
 
     def root(self) -> Node:

@@ -13,7 +13,7 @@ from ..operators.group_state import Groups
 from ..operators.relation import Relation
 from ..operators.time_bounds import kept_until
 from ..operators.upserts import replaced
-from ..plan import GroupStage, Plan
+from ..plan import GroupStage, WindowPlan
 from ..ranking import ranks
 from ..text import intervals
 from ..text.clauses import filters, joined
@@ -64,7 +64,7 @@ class Operators:
         columns: Columns,
         source: Callable[[str], Node],
         table: Callable[[str], Read | None],
-        within: Callable[[Plan], Node],
+        within: Callable[[WindowPlan], Node],
         emission: Emission,
     ) -> None:
         self.flow, self.bounds, self.columns, self.emission = flow, bounds, columns, emission

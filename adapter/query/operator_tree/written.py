@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ..plan import AggregateStage, GroupStage, Plan
+from ..plan import AggregateStage, GroupStage, WindowPlan
 from ..text.clauses import relations
 from ..text.dialect import parse
 from . import text
@@ -35,10 +35,10 @@ def lifted(sql: str, below: Read) -> Mapping[str, str]:
     return {item.alias: text.shown(item.this) for item in made if text.is_lifted(item.alias)}
 
 
-def lifted_in_windows(plan: Plan) -> Mapping[str, str]:
+def lifted_in_windows(plan: WindowPlan) -> Mapping[str, str]:
     """The same of groups within windows."""
     found: dict[str, str] = {}
-    for stage in plan.windowed:
+    for stage in plan.stages:
         if isinstance(stage, AggregateStage):
             select = text.put_back(select_of(stage.output), written_of(stage), stage.keys)
             made = (item for item in select.expressions if isinstance(item, exp.Alias))

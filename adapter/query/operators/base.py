@@ -15,7 +15,7 @@ from .reach import Reach
 from .relation import Relation
 
 if TYPE_CHECKING:
-    from ..plan import AggregateStage, GroupStage, KeyedStage, Plan, RowsStage
+    from ..plan import GroupStage, KeyedStage, Stage, WindowPlan
     from ..ranking.ranks import Top as Ranking
     from ..windowing.windows import Window
 
@@ -82,7 +82,7 @@ class WindowResults:
     """Windows over streams and what is computed within them: rows come once, when their window closes."""
 
     name: str
-    plan: Plan
+    plan: WindowPlan
     relation: Relation
     label: str
     inputs: tuple[Operator, ...] = ()
@@ -454,6 +454,8 @@ class Dataflow:
     @property
     def is_stateless(self) -> bool:
         """Whether rows are only passed on, and nothing is remembered of them."""
+        if self.windows is not None:
+            return not self.windows.stages
         passed = all(isinstance(each, Source | Project | UnionAll) for each in self.operators)
         uses = Counter(each.name for operator in self.operators for each in operator.inputs)
         # What another reading would give otherwise is decided once, for all that read it.
@@ -469,10 +471,16 @@ class Dataflow:
         return {each.groups if times[each.groups] == 1 else each.name: each for each in found}
 
     @property
-    def windowed(self) -> tuple[AggregateStage | RowsStage, ...]:
+    def windows(self) -> WindowPlan | None:
+        """The plan of windows that is all there is; None: others stand above them, or there are none."""
+        root = self.root
+        return root.plan if isinstance(root, WindowResults) and not root.inputs else None
+
+    @property
+    def windowed(self) -> tuple[Stage, ...]:
         """The stages with windows."""
         below = [each.plan for each in self.operators if isinstance(each, WindowResults)]
-        return tuple(stage for each in below for stage in each.windowed)
+        return tuple(stage for each in below for stage in each.stages)
 
     @property
     def has_windows(self) -> bool:
@@ -482,7 +490,7 @@ class Dataflow:
     @property
     def grouped(self) -> list[Window]:
         """The windows whose rows are grouped."""
-        below = [each.plan.grouped_windows for each in self.operators if isinstance(each, WindowResults)]
+        below = [each.plan.grouped for each in self.operators if isinstance(each, WindowResults)]
         rows = {each.name: each.window for each in self.operators if isinstance(each, WindowRows)}
         groups = [each for each in self.operators if isinstance(each, GroupAggregate)]
         over = [rows[below.name] for each in groups for below in in_order(each) if below.name in rows]

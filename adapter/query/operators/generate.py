@@ -126,7 +126,6 @@ def program(
         replayed: the groups that come in as if they were new, where what stands on them is made anew; None: nothing is.
     """
     flow = plan.dataflow
-    assert flow is not None
     if flow.is_stateless:
         return _passing_on(plan, flow, signature)
     made = _Generator(flow, ttl, replayed or (), emission, plan.lookups)

@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass, field, replace
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..plan import AggregateStage, Plan, RowsStage
+from ..plan import AggregateStage, RowsStage, WindowPlan
 from ..text.clauses import conjuncts, joined
 from ..text.dialect import DIALECT, canonical, parse
 from ..text.functions import makes_rows
@@ -282,7 +282,7 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
     return _opaque("windows", operator.at_once, without_names(output), *said)
 
 
-def stage_rows(stage: object, plan: Plan, at_once: bool) -> str:
+def stage_rows(stage: object, plan: WindowPlan, at_once: bool) -> str:
     """What a stage of windows has rows of: which windows, of which rows and keys, whatever is aggregated of them."""
     try:
         said = {
@@ -293,7 +293,7 @@ def stage_rows(stage: object, plan: Plan, at_once: bool) -> str:
     return digest("windows", at_once, json.dumps(said, sort_keys=True))
 
 
-def _of_stage(stage: AggregateStage, plan: Plan, at_once: bool) -> Lineage:
+def _of_stage(stage: AggregateStage, plan: WindowPlan, at_once: bool) -> Lineage:
     """The finished windows of a stage."""
     rows = stage_rows(stage, plan, at_once)
     columns = {name: digest(rows, name) for name in (*_WINDOW_COLUMNS, "grouping_id")}
@@ -302,7 +302,7 @@ def _of_stage(stage: AggregateStage, plan: Plan, at_once: bool) -> Lineage:
     return Lineage(rows, tuple(columns.items()))
 
 
-def _said_of(stage: object, plan: Plan) -> dict[str, object]:
+def _said_of(stage: object, plan: WindowPlan) -> dict[str, object]:
     """What tells a stage, but for its number."""
     if not isinstance(stage, AggregateStage | RowsStage):
         raise Unclear(stage)

@@ -16,7 +16,7 @@ from ..errors import NotMeant, QueryError, Unbounded
 from ..operators import conditions, unbounded_state
 from ..operators.base import Dataflow, Operator, Recompute, TopN, in_order
 from ..operators.upserts import kept_root, replaced
-from ..plan import Plan
+from ..plan import WindowPlan
 from ..ranking import limits, ranks
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
@@ -42,9 +42,8 @@ def dataflow(
     ttl: int | None,
     domains: Collection[str],
     rewrites: Rewrites,
-    windows: Callable[[exp.Query, Streams, int, bool], Plan],
+    windows: Callable[[exp.Query, Streams, int, bool], WindowPlan],
     emission: Emission = FINAL,
-    is_bounded: bool = False,
 ) -> tuple[Dataflow, Streams, tuple[str, ...]]:
     """The operators of a tree whose streams and static tables are marked. Changes the tree.
 
@@ -57,7 +56,6 @@ def dataflow(
         windows: the planner of queries that stay within windows: of a query, the streams of the whole tree, how many
             stages others have, and whether rows of windows are kept where they are read as they are.
         emission: when results of windows come.
-        is_bounded: whether the state needn't be asked whether it can grow for ever.
 
     Returns:
         The operators, the streams, and the rankings that filters end, as the user wrote them.
@@ -68,7 +66,7 @@ def dataflow(
     ranked = results.ranks_or_groups(tree) is not None
 
     def planner_of(tree: exp.Query) -> Planner:
-        return Planner(tree, known, ttl, domains, rewrites, windows, emission, is_bounded)
+        return Planner(tree, known, ttl, domains, rewrites, windows, emission)
 
     planner = planner_of(tree.copy() if ranked else tree)
     flow = planner.plan(comes_once=ranked)
@@ -94,9 +92,8 @@ class Planner:
         ttl: int | None,
         domains: Collection[str],
         rewrites: Rewrites,
-        windows: Callable[[exp.Query, Streams, int, bool], Plan],
+        windows: Callable[[exp.Query, Streams, int, bool], WindowPlan],
         emission: Emission,
-        is_bounded: bool,
     ) -> None:
         self.tree = limits.write_as_ranks(tree, reads_stream)
         self.streams = Streams(self.tree, known)
@@ -111,7 +108,6 @@ class Planner:
         self.by_text: dict[str, Operator] = {}
         self.ranks: dict[str, None] = {}
         self.window_stages = 0
-        self.is_bounded = is_bounded
 
     def plan(self, comes_once: bool = False) -> Dataflow:
         """The operators of the whole tree; `comes_once`: first rows that are the result come once, and groups that are it
@@ -130,12 +126,16 @@ class Planner:
             )
         key = root.relation.key if root.relation.changes else None
         flow = Dataflow(root, None if key is None else tuple(sorted(key)), operators)
-        if self.ttl is None and not self.is_bounded:
-            # What stands above what puts itself out keeps nothing.
-            for each in in_order(kept_root(flow)):
-                if each.growth is not None:
-                    raise Unbounded(unbounded_state.refusal_of(each.growth, self.domains))
+        if self.ttl is None:
+            self.check_bounded(flow)
         return flow
+
+    def check_bounded(self, flow: Dataflow) -> None:
+        """Passes operators whose state can't grow for ever, though nothing of it expires."""
+        # What stands above what puts itself out keeps nothing.
+        for each in in_order(kept_root(flow)):
+            if each.growth is not None:
+                raise Unbounded(unbounded_state.refusal_of(each.growth, self.domains))
 
     def visit(self, node: exp.Expr) -> Operator | None:
         """The operator of a query or relation; None: it reads no stream."""

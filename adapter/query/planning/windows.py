@@ -23,7 +23,7 @@ from ..operators.base import (
 )
 from ..operators.key_generations import later
 from ..operators.relation import Relation
-from ..plan import AggregateStage, Plan
+from ..plan import AggregateStage, WindowPlan
 from ..text import hints
 from ..text.dialect import canonical
 from ..text.names import digest
@@ -55,7 +55,7 @@ def plan_window_results(planner: Planner, node: exp.Query, text: str) -> Operato
         return _changing(planner, node, found, text)
     planner.window_stages += len(found.stages)
     planner.ranks |= dict.fromkeys(found.ranks)
-    label = ", ".join(dict.fromkeys(str(stage.window) for stage in found.windowed)) or "windows"
+    label = ", ".join(dict.fromkeys(str(stage.window) for stage in found.stages)) or "windows"
     if not found.stages:
         holder = hints.windows_under(node)
         names = {t.name for each in holder for t in each.find_all(exp.Table) if hints.is_stream(t)}
@@ -66,7 +66,7 @@ def plan_window_results(planner: Planner, node: exp.Query, text: str) -> Operato
         ends = [column for column, kind in found.carried.items() if kind == "window_end"]
         relation = Relation(open_until=ends[0] if ends else None, repeatable=conditions.is_repeatable(node))
         return planner.add(WindowResults(f"rows_{digest(text)}", found, relation, label, inputs))
-    zones = {stage.window.time_zone for stage in found.windowed}
+    zones = {stage.window.time_zone for stage in found.stages}
     # Windows cut on another zone's clock may close at another time.
     zone = next(iter(zones)) or ""
     together = {
@@ -87,7 +87,7 @@ def plan_window_results(planner: Planner, node: exp.Query, text: str) -> Operato
     return planner.add(WindowResults(f"windows_{digest(text)}", found, relation, label))
 
 
-def _changing(planner: Planner, node: exp.Query, found: Plan, text: str) -> Operator:
+def _changing(planner: Planner, node: exp.Query, found: WindowPlan, text: str) -> Operator:
     """The results of one stage, which may have several for each window.
 
     Raises:
@@ -95,9 +95,9 @@ def _changing(planner: Planner, node: exp.Query, found: Plan, text: str) -> Oper
     """
     carried = {what: column.lower() for column, what in reversed(list(found.carried.items()))}
     end, start = carried.get("window_end"), carried.get("window_start")
-    if len(found.windowed) != 1 or len(found.stages) != 1 or not found.closed or end is None:
+    if len(found.stages) != 1 or len(found.stages) != 1 or not found.closed or end is None:
         raise QueryError(_SEVERAL_STAGES)
-    (stage,) = found.windowed
+    (stage,) = found.stages
     window, by = stage.window, []
     if isinstance(stage, AggregateStage):
         by = [(carried.get(f"{stage.name}.{name}"), name) for name in stage.session_keys]
@@ -212,10 +212,10 @@ def _in_time(planner: Planner, operator: Operator, until: str) -> Operator:
     return planner.add(Project(name, (operator,), text, operator.relation, "rows that may still count"))
 
 
-def _starts(found: Plan, zone: str) -> dict[str, int]:
+def _starts(found: WindowPlan, zone: str) -> dict[str, int]:
     """The columns with the starts of windows that have closed: by how much they are before the ends."""
-    sizes = {stage.window.size for stage in found.windowed if not stage.window.merges}
-    if zone or not found.closed or len(sizes) != 1 or len(sizes) != len(found.windowed):
+    sizes = {stage.window.size for stage in found.stages if not stage.window.merges}
+    if zone or not found.closed or len(sizes) != 1 or len(sizes) != len(found.stages):
         return {}
     return {column: max(sizes) for column, kind in found.carried.items() if kind == "window_start"}
 

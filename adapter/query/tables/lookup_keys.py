@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..plan import LookupTable, Plan
+from ..plan import LookupTable
 from ..program import Lookup
 from ..rewrites.refusals import is_random
 from ..text.clauses import conjuncts, filters
@@ -31,16 +31,6 @@ class LookupKey:
 
     column: str
     value: exp.Expr
-
-
-def of_level(plan: Plan, level: int) -> tuple[Lookup, ...]:
-    """What is looked up for the rows that go into the stages of a level."""
-    return asked([stage.rows for stage in plan.stages if stage.level == level], plan.lookups)
-
-
-def of_output(plan: Plan) -> tuple[Lookup, ...]:
-    """What is looked up for the rows that go to the table."""
-    return asked([plan.output], plan.lookups)
 
 
 def asked(texts: Sequence[str], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from sqlglot import exp
 
 from ..errors import QueryError
 from ..operators.base import Dataflow, MaterializedProject, Project
-from ..plan import LookupTable, Plan
+from ..plan import LookupTable
 from ..rewrites.refusals import is_random
 from ..text import hints
 from ..text.dialect import parse, sql
@@ -78,14 +77,6 @@ def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...
             columns = None
         found[view] = LookupTable(relation, view, columns_of_key, columns)
     return tuple(found.values())
-
-
-def with_tables(plan: Plan, tables: tuple[LookupTable, ...]) -> Plan:
-    """A plan in which views stand for lookup tables, with those tables."""
-    views = {table.view for table in tables}
-    return replace(
-        plan, lookups=tables, static=tuple(relation for relation in plan.static if relation not in views)
-    )
 
 
 def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:

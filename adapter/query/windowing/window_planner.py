@@ -1,4 +1,4 @@
-"""Queries that stay within windows → a `Plan` in stages: which parts keep state, and the SQL below and above them.
+"""Queries that stay within windows → a `WindowPlan` in stages: which parts keep state, and the SQL below and above them.
 
 The tree is visited from the bottom up. Each query is one of four kinds; where a kind can't stay row
 level or window local, it is refused with a sentence, or a stage is put in its place:
@@ -29,7 +29,7 @@ from ..aggregation.aggregate_stage import (
     slice_columns,
 )
 from ..errors import NotInStages, QueryError
-from ..plan import AggregateStage, Plan, RowsStage, Stream
+from ..plan import AggregateStage, RowsStage, Stream, WindowPlan
 from ..ranking import ranks
 from ..ranking.tie_breaking import break_ties
 from ..stream_rewrites import Rewrites
@@ -82,7 +82,7 @@ class WindowPlanner:
         self.grouped: list[Window | None] = []
         self._visited: dict[int, tuple[exp.Expr, WindowedInfo]] = {}
 
-    def plan(self) -> Plan:
+    def plan(self) -> WindowPlan:
         root = exp.Subquery(this=self.tree)
         info = self._visit(root)
         if info.kind == WINDOWED and self._keep_read(root):
@@ -99,7 +99,7 @@ class WindowPlanner:
         kept_whole = not self.stages or any(isinstance(stage, RowsStage) for stage in self.stages.values())
         streams = self.streams.read(kept_whole)
         self._check_times(streams)
-        return Plan(
+        return WindowPlan(
             streams,
             tuple(self.stages.values()),
             output,
@@ -108,7 +108,7 @@ class WindowPlanner:
             info.unique,
             tuple(self.ranks),
             certain=identity.is_kept(query),
-            grouped=tuple(filter(None, self.grouped)),
+            grouped_rows=tuple(filter(None, self.grouped)),
             closed=info.kind == RESULT,
             written=written if written != output else "",
         )

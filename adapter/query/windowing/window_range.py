@@ -19,7 +19,7 @@ from sqlglot import exp
 from .. import generate, planner
 from ..aggregation.aggregate_stage import EVENT_TIME, SESSION_START, WINDOW_END, WINDOW_START, WINDOW_TIME
 from ..errors import QueryError
-from ..plan import AggregateStage, Plan, RowsStage, Stream
+from ..plan import AggregateStage, RowsStage, Stream, WindowPlan
 from ..program import EXPIRES_AT
 from ..text import ctes, hints, own_names
 from ..text.dialect import parse
@@ -27,6 +27,11 @@ from ..text.intervals import DAY
 from . import ranges
 from .ranges import TimeRange, WindowRange
 from .windows import Window, quote
+
+_NO_WINDOWS = (
+    "Whole windows are computed anew, and this query has rows that are of none; put a window function around its stream, "
+    "or, in batch, use incremental_strategy 'merge' or 'append'."
+)
 
 TimesRunner = Callable[[str], tuple[int | None, ...]]
 """Carries out a query of one row of numbers."""
@@ -77,7 +82,9 @@ class Overwriting:
     """
 
     def __init__(self, text: str, ask: TimesRunner, batch: bool = True) -> None:
-        self.plan = planner.plan(text, batch=batch, ask=ask)
+        if not _read_as_they_are(text):
+            raise QueryError(_NO_WINDOWS)
+        self.plan = planner.plan_windows(text, batch, ask)
         self._ask = lambda query: ask(own_names.apart(query, self.plan.taken))
         self._windows = _windows(self.plan, text)
         self._column, self._shift = _column(self.plan)
@@ -92,11 +99,11 @@ class Overwriting:
 
     def touched(self, span: TimeRange) -> WindowRange:
         """The whole windows that rows of a span are in."""
-        if not self.plan.windowed:
+        if not self.plan.stages:
             return reduce(WindowRange.hull, (ranges.touched(window, span) for window in self._windows))
         found: dict[str, WindowRange] = {}
         for stage in self._by_level():
-            lower = [other for other in self.plan.windowed if other.level < stage.level]
+            lower = [other for other in self.plan.stages if other.level < stage.level]
             times = [_times(stage, other, found[other.name]) for other in lower]
             found[stage.name] = self._touched(stage, reduce(TimeRange.hull, times) if times else span)
         return reduce(WindowRange.hull, found.values())
@@ -109,7 +116,7 @@ class Overwriting:
             ends: of the windows that are computed anew.
             table: with their rows.
         """
-        merging = [stage.window for stage in self.plan.windowed if stage.window.merges]
+        merging = [stage.window for stage in self.plan.stages if stage.window.merges]
         while merging and ends != WindowRange():
             first, last = self._reaching_over(ends, table, max(merging, key=_reach))
             if first is None or last is None:
@@ -182,7 +189,7 @@ class Overwriting:
         """The SQL for windows with these ends, and for the rows they replace."""
         condition = self._condition(quote(self._column), ends)
         output = f"select * from (\n{self.plan.output}\n)\nwhere {self._kept(ends)}"
-        if not self.plan.windowed:
+        if not self.plan.stages:
             span = reduce(TimeRange.hull, (ranges.needed(window, ends) for window in self._windows))
             streams = tuple(_cut(stream, span) for stream in self.plan.streams)
             text = generate.batch(replace(self.plan, streams=streams, output=output))
@@ -207,7 +214,7 @@ class Overwriting:
         inputs = self._inputs(ends)
         found = {}
         for stream in self.plan.streams:
-            stages = [stage for stage in self.plan.windowed if stream.view in stage.streams]
+            stages = [stage for stage in self.plan.stages if stream.view in stage.streams]
             windows = tuple(stage.window for stage in stages) or self._windows
             spans = [inputs[stage.name] for stage in stages] or [
                 ranges.needed(each, ends) for each in windows
@@ -266,7 +273,7 @@ class Overwriting:
     # -- inputs of stages ------------------------------------------------------------------------------
 
     def _by_level(self) -> list[Stage]:
-        return sorted(self.plan.windowed, key=lambda stage: stage.level)
+        return sorted(self.plan.stages, key=lambda stage: stage.level)
 
     def _inputs(self, ends: WindowRange, below: int | None = None) -> dict[str, TimeRange]:
         """The rows of each stage that windows with these ends need."""
@@ -274,7 +281,7 @@ class Overwriting:
         for stage in reversed(self._by_level()):
             if below is None or stage.level < below:
                 wanted = ends
-                for upper in self.plan.windowed:
+                for upper in self.plan.stages:
                     if upper.level > stage.level and upper.name in inputs:
                         wanted = wanted.hull(_ends_at(upper, stage, inputs[upper.name]))
                 inputs[stage.name] = self._needed(stage, wanted)
@@ -323,14 +330,14 @@ class Overwriting:
         """Asks something of a stage's rows in a span."""
         inputs = {stage.name: look}
         if stage.level:
-            lower = [other for other in self.plan.windowed if other.level < stage.level]
+            lower = [other for other in self.plan.stages if other.level < stage.level]
             for other in lower:
                 inputs |= self._inputs(_ends_at(stage, other, look), stage.level)
         return self._ask(self._text(inputs, query))
 
     def _text(self, inputs: Mapping[str, TimeRange], output: str) -> str:
         """The plan in batch, with its stages and streams cut down to these inputs."""
-        stages = [stage for stage in self.plan.windowed if stage.name in inputs]
+        stages = [stage for stage in self.plan.stages if stage.name in inputs]
         streams = []
         for stream in self.plan.streams:
             spans = [inputs[stage.name] for stage in stages if stream.view in stage.streams]
@@ -343,7 +350,7 @@ class Overwriting:
         return generate.batch(plan)
 
     def _check_times(self) -> None:
-        for stage in self.plan.windowed:
+        for stage in self.plan.stages:
             if stage.level and stage.time_carries is None:
                 raise QueryError(
                     f"{stage.window} stands over windows, but its time {stage.window.time_col} is none of their "
@@ -354,17 +361,11 @@ class Overwriting:
 # -- plans ------------------------------------------------------------------------------------------------
 
 
-def _windows(plan: Plan, text: str) -> tuple[Window, ...]:
-    found = [stage.window for stage in plan.windowed]
+def _windows(plan: WindowPlan, text: str) -> tuple[Window, ...]:
+    found = [stage.window for stage in plan.stages]
     if not plan.stages:
         found = _read_as_they_are(text)
-    windows = tuple(dict.fromkeys(found))
-    if not windows:
-        raise QueryError(
-            "Whole windows are computed anew, and this query has rows that are of none; put a window function around "
-            "its stream, or, in batch, use incremental_strategy 'merge' or 'append'."
-        )
-    return windows
+    return tuple(dict.fromkeys(found))
 
 
 def _read_as_they_are(text: str) -> list[Window]:
@@ -379,7 +380,7 @@ def reads_windows(text: str) -> bool:
     return planner.reads_streams(text) and bool(_read_as_they_are(text))
 
 
-def _column(plan: Plan) -> tuple[str, int]:
+def _column(plan: WindowPlan) -> tuple[str, int]:
     """The column that tells a row's window, and what to add to it for the window's end."""
     carried = {kind: column for column, kind in reversed(list(plan.carried.items()))}
     # By that name where there are several: an outer join leaves others empty.

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.plan import AggregateStage, Plan, RowsStage
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
@@ -24,6 +24,7 @@ from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.quick import session_set
+from tests.planned import plan_of
 from tests.spark_rows import asks
 from tests.thorough import mostly_thorough
 
@@ -202,16 +203,16 @@ def differing_types(found: Any, expected: Any, calls: list[str], keys: int) -> l
 def test_types_in_batch(spark: Any, folder: str, ask: Any) -> None:
     asked = every_call()
     text = over_windows("hop", asked)
-    plan = planner.plan(text, ask=ask)
-    assert isinstance(plan.stages[0], AggregateStage)
+    plan = plan_of(text, ask=ask)
+    assert isinstance(plan.dataflow.windowed[0], AggregateStage)
     assert differing_types(spark.sql(generate.batch(plan)), spark.sql(text), asked, 3) == []
 
 
 def test_averages_with_more_digits_than_a_quotient_keep_rows(spark: Any, folder: str, ask: Any) -> None:
     asked = [f"avg({'distinct ' * (n % 2)}{name})" for name in LONG for n in range(2)]
     text = over_windows("hop", asked)
-    plan = planner.plan(text, ask=ask)
-    (stage,) = plan.stages
+    plan = plan_of(text, ask=ask)
+    (stage,) = plan.dataflow.windowed
     assert isinstance(stage, RowsStage) and "more digits than a quotient" in stage.reason
     found, expected = spark.sql(generate.batch(plan)), spark.sql(text)
     assert differing_types(found, expected, asked, 3) == []
@@ -230,7 +231,7 @@ def test_types_are_asked_without_a_job(spark: Any, folder: str) -> None:
         finally:
             spark.sparkContext.setJobGroup(None, None)
 
-    planner.plan(over_windows("hop", ["sum(money)", "max(struct(*))"]), ask=ask)
+    plan_of(over_windows("hop", ["sum(money)", "max(struct(*))"]), ask=ask)
     assert len(asked) == 2
     assert list(spark.sparkContext.statusTracker().getJobIdsForGroup("types are asked")) == []
 
@@ -270,14 +271,14 @@ def test_overflow_is_sparks_own(spark: Any, ask: Any, window: str) -> None:
     asked = list(OVERFLOWING)
     text = over_windows(window, asked, "overflowing")
     with ansi(spark, False):
-        found, expected = spark.sql(generate.batch(planner.plan(text, ask=ask))), spark.sql(text)
+        found, expected = spark.sql(generate.batch(plan_of(text, ask=ask))), spark.sql(text)
         assert any(row["v2"] is None for row in expected.collect())
         assert any((row["v0"] or 0) < 0 for row in expected.collect())
         assert differences(found, expected, asked, 3) == []
     with ansi(spark, True):
         for call in asked:
             text = over_windows(window, [call], "overflowing")
-            planned = spark.sql(generate.batch(planner.plan(text, ask=ask)))
+            planned = spark.sql(generate.batch(plan_of(text, ask=ask)))
             assert _error(planned) == _error(spark.sql(text)), call
 
 
@@ -317,7 +318,7 @@ def test_values_of_windows(spark: Any, storage_root: Path, folder: str, ask: Any
     """In batch and streamed."""
     asked = calls_with_values()
     text = over_windows("cumulate", asked)
-    plan = planner.plan(text, ask=ask)
+    plan = plan_of(text, ask=ask)
     expected = spark.sql(text)
     assert differences(spark.sql(generate.batch(plan)), expected, asked, 3) == []
     assert differences(streamed(spark, storage_root, folder, plan, expected), expected, asked, 3) == []
@@ -334,8 +335,7 @@ def test_values_of_a_group_whose_rows_replace_others(
     ]
     asked = [call for call in calls_with_values() if call not in by_value[3:]]
     text = over_stream(asked)
-    plan = planner.plan(text, {"typed": Known("ts", key=("id",))}, ask=ask)
-    assert plan.dataflow is not None
+    plan = plan_of(text, {"typed": Known("ts", key=("id",))}, ask=ask)
     (group,) = plan.dataflow.groups.values()
     assert group.stage.signed
     last = "select r.* from (select max_by(struct(*), ts) as r from typed group by id)"
@@ -378,7 +378,7 @@ def test_what_is_not_finite_goes_with_its_row(spark: Any, storage_root: Path, as
     asked += ["var_pop(x)", "stddev_samp(f)", "variance(t)", "stddev_pop(x)"]
     asked += ["sum(distinct x)", "avg(distinct x)", "sum(distinct t)"]
     text = f"select k, {listed(asked)} from (select /*+ STREAM */ * from odd) as t group by k"
-    plan = planner.plan(text, {"odd": Known("ts", key=("id",))}, ask=ask)
+    plan = plan_of(text, {"odd": Known("ts", key=("id",))}, ask=ask)
     last = "select r.* from (select max_by(struct(*), ts) as r from odd group by id)"
     expected = spark.sql(text.replace("select /*+ STREAM */ * from odd", last))
     assert differences(streamed(spark, storage_root, path, plan, expected), expected, asked, 1) == []
@@ -395,9 +395,9 @@ def test_overflow_across_micro_batches_is_sparks_own(
 
     def plan(asked: list[str]) -> Plan:
         if of == "windows":
-            return planner.plan(over_windows("cumulate", asked, "overflowing"), ask=ask)
+            return plan_of(over_windows("cumulate", asked, "overflowing"), ask=ask)
         text = f"select k, {listed(asked)} from (select /*+ STREAM */ * from overflowing) group by k"
-        return planner.plan(text, {"overflowing": Known()}, ask=ask)
+        return plan_of(text, {"overflowing": Known()}, ask=ask)
 
     def batch(asked: list[str]) -> Any:
         windows = over_windows("cumulate", asked, "overflowing")
@@ -436,8 +436,8 @@ def test_distinct_values_that_are_met_earlier_later_on(spark: Any, storage_root:
     asked = [f"sum(distinct {name})" for name in ("fine", "money", "x", "big")]
     asked += ["avg(distinct money)", "avg(distinct x)", "avg(distinct big)", "count(distinct x)"]
     text = over_windows("cumulate", asked, "moving")
-    plan = planner.plan(text, ask=ask)
-    assert isinstance(plan.stages[0], AggregateStage)
+    plan = plan_of(text, ask=ask)
+    assert isinstance(plan.dataflow.windowed[0], AggregateStage)
     expected = spark.sql(text)
     found = streamed(spark, storage_root, path, plan, expected, delay=7_200_000_000)
     assert differences(found, expected, asked, 3) == []

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query.test_queries import TUMBLE, folder, model_of, rows
 from tests.functional.query.test_unwindowed import KNOWN, A, B
+from tests.planned import plan_of
 from tests.spark_rows import asks
 
 __all__ = ["folder"]  # a fixture
@@ -40,7 +41,7 @@ def test_streams_have_the_rows_of_the_text(spark: Any, storage_root: Path, folde
     batch = spark.sql(QUERIES[name])
     expected = rows(batch)
     assert expected
-    program = generate.program(planner.plan(QUERIES[name], KNOWN, ask=asks(spark)))
+    program = generate.program(plan_of(QUERIES[name], KNOWN, ask=asks(spark)))
     model = model_of(spark, storage_root, folder, program, batch, files=4)
     assert run_stream(spark, model, program).batches == 1
     flush(spark, model, program)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query.test_queries import rows
 from tests.functional.stream.harness import SCHEMA, Stream
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 MADE_UP = """'w' as window_start, 7 as window_end, array(1) as window_time, 1 as end_micros, 2 as start_micros,
@@ -104,7 +105,7 @@ def test_view_and_batch_have_the_same_rows(spark: Any) -> None:
     for name, text in QUERIES.items():
         expected = rows(spark.sql(text))
         assert expected, name
-        assert rows(spark.sql(generate.batch(planner.plan(text)))) == expected, name
+        assert rows(spark.sql(generate.batch(plan_of(text)))) == expected, name
 
 
 @pytest.mark.parametrize("name", mostly_thorough(STREAMED, ["kept rows of sessions"]))
@@ -112,7 +113,7 @@ def test_a_stream_has_the_same_rows(spark: Any, storage_root: Path, name: str) -
     text = QUERIES[name]
     batch = spark.sql(text)
     columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in batch.schema.fields)
-    stream = Stream(spark, storage_root, generate.program(planner.plan(text)), columns, delay=3_600_000_000)
+    stream = Stream(spark, storage_root, generate.program(plan_of(text)), columns, delay=3_600_000_000)
     source = f"{SCHEMA}.{stream.model.name}_crowded"
     rows_of = spark.table("crowded")
     spark.sql(f"create table {source} using iceberg as select * from crowded where false")

@@ -30,7 +30,7 @@ QUERIES = {
 
 
 def _run(spark: Any, storage_root: Path, folder: Path, text: str) -> tuple[list[Any], list[Any]]:
-    plan = planner.plan_any(text, KNOWN, domains=("ts", "item", "bidder"), ask=asks(spark))
+    plan = planner.plan(text, KNOWN, domains=("ts", "item", "bidder"), ask=asks(spark))
     batch = spark.sql(generate.batch(plan))
     program = generate.program(plan)
     model = model_of(spark, storage_root, folder, program, batch, files=1)

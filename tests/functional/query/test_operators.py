@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
@@ -16,6 +16,7 @@ from tests.functional.query.test_queries import folder, model_of, rows
 from tests.functional.query.test_unwindowed import DAY, FIRST, GROUPS, KNOWN, A, B, first
 from tests.functional.quick import many_rows
 from tests.functional.stream.harness import replayed
+from tests.planned import tree_of
 from tests.spark_rows import asks
 from tests.thorough import mostly_thorough
 
@@ -273,7 +274,7 @@ DOMAINS = ("item", "bidder")
 
 
 def planned(name: str, ask: QueryRunner | None = None) -> Plan:
-    return planner.plan_operators(QUERIES[name], KNOWN, 30 * DAY if name in TTL else None, DOMAINS, ask)
+    return tree_of(QUERIES[name], KNOWN, 30 * DAY if name in TTL else None, DOMAINS, ask)
 
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
@@ -318,7 +319,7 @@ def test_what_was_given_is_taken_back_as_it_was(
     spark: Any, storage_root: Path, folder: Path, name: str
 ) -> None:
     """Whatever a row gave before, what it gives now is all there is of it."""
-    plan = planner.plan_operators(CHANGING[name], KNOWN, 30 * DAY, (*DOMAINS, "name", "r"), asks(spark))
+    plan = tree_of(CHANGING[name], KNOWN, 30 * DAY, (*DOMAINS, "name", "r"), asks(spark))
     program = generate.program(plan, ttl=30 * DAY)
     batch = spark.sql(generate.batch(plan))
     model = model_of(spark, storage_root, folder, program, batch, changelog=True, files=1)

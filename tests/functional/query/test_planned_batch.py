@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.plan import AggregateStage
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from tests.planned import plan_of
 from tests.spark_rows import asks
 from tests.thorough import mostly_thorough
 
@@ -120,8 +121,8 @@ def test_every_mergeable_aggregate(spark: Any, rows: str, name: str, keys: str) 
     asked = [item for item in AGGREGATES if "_by" not in item]
     items = ", ".join(f"{item} as v{number}" for number, item in enumerate(asked))
     text = f"select {listed}, {items} from {expansion.expand(rows, WINDOWS[name])} group by {listed}"
-    plan = planner.plan(text, ask=asks(spark))
-    assert isinstance(plan.stages[0], AggregateStage)
+    plan = plan_of(text, ask=asks(spark))
+    assert isinstance(plan.dataflow.windowed[0], AggregateStage)
     assert differences(outcome(spark, generate.batch(plan)), outcome(spark, text)) == []
 
 
@@ -129,7 +130,7 @@ def test_least_and_greatest_of_a_key_are_taken_at_its_extremes(spark: Any, rows:
     text = f"""select window_start, window_end, min_by(s, x) as least, min(x) as at
         from {expansion.expand(rows, WINDOWS["cumulate"])} group by window_start, window_end"""
     there = {(row.x, row.s) for row in spark.table(rows).collect()}
-    found = spark.sql(generate.batch(planner.plan(text))).collect()
+    found = spark.sql(generate.batch(plan_of(text))).collect()
     assert found
     assert {(row.at, row.least) for row in found} <= there
 
@@ -143,7 +144,7 @@ def test_grouping_sets(spark: Any, rows: str, name: str, clause: str) -> None:
         count(distinct x) as a, count(distinct s) as b, sum(x) filter (where k = 1) as c
         from {expansion.expand(rows, WINDOWS[name])} group by window_start, window_end, {clause}"""
     assert (
-        differences(outcome(spark, generate.batch(planner.plan(text, ask=asks(spark)))), outcome(spark, text))
+        differences(outcome(spark, generate.batch(plan_of(text, ask=asks(spark)))), outcome(spark, text))
         == []
     )
 
@@ -151,7 +152,7 @@ def test_grouping_sets(spark: Any, rows: str, name: str, clause: str) -> None:
 def test_only_steps_with_new_data_on_change(spark: Any, rows: str) -> None:
     window = window_arguments.make("cumulate", "ts", "1 minute", "2 hours", emit="on_change")
     text = f"select window_start, window_end, k, count(*) as n from {expansion.expand(rows, window)} group by all"
-    found = outcome(spark, generate.batch(planner.plan(text)))
+    found = outcome(spark, generate.batch(plan_of(text)))
     every = outcome(spark, text)
     assert set(found) < set(every)
     assert len({(row[0], row[2], row[3]) for row in every}) == len(found)

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.plan import RowsStage
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from tests.planned import plan_of
 from tests.spark_rows import asks
 from tests.thorough import mostly_thorough
 
@@ -219,7 +220,7 @@ def test_view_batch_and_stream_have_the_same_rows(
     spark: Any, storage_root: Path, folder: Path, name: str
 ) -> None:
     text = QUERIES[name]
-    plan = planner.plan(text, ask=asks(spark))
+    plan = plan_of(text, ask=asks(spark))
     batch = spark.sql(generate.batch(plan))
     assert rows(batch)
     if "row_number" not in text:  # whose ties a view leaves to chance
@@ -237,7 +238,7 @@ def test_only_what_can_not_be_merged_keeps_rows() -> None:
     keeping = {
         name
         for name, text in QUERIES.items()
-        if any(isinstance(s, RowsStage) for s in planner.plan(text).stages)
+        if any(isinstance(s, RowsStage) for s in plan_of(text).dataflow.windowed)
     }
     assert keeping == {
         "a join of rows of two streams",

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.text.intervals import HOUR, MINUTE
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.query.windowing.ranges import TimeRange
 from dbt.adapters.spark_streaming.query.windowing.window_range import Overwriting
+from tests.planned import plan_of
 from tests.reference import to_micros
 from tests.thorough import mostly_thorough
 
@@ -112,7 +113,7 @@ class Table:
 
 
 def at_once(spark: Any, text: str) -> Counter[Row]:
-    return Counter(tuple(row) for row in spark.sql(generate.batch(planner.plan(text))).collect())
+    return Counter(tuple(row) for row in spark.sql(generate.batch(plan_of(text))).collect())
 
 
 def pieces(seed: int) -> list[TimeRange]:

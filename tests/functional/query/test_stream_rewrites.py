@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner, stream_rewrites
+from dbt.adapters.spark_streaming.query import generate, stream_rewrites
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query import test_queries as windows
 from tests.functional.query import test_unwindowed as unwindowed
 from tests.functional.query.test_queries import folder, model_of, rows
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 __all__ = ["folder"]  # a fixture
@@ -57,8 +58,8 @@ def test_a_stream_has_the_rows_of_the_plain_query(
 ) -> None:
     rewrite, text = QUERIES[name]
     buckets = None if rewrite == "enum_distinct" else 4
-    plan = planner.plan(stream_rewrites.hinted(rewrite, text, buckets), unwindowed.KNOWN)
-    plain = planner.plan(text, unwindowed.KNOWN)
+    plan = plan_of(stream_rewrites.hinted(rewrite, text, buckets), unwindowed.KNOWN)
+    plain = plan_of(text, unwindowed.KNOWN)
     batch = spark.sql(generate.batch(plan))
     expected = rows(spark.sql(generate.batch(plain)))
     assert expected and rows(batch) == expected

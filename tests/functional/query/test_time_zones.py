@@ -12,11 +12,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests import reference as ref
+from tests.planned import plan_of
 from tests.spark_rows import rows_of
 from tests.thorough import mostly_thorough
 
@@ -110,7 +111,7 @@ def test_days_of_23_and_25_hours(
         )
 
     assert comparable(spark.sql(text)) == due
-    plan = planner.plan(text)
+    plan = plan_of(text)
     assert comparable(spark.sql(generate.batch(plan))) == due
 
     program = generate.program(plan)

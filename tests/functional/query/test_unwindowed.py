@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.operators.base import Recompute
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
@@ -16,6 +16,7 @@ from dbt.adapters.spark_streaming.stream.position import read_position
 from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.query.test_queries import folder, model_of, rows
 from tests.functional.stream.harness import replayed
+from tests.planned import plan_of
 from tests.spark_rows import asks
 from tests.thorough import mostly_thorough
 
@@ -131,7 +132,7 @@ TTL = {
 
 
 def planned(name: str, ask: QueryRunner | None = None) -> Plan:
-    return planner.plan(QUERIES[name], KNOWN, DAY if name in TTL else None, ask=ask)
+    return plan_of(QUERIES[name], KNOWN, DAY if name in TTL else None, ask=ask)
 
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;

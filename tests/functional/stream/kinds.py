@@ -94,7 +94,7 @@ class Kind:
         known = {"customers": Known(lookup=True), **self._known()}
         when = emission.read(self.configs)
         return generate.program(
-            planner.plan_any(self.text, known, self.ttl, self.domains, emission=when),
+            planner.plan(self.text, known, self.ttl, self.domains, emission=when),
             when,
             self.upsert,
             self.ttl,

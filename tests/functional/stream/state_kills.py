@@ -42,7 +42,7 @@ def model_of(told: dict[str, Any], spark: Any) -> StreamModel:
 
 def program_of(text: str) -> Program:
     """What a micro-batch of a query does."""
-    return generate.program(planner.plan_any(text, {"events": Known("ts")}, domains=["k"]))
+    return generate.program(planner.plan(text, {"events": Known("ts")}, domains=["k"]))
 
 
 def do(done: str, spark: Any, model: StreamModel, program: Program) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import get_environment
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream import deployments, failpoints
 from dbt.adapters.spark_streaming.stream.cloning import clone
@@ -32,6 +32,7 @@ from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.promoting import clean_up, promote, roll_back, stage, standing
 from dbt.adapters.spark_streaming.stream.runner import reset, run_stream
+from tests.planned import plan_of
 
 from .harness import EVENTS, replayed, sorted_rows
 from .kills import credentials
@@ -137,7 +138,7 @@ class Swaps:
 
     def _program(self, new: bool) -> Program:
         text = _TEXTS[self._key(new)].replace("events", "(select /*+ STREAM */ * from events)")
-        return generate.program(planner.plan(text))
+        return generate.program(plan_of(text))
 
     def _is_right(self, model: StreamModel, new: bool) -> None:
         self.spark.catalog.refreshTable(model.target)

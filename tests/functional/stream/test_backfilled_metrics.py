@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
@@ -42,6 +42,7 @@ from tests.functional.stream.test_evolution import (
     windowed,
 )
 from tests.functional.stream.test_two_runs import Remote, meanwhile
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 KEYS = ("window_start", "window_end", "k")
@@ -308,7 +309,7 @@ def test_a_folder_and_a_table(spark: Any, storage_root: Path, tmp_path: Path) ->
         spark.sql(f"insert into {lines} values {listed}")
 
     def run(items: str) -> None:
-        plan = planner.plan(text.format(items, *branches))
+        plan = plan_of(text.format(items, *branches))
         stream.program = generate.program(plan)
         columns = {"k": "string", "n": "bigint", **({"s": "bigint", "d": "bigint"} if "sum" in items else {})}
         stream.model = replace(stream.model, columns=columns, on_new_metric="backfill")
@@ -324,7 +325,7 @@ def test_a_folder_and_a_table(spark: Any, storage_root: Path, tmp_path: Path) ->
         return sorted_rows(batch.collect())
 
     counts, more = "count(*) as n", "sum(x) as s, count(*) as n, count(distinct day) as d"
-    plan = planner.plan(text.format(counts, *branches))
+    plan = plan_of(text.format(counts, *branches))
     stream = Stream(spark, storage_root, generate.program(plan), "k string, n bigint")
     lines = f"{stream.model.target}_lines"
     spark.sql(f"create table {lines} (k string, day int, x int) using iceberg")
@@ -495,9 +496,7 @@ def test_a_table_of_which_nothing_was_read(spark: Any, storage_root: Path) -> No
     branches = [f"select k, v, x from (select /*+ STREAM */ * from {name})" for name in ("one", "two")]
     text = f"select k, {{}} from ({' union all '.join(branches)}) group by k"
     counts, more = "count(*) as n", "count(*) as n, sum(x) as s"
-    stream = Stream(
-        spark, storage_root, generate.program(planner.plan(text.format(counts))), "k string, n bigint"
-    )
+    stream = Stream(spark, storage_root, generate.program(plan_of(text.format(counts))), "k string, n bigint")
     other = f"{stream.events}_other"
     spark.sql(f"create table {other} (ts timestamp, k string, v bigint, x bigint) using iceberg")
     sources = (StreamSource("one", stream.events), StreamSource("two", other))
@@ -505,7 +504,7 @@ def test_a_table_of_which_nothing_was_read(spark: Any, storage_root: Path) -> No
     stream.add((0, "a", 1), (1, "b", 2))
     stream.run()
     spark.sql(f"insert into {other} values (null, 'a', 3, 4)")
-    stream.program = generate.program(planner.plan(text.format(more)))
+    stream.program = generate.program(plan_of(text.format(more)))
     columns = {"k": "string", "n": "bigint", "s": "bigint"}
     stream.model = replace(stream.model, columns=columns, on_new_metric="backfill")
     assert stream.run().rows_in == 1

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream import failpoints, pieces
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 from dbt.adapters.spark_streaming.stream.runner import RunningStream
+from tests.planned import plan_of
 
 from .harness import EVENTS, Stream, sorted_rows
 
@@ -66,8 +67,8 @@ def test_as_if_it_had_run_from_the_beginning(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces.Cutter, "_most_rows", lambda *_: 3)
-    groups = generate.program(planner.plan(GROUPS))
-    windows = generate.program(planner.plan(WINDOWS, {"events": Known("ts")}))
+    groups = generate.program(plan_of(GROUPS))
+    windows = generate.program(plan_of(WINDOWS, {"events": Known("ts")}))
     columns = "window_start timestamp, window_end timestamp, k string, n bigint"
     for text, stream in (
         (GROUPS, Stream(spark, tmp_path, groups, "k string, n bigint, s bigint", changelog=True)),
@@ -101,7 +102,7 @@ def test_as_if_it_had_run_from_the_beginning(
 
 
 def test_a_source_whose_first_rows_come_while_the_stream_is_going_on(spark: Any, tmp_path: Path) -> None:
-    stream = Stream(spark, tmp_path, generate.program(planner.plan(GROUPS)), "k string, n bigint, s bigint")
+    stream = Stream(spark, tmp_path, generate.program(plan_of(GROUPS)), "k string, n bigint, s bigint")
     files = tmp_path / "files"
     files.mkdir()
     begins_with(stream, history(stream, (0, "b", 1)))
@@ -116,7 +117,7 @@ def test_a_source_whose_first_rows_come_while_the_stream_is_going_on(spark: Any,
 
 
 def test_what_cannot_begin_so(spark: Any, tmp_path: Path) -> None:
-    stream = Stream(spark, tmp_path, generate.program(planner.plan(GROUPS)), "k string, n bigint, s bigint")
+    stream = Stream(spark, tmp_path, generate.program(plan_of(GROUPS)), "k string, n bigint, s bigint")
     stream.add((0, "a", 1))
     begins_with(stream, f"{stream.model.target}_history")
     assert f"the table {stream.model.bootstrap} that it is to begin with doesn't exist" in refused(stream)

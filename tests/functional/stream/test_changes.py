@@ -23,6 +23,7 @@ from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 from dbt.adapters.spark_streaming.stream.session import working_session
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 from .harness import POINTS, Stream, replayed, sorted_rows, written
@@ -45,12 +46,12 @@ def fails_at(point: str) -> Iterator[None]:
 
 
 def groups(text: str) -> Program:
-    return generate.program(planner.plan_any(text, {"events": Known("ts")}, None, ("k", "n", "x")))
+    return generate.program(planner.plan(text, {"events": Known("ts")}, None, ("k", "n", "x")))
 
 
 def early(text: str) -> Program:
     settings = emission.read({"first_result_offset": "-9 minutes", "update_rate": "1 minute"})
-    return generate.program(planner.plan(text, {"events": Known("ts")}), settings, upsert=True)
+    return generate.program(plan_of(text, {"events": Known("ts")}), settings, upsert=True)
 
 
 def names_table(spark: Any) -> str:
@@ -370,7 +371,7 @@ def test_who_reads_a_model_may_begin_before_it_has_rows(spark: Any, storage_root
     known = feeds.with_feeds(spark, {}, {table: table})
     assert known == {table: Known(key=("k",), changes=True)}
     text = f"select k, n from (select /*+ STREAM */ * from {table}) where n > 1"
-    program = generate.program(planner.plan_any(text, known, None, ("k", "n")), upsert=True)
+    program = generate.program(planner.plan(text, known, None, ("k", "n")), upsert=True)
     reader = Stream(spark, storage_root, program, "k string, n bigint")
     reader.reads(StreamSource(table, upstream.model.changes))
     assert reader.run().rows_in == 0
@@ -391,7 +392,7 @@ def test_a_table_whose_rows_are_replaced_no_more_says_so(spark: Any, storage_roo
         feeds.with_feeds(spark, {}, {table: table})
     before.reset()
     spark.sql(f"create or replace table {table} (k string, n bigint) using iceberg")
-    before.program = generate.program(planner.plan(f"select k, v as n from {E}"))
+    before.program = generate.program(plan_of(f"select k, v as n from {E}"))
     before.model = replace(before.model, changelog=False)
     before.run()
     assert before.rows() == [("a", 1)]

@@ -23,6 +23,7 @@ from dbt.adapters.spark_streaming.stream.progress import read_progress
 from dbt.adapters.spark_streaming.stream.runner import flush, reset, run_stream
 from dbt.adapters.spark_streaming.stream.savepoints import listed
 from dbt.adapters.spark_streaming.stream.saving import save
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 from . import programs
@@ -49,12 +50,12 @@ def failing() -> Iterator[None]:
 
 
 def groups(spark: Any, root: Path) -> Stream:
-    program = generate.program(planner.plan(GROUPS))
+    program = generate.program(plan_of(GROUPS))
     return Stream(spark, root, program, "k string, c bigint, d bigint", changelog=True)
 
 
 def operators(spark: Any, root: Path) -> Stream:
-    program = generate.program(planner.plan_any(OPERATORS, domains=["k", "c"]))
+    program = generate.program(planner.plan(OPERATORS, domains=["k", "c"]))
     return Stream(spark, root, program, "c bigint, keys bigint")
 
 
@@ -208,7 +209,7 @@ def test_what_can_not_be_cloned(spark: Any, root: Path) -> None:
     assert "there is no savepoint 'x' of it" in refused(check, *arguments, "x")
     assert "is going on" in refused(_while_locked, stream, model)
     # Of another query: as `state diff` says it.
-    other = generate.program(planner.plan(GROUPS.replace("k,", "v as k,").replace("by k", "by v")))
+    other = generate.program(plan_of(GROUPS.replace("k,", "v as k,").replace("by k", "by v")))
     said = refused(check, spark, model, other, stream.model, None)
     assert (
         f"the state of model {stream.model.name} isn't one of its query: its query has changed in what"
@@ -219,7 +220,7 @@ def test_what_can_not_be_cloned(spark: Any, root: Path) -> None:
         check, spark, model, programs.pass_through(), stream.model, None
     )
     # Which the state could go on with, it does.
-    more = generate.program(planner.plan(GROUPS.replace("count(*) as c", "count(*) as c, sum(v) as s")))
+    more = generate.program(plan_of(GROUPS.replace("count(*) as c", "count(*) as c, sum(v) as s")))
     spark.sql(f"alter table {model.target} add column s bigint")
     done = clone(spark, model, more, stream.model, None)
     assert done.next_run is not None and "new from here on: SUM(v)" in done.next_run

@@ -32,6 +32,7 @@ from dbt.adapters.spark_streaming.stream.restoring import restore
 from dbt.adapters.spark_streaming.stream.runner import RunningStream, reset, run_stream
 from dbt.adapters.spark_streaming.stream.savepoints import listed
 from dbt.adapters.spark_streaming.stream.saving import save
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 from . import programs
@@ -61,13 +62,13 @@ class Deploy:
     def __init__(self, spark: Any, root: Path) -> None:
         self.spark = spark
         self.old = Stream(
-            spark, root, generate.program(planner.plan(BY_K)), "k string, c bigint, s bigint", changelog=True
+            spark, root, generate.program(plan_of(BY_K)), "k string, c bigint, s bigint", changelog=True
         )
         # In full, as dbt's are.
         self.catalog = spark.conf.get("spark.sql.defaultCatalog")
         target = f"{self.catalog}.{self.old.model.target}"
         self.old.model = self.model = replace(self.old.model, target=target, state=f"{target}__state")
-        self.program = generate.program(planner.plan(BY_V))
+        self.program = generate.program(plan_of(BY_V))
 
     def stage(self, again: bool = False) -> Deployment:
         """Builds the new version, as `deploy init` does."""
@@ -235,7 +236,7 @@ def test_who_reads_the_model_notices(spark: Any, root: Path) -> None:
     old.add((0, "a", 1), (0, "b", 2))
     old.run()
     text = f"select c, count(*) as keys from {expansion.expand_stream('counts')} group by c"
-    plan = planner.plan_any(text, {"counts": Known(key=("k",), changes=True)})
+    plan = planner.plan(text, {"counts": Known(key=("k",), changes=True)})
     down = Stream(spark, root, generate.program(plan), "c bigint, keys bigint")
     down.reads(StreamSource("counts", model.changes))
     down.run()
@@ -286,7 +287,7 @@ def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
     assert "it has taken in nothing yet" in refused(promote, spark, model)
     deploy.run_new(found)
     # It is of one query.
-    more = generate.program(planner.plan(BY_V.replace("c from", "c, sum(x) as sx from")))
+    more = generate.program(plan_of(BY_V.replace("c from", "c, sum(x) as sx from")))
     said = refused(run_stream, spark, new, more)
     assert "the new version of a model that is being deployed is of one query" in said
     assert f"`dbt-stream deploy init --full-refresh {model.name}`" in said

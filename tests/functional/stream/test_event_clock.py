@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
 from dbt.adapters.spark_streaming.stream import failpoints
 from dbt.adapters.spark_streaming.stream.errors import StreamError
+from tests.planned import plan_of, tree_of
 
 from .harness import Stream, replayed, sorted_rows
 
@@ -22,7 +23,7 @@ def test_a_row_is_judged_by_the_watermark_before_its_micro_batch(spark: Any, sto
         where ts > current_timestamp() - interval '5' seconds group by window_start, window_end"""
     # The state is kept longer than the window; how old a row is doesn't depend on it.
     late = emission.read({"late_updates": True, "last_result_offset": "1 hour"})
-    program = generate.program(planner.plan(text), late)
+    program = generate.program(plan_of(text), late)
     s = Stream(spark, storage_root, program, "window_start timestamp, window_end timestamp, n bigint")
     s.add((0, "a", 1), (20_000, "a", 1))  # no watermark yet
     s.run()
@@ -38,7 +39,7 @@ def test_without_state_the_watermark_goes_on_with_the_next_run(spark: Any, stora
     """The table's commit is all there is to carry it."""
     of = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
     text = f"select window_start, k, v from {of} where ts > current_timestamp() - interval '5' seconds"
-    program = generate.program(planner.plan(text))
+    program = generate.program(plan_of(text))
     assert not program.levels
     s = Stream(spark, storage_root, program, "window_start timestamp, k string, v bigint")
     s.add((60_000, "a", 1))
@@ -56,7 +57,7 @@ def test_rows_leave_a_tree_of_operators_also_after_a_crash(spark: Any, storage_r
         f"select k, count(*) as n from {of} where ts >= current_timestamp() - interval '5' seconds group by k"
     )
     text = f"select n, count(*) as c from ({groups}) group by n"
-    program = generate.program(planner.plan_operators(text, {"events": Known("ts")}))
+    program = generate.program(tree_of(text, {"events": Known("ts")}))
     s = Stream(spark, storage_root, program, "n bigint, c bigint", changelog=True)
     s.add((0, "a", 1), (20_000, "a", 1), (15_000, "b", 1), (14_999, "c", 1), (None, "d", 1))
     assert s.run().null_time_rows == 1

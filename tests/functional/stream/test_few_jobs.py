@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.progress import read_progress
 from tests.functional.stream.harness import CUMULATE, TUMBLE, Stream
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 E = "(select /*+ STREAM */ * from events)"
@@ -50,7 +51,7 @@ WORK = {
 @pytest.mark.parametrize("name", mostly_thorough(WORK, ["ranking", "cumulate"]))
 def test_a_micro_batch_takes_few_jobs(spark: Any, storage_root: Path, name: str) -> None:
     text, columns, most = WORK[name]
-    s = Stream(spark, storage_root, generate.program(planner.plan(text, {"events": Known("ts")})), columns)
+    s = Stream(spark, storage_root, generate.program(plan_of(text, {"events": Known("ts")})), columns)
     s.add((0, "a", 5, 1), (500, "b", 4, 1), (1500, "c", 3, 2))
     s.run()
     # The member of ranking 1 falls, so that another group takes its place; and windows close.

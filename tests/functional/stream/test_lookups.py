@@ -20,6 +20,7 @@ from dbt.adapters.spark_streaming.stream import lookups
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 from dbt.adapters.spark_streaming.stream.progress import read_progress
+from tests.planned import plan_of
 
 from .harness import Stream
 from .test_changes import agree, fails_at
@@ -100,7 +101,7 @@ def stream(
 ) -> Stream:
     """A model over `events` that asks a table of the shop."""
     known = {"events": Known("ts"), f"crm.{table}": Known(lookup=True)}
-    made = Stream(spark, root, generate.program(planner.plan(text, known)), columns)
+    made = Stream(spark, root, generate.program(plan_of(text, known)), columns)
     config = {"url": shop.url, **said}
     source = LookupSource.from_config(f"crm.{table}", f"crm.{table}", config, table)
     made.model = replace(made.model, lookups=(source,))
@@ -298,8 +299,7 @@ def test_in_a_tree_of_operators_an_answer_is_taken_back_as_it_was(
     spark: Any, storage_root: Path, shop: Database
 ) -> None:
     known = {"events": Known("ts"), "crm.customers": Known(lookup=True)}
-    plan = planner.plan_any(REGIONS, known, 24 * HOUR * 1000)
-    assert plan.dataflow is not None
+    plan = planner.plan(REGIONS, known, 24 * HOUR * 1000)
     columns = "region string, n bigint, keys bigint"
     model = Stream(spark, storage_root, generate.program(plan, ttl=24 * HOUR * 1000), columns)
     source = LookupSource.from_config("crm.customers", "crm.customers", {"url": shop.url}, "customers")

@@ -18,6 +18,7 @@ from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
 from dbt.adapters.spark_streaming.stream.model import Retention, StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.runner import RunningStream
 from dbt.adapters.spark_streaming.stream.session import working_session
+from tests.planned import plan_of
 
 from . import programs
 from .harness import Stream, replayed, sorted_rows
@@ -73,8 +74,8 @@ class Going:
 
 @pytest.fixture
 def shapes(spark: Any, root: Path) -> Iterator[list[Stream]]:
-    groups = generate.program(planner.plan(GROUPS))
-    operators = generate.program(planner.plan_any(OPERATORS, domains=["k", "c"]))
+    groups = generate.program(plan_of(GROUPS))
+    operators = generate.program(planner.plan(OPERATORS, domains=["k", "c"]))
     yield [
         kept_small(Stream(spark, root, groups, "k string, c bigint, s bigint", changelog=True)),
         kept_small(Stream(spark, root, operators, "c bigint, keys bigint, most bigint")),

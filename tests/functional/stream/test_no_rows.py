@@ -32,7 +32,7 @@ QUERIES = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_no_row_can_be_in_it(spark: Any, tmp_path: Path, name: str) -> None:
     text, columns = QUERIES[name]
-    program = generate.program(planner.plan_any(text, {"events": Known("ts")}, domains=["k"]))
+    program = generate.program(planner.plan(text, {"events": Known("ts")}, domains=["k"]))
     stream = Stream(spark, tmp_path, program, columns, changelog="changelog" in name)
     stream.add((0, "a", 1), (9000, "b", 2))
     done = stream.run()

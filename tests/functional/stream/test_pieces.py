@@ -17,6 +17,7 @@ from dbt.adapters.spark_streaming.stream import pieces
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 from dbt.adapters.spark_streaming.stream.state import StateTable
+from tests.planned import plan_of
 
 from . import programs
 from .harness import CUMULATE, EVENTS, TUMBLE, Stream, replayed, sorted_rows
@@ -122,14 +123,14 @@ def test_queries_of_other_kinds(spark: Any, storage_root: Path, monkeypatch: pyt
         }
     )
     window = expansion.expand("events", window_arguments.make("hop", "ts", "5 seconds", "10 seconds"))
-    results = generate.program(planner.plan(HOP.format(window=window), timed), asked)
+    results = generate.program(plan_of(HOP.format(window=window), timed), asked)
     makers = {
         "groups": (GROUPS, "k string, c bigint, s bigint, d bigint", None),
         "operators": (OPERATORS, "c bigint, keys bigint, most bigint", None),
         "results": ("", TUMBLE, results),
     }
     for name, (text, columns, program) in makers.items():
-        made = program or generate.program(planner.plan_any(text, timed, domains=["k", "c"]))
+        made = program or generate.program(planner.plan(text, timed, domains=["k", "c"]))
         whole, cut = (
             Stream(spark, storage_root, made, columns, delay=3 * SECOND, changelog=True) for _ in range(2)
         )
@@ -158,7 +159,7 @@ def test_several_streams(spark: Any, storage_root: Path, monkeypatch: pytest.Mon
     timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
     window = window_arguments.make("tumble", "ts", "10 seconds")
     windows = {name: expansion.expand(name, window) for name in timed}
-    both = generate.program(planner.plan(JOINED.format(**windows), timed))
+    both = generate.program(plan_of(JOINED.format(**windows), timed))
     columns = "window_start timestamp, window_end timestamp, k string, c bigint, s bigint"
     stream = Stream(spark, storage_root, both, columns)
     others = f"{stream.events}_others"

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from tests.functional.stream.harness import Stream, sorted_rows
+from tests.planned import plan_of
 
 WINDOW = expansion.expand("clean", window_arguments.make("tumble", "ts", "1 hour"))
 COLUMNS = "window_start timestamp, window_end timestamp, k string, n bigint, y string"
@@ -35,7 +36,7 @@ def text(made: str) -> str:
 
 
 def program(made: str) -> Program:
-    return generate.program(planner.plan(text(made), {"events": Known("ts")}))
+    return generate.program(plan_of(text(made), {"events": Known("ts")}))
 
 
 @pytest.fixture

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream import session
 from tests.functional.query.test_operators import window
 from tests.functional.quick import session_set
 from tests.functional.stream.harness import CUMULATE, TUMBLE, Stream
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 E = "(select /*+ STREAM */ * from events)"
@@ -48,7 +49,7 @@ def tasks(spark: Any, number: int) -> Iterator[None]:
 
 
 def stream(spark: Any, root: Path, query: str, columns: str) -> Stream:
-    return Stream(spark, root, generate.program(planner.plan(query, {"events": Known("ts")})), columns)
+    return Stream(spark, root, generate.program(plan_of(query, {"events": Known("ts")})), columns)
 
 
 def files(s: Stream) -> set[str]:

@@ -15,6 +15,7 @@ from dbt.adapters.spark_streaming.query.windowing import emission, window_argume
 from dbt.adapters.spark_streaming.stream import verifying
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
+from tests.planned import plan_of
 
 from .harness import Stream, replayed, sorted_rows
 
@@ -33,7 +34,7 @@ def select(window: Any, having: str = "") -> str:
 
 def made(spark: Any, root: Path, text: str, delay: int = 0, **configs: Any) -> Stream:
     """A stream whose changes are kept."""
-    program = generate.program(planner.plan(text), emission.read(configs), upsert=True)
+    program = generate.program(plan_of(text), emission.read(configs), upsert=True)
     return Stream(spark, root, program, TUMBLE, delay, changelog=True)
 
 
@@ -142,8 +143,7 @@ def in_operators(spark: Any, root: Path, text: str, columns: str, **configs: Any
     """A stream of what stages can't keep up to date."""
     when = emission.read(configs)
     ttl = 30 * intervals.DAY
-    plan = planner.plan_any(text, {"events": Known(event_time="ts")}, ttl, emission=when)
-    assert plan.dataflow is not None
+    plan = planner.plan(text, {"events": Known(event_time="ts")}, ttl, emission=when)
     return Stream(spark, root, generate.program(plan, when, ttl=ttl), columns, changelog=True)
 
 
@@ -239,7 +239,7 @@ def test_a_flush_that_changes_nothing_is_over(spark: Any, storage_root: Path) ->
     early = stream.rows()
     assert len(early) == 2
     assert stream.flush().rows_out == 0
-    plan = planner.plan(text)
+    plan = plan_of(text)
     asked = verifying.Asked(
         lambda views: comparing.reading(generate.batch(plan), views),
         comparing.due(plan),

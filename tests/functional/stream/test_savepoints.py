@@ -27,6 +27,7 @@ from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from dbt.adapters.spark_streaming.stream.savepoints import checkpoint_of, listed
 from dbt.adapters.spark_streaming.stream.saving import delete, save
 from tests.functional.stream.test_evolution import AFTER, BEFORE, THEN, Edited, _by_key, grouped
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 from . import programs
@@ -67,7 +68,7 @@ def both(stream: Stream, name: str, to: str) -> None:
 
 
 def groups(spark: Any, root: Path) -> Stream:
-    program = generate.program(planner.plan(GROUPS))
+    program = generate.program(plan_of(GROUPS))
     return Stream(spark, root, program, "k string, c bigint, s bigint", changelog=True)
 
 
@@ -109,7 +110,7 @@ NAMES = ["groups", "operators", "folder"]
 def kinds(spark: Any, root: Path) -> Iterator[Kind]:
     """One for each of `NAMES`."""
     yield Kind(groups(spark, root), GROUPS)
-    operators = generate.program(planner.plan_any(OPERATORS, domains=["k", "c"]))
+    operators = generate.program(planner.plan(OPERATORS, domains=["k", "c"]))
     yield Kind(Stream(spark, root, operators, "c bigint, keys bigint, most bigint"), OPERATORS)
     # Of a folder Spark keeps a log of files, which it sums up now and then.
     folder = Stream(spark, root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
@@ -259,7 +260,7 @@ def test_what_cannot_be_restored_is_told_and_nothing_is_changed(spark: Any, root
 
     # Another query.
     program = stream.program
-    stream.program = generate.program(planner.plan(GROUPS.replace("k,", "v as k,").replace("by k", "by v")))
+    stream.program = generate.program(plan_of(GROUPS.replace("k,", "v as k,").replace("by k", "by v")))
     told(
         "its savepoint 'good' can't go on with the query as it is now", "the group key", "Put the query back"
     )
@@ -444,7 +445,7 @@ def test_maintenance_leaves_what_savepoints_name(
 
 def test_models_downstream_notice(spark: Any, root: Path) -> None:
     up = groups(spark, root)
-    changes = planner.plan_any(OF_CHANGES, {"counts": Known(key=("k",), changes=True)})
+    changes = planner.plan(OF_CHANGES, {"counts": Known(key=("k",), changes=True)})
     down = Stream(spark, root, generate.program(changes), "c bigint, keys bigint")
     up.add((0, "a", 1))
     up.run()

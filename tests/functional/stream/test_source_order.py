@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
+from tests.planned import plan_of
 
 from .harness import Stream
 
@@ -26,13 +27,13 @@ def test_branches_of_a_union_may_be_put_in_another_order(
 
     def reads(*names: str) -> None:
         branches = [f"select k, n from (select /*+ STREAM */ * from {name})" for name in names]
-        stream.program = generate.program(planner.plan(" union all ".join(branches)))
+        stream.program = generate.program(plan_of(" union all ".join(branches)))
         sources = (StreamSource(name, str(folders[name]), "parquet", "k string, n int") for name in names)
         stream.model = replace(stream.model, sources=tuple(sources))
 
     for name in folders:
         put(name, 1, 2)
-    one = planner.plan("select k, n from (select /*+ STREAM */ * from one)")
+    one = plan_of("select k, n from (select /*+ STREAM */ * from one)")
     stream = Stream(spark, storage_root, generate.program(one), "k string, n int")
     reads("one", "two")
     assert stream.run().rows_out == 4

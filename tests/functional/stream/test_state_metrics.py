@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.progress import read_progress
 from dbt.adapters.spark_streaming.stream.spark_metrics import SOURCE
 from dbt.adapters.spark_streaming.stream.state import StateTable
 from tests.functional.query.test_operators import window
 from tests.functional.stream.harness import CUMULATE, Stream
+from tests.planned import plan_of
 
 E = "(select /*+ STREAM */ * from events)"
 HOUR = 3_600_000_000
@@ -19,7 +20,7 @@ GROUPS = f"select k, count(*) as c, count(distinct x) as d from {E} group by k"
 
 
 def stream(spark: Any, root: Path, text: str, columns: str, ttl: int | None = None) -> Stream:
-    plan = planner.plan(text, {"events": Known("ts")}, ttl)
+    plan = plan_of(text, {"events": Known("ts")}, ttl)
     return Stream(spark, root, generate.program(plan, ttl=ttl), columns)
 
 

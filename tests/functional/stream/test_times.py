@@ -12,6 +12,7 @@ from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.text.instants import EARLIEST, LATEST
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from tests.functional.stream.harness import Stream
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 HOUR = 3_600_000_000
@@ -50,7 +51,7 @@ QUERIES = {
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, ["cumulate", "append"]))
 def test_a_time_beyond_them_is_dropped_and_counted(spark: Any, storage_root: Path, name: str) -> None:
     text, columns, judged = QUERIES[name]
-    s = Stream(spark, storage_root, generate.program(planner.plan(text, {"events": Known("ts")})), columns)
+    s = Stream(spark, storage_root, generate.program(plan_of(text, {"events": Known("ts")})), columns)
 
     def add(*times: int) -> None:
         listed = ", ".join(f"({at}L, 'k', {n}L, {n}L)" for n, at in enumerate(times))
@@ -107,7 +108,7 @@ def test_windows_over_rows_that_change_leave_it_out_uncounted(
     ttl = 365 * 24 * HOUR
     spark = spark.newSession()
     spark.conf.set("spark.sql.ansi.enabled", "true")
-    plan = planner.plan_any(text, {"events": Known("ts")}, ttl)
+    plan = planner.plan(text, {"events": Known("ts")}, ttl)
     s = Stream(spark, storage_root, generate.program(plan, ttl=ttl), WINDOW)
 
     def add(*rows: tuple[str, int]) -> None:

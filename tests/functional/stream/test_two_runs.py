@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream import commit, failpoints, runner
 from dbt.adapters.spark_streaming.stream import state as state_module
@@ -23,6 +23,7 @@ from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
 from dbt.adapters.spark_streaming.stream.position import Position
 from dbt.adapters.spark_streaming.stream.session import working_session
 from dbt.adapters.spark_streaming.stream.state import StateTable
+from tests.planned import plan_of, tree_of
 from tests.thorough import mostly_thorough
 
 from . import programs
@@ -75,12 +76,10 @@ def made(spark: Any, root: Path, name: str) -> Stream:
     if name == "windows":
         return elsewhere(Stream(spark, root, programs.tumble(SECOND), TUMBLE))
     if name in OPERATORS:
-        program = generate.program(
-            planner.plan_operators(OPERATORS[name], {"events": Known("ts")}, None, ("k", "n"))
-        )
+        program = generate.program(tree_of(OPERATORS[name], {"events": Known("ts")}, None, ("k", "n")))
         assert program.upsert is not None and (program.upsert.key is None) is (name == "union of groups")
         return elsewhere(Stream(spark, root, program, "n bigint, m bigint", changelog=True))
-    stream = Stream(spark, root, generate.program(planner.plan(GROUPS)), "k string, n bigint", changelog=True)
+    stream = Stream(spark, root, generate.program(plan_of(GROUPS)), "k string, n bigint", changelog=True)
     # Rows of such a table have ids, which a compaction, as whose files ours are written, writes.
     spark.sql(f"alter table {stream.model.target} set tblproperties ('format-version' = '3')")
     return elsewhere(stream)

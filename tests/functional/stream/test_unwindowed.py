@@ -22,6 +22,7 @@ from dbt.adapters.spark_streaming.stream.progress import read_progress
 from dbt.adapters.spark_streaming.stream.state import StateTable
 from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
 from tests.functional.stream.harness import Stream, sorted_rows, written
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 E = "(select /*+ STREAM */ * from events)"
@@ -31,7 +32,7 @@ OF_GROUPS = "k string, n bigint, d bigint"
 
 
 def stream(spark: Any, root: Path, text: str, columns: str, ttl: int | None = None, **options: Any) -> Stream:
-    plan = planner.plan(text, {"events": Known("ts")}, ttl)
+    plan = plan_of(text, {"events": Known("ts")}, ttl)
     return Stream(spark, root, generate.program(plan, ttl=ttl), columns, **options)
 
 
@@ -300,7 +301,7 @@ def test_power_cuts(
     s.run()
     assert cuts >= 4
     spark.table(s.events).createOrReplaceTempView("events")
-    expected = sorted_rows(spark.sql(generate.batch(planner.plan(text, {"events": Known("ts")}))).collect())
+    expected = sorted_rows(spark.sql(generate.batch(plan_of(text, {"events": Known("ts")}))).collect())
     assert s.rows() == expected
     found: Counter[tuple[Any, ...]] = Counter()
     for *row, kind, _ in s.spark.table(s.model.changes).collect():
@@ -392,7 +393,7 @@ def test_maps_of_numbers_among_rows_that_change_are_refused(spark: Any, storage_
         f"select a.k, a.m, b.v from (select k, map('x', x) as m from {E}) as a left join (select k, v from {E}) as b "
         "on a.k = b.k"
     )
-    plan = planner.plan_any(text, {"events": Known("ts")}, 86_400 * SECOND)
+    plan = planner.plan(text, {"events": Known("ts")}, 86_400 * SECOND)
     program = generate.program(plan, ttl=86_400 * SECOND)
     s = Stream(spark, storage_root, program, "k string, m map<string, bigint>, v bigint")
     s.add((0, "a", 5))
@@ -418,7 +419,7 @@ def test_rows_with_maps_are_ranked_and_replaced(spark: Any, storage_root: Path, 
         (row,) = spark.sql(query).collect()
         return tuple(row)
 
-    plan = planner.plan_any(text, {"events": Known("ts")}, 86_400 * SECOND, ask=ask)
+    plan = planner.plan(text, {"events": Known("ts")}, 86_400 * SECOND, ask=ask)
     columns = "k string, v bigint, m map<string, string>, nested array<map<string, string>>"
     s = Stream(spark, storage_root, generate.program(plan, ttl=86_400 * SECOND), columns)
     rows = [(0, "a", 5), (0, "a", 40), (500, "b", 4), (500, None, 3)]

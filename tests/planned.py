@@ -1,0 +1,50 @@
+"""Plans of queries, as tests want them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from unittest.mock import patch
+
+from dbt.adapters.spark_streaming.query import planner
+from dbt.adapters.spark_streaming.query.errors import NotInStages
+from dbt.adapters.spark_streaming.query.plan import Plan, WindowPlan
+from dbt.adapters.spark_streaming.query.planning.planner import Planner
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
+from dbt.adapters.spark_streaming.query.windowing.emission import FINAL, Emission
+
+
+def plan_of(
+    text: str,
+    known: Mapping[str, Known] | None = None,
+    ttl: int | None = None,
+    ask: QueryRunner | None = None,
+) -> Plan:
+    """A query's plan, whether or not its state can grow for ever."""
+    with patch.object(Planner, "check_bounded"):
+        return planner.plan(text, known, ttl, ask=ask)
+
+
+def windows_of(
+    text: str,
+    known: Mapping[str, Known] | None = None,
+    ttl: int | None = None,
+    ask: QueryRunner | None = None,
+) -> WindowPlan:
+    """The plan of a query that stays within windows."""
+    found = plan_of(text, known, ttl, ask).windows
+    assert found is not None, "it is put together of operators"
+    return found
+
+
+def tree_of(
+    text: str,
+    known: Mapping[str, Known] | None = None,
+    ttl: int | None = None,
+    domains: Collection[str] = (),
+    ask: QueryRunner | None = None,
+    emission: Emission = FINAL,
+) -> Plan:
+    """A query's plan as if something stood above its windows, so that these don't put themselves out."""
+    with patch.object(planner, "_of_windows", side_effect=NotInStages("")):
+        return planner.plan(text, known, ttl, domains, ask, emission)
