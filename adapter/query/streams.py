@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -42,6 +43,8 @@ class Streams:
 
     def __init__(self, tree: exp.Query, known: Mapping[str, Known] | None = None) -> None:
         self._identifiers = {node.this.lower() for node in tree.find_all(exp.Identifier)}
+        self.stage = _stage_name(tree)
+        """What stages of windows are called, before their numbers."""
         self._stars = _free_stars(tree)
         self._times: dict[str, dict[int, str | None]] = {}
         self._known = {relation.lower(): found for relation, found in (known or {}).items()}
@@ -127,6 +130,15 @@ class Streams:
             return self.known(stream.view).event_time
         named = sorted(column for column in columns if column is not None)
         return named[0] if None not in columns and len({*map(str.lower, named)}) == 1 else None
+
+
+def _stage_name(tree: exp.Query) -> str:
+    """A name that no text of a query has before a number: a stage may be called otherwise wherever it is named."""
+    words = [*tree.find_all(exp.Identifier), *tree.find_all(exp.Literal)]
+    said, name = " ".join(each.name.lower() for each in words), "stage"
+    while re.search(rf"{name}_\d", said):
+        name += "_x"
+    return name
 
 
 def _passes_rows(query: exp.Expr) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..query.program import Program
+from .stage_names import stages_called
 
 ALIKE = "alike"
 """The entry of a signature with what the parts of a tree of operators are of (`query.operators.alike`)."""
@@ -37,7 +38,7 @@ def as_kept(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_of(had: Mapping[str, Any], program: Program, same_rows: bool = False) -> dict[str, str]:
-    """What parts and groups of a program are called in a state, where that is otherwise.
+    """What parts, groups and stages of a program are called in a state, where that is otherwise.
 
     Args:
         had: the signature of the state.
@@ -47,8 +48,10 @@ def names_of(had: Mapping[str, Any], program: Program, same_rows: bool = False) 
     if same_rows and kept_alike(had, program.signature):
         new: Any = program.signature[KEPT]
         return {new["name"]: had[KEPT]["name"]} if new["name"] != had[KEPT]["name"] else {}
+    stages: Any = program.signature.get("stages", ())
+    of_windows = stages_called(had.get("stages", ()), stages, had.get(CALLED, {}))
     if program.alike is None or ALIKE not in had:
-        return {}
+        return of_windows
     was: Mapping[str, Any] = had[ALIKE]
     now: Mapping[str, Any] = program.alike()
     found = renamed(was, now)
@@ -57,7 +60,7 @@ def names_of(had: Mapping[str, Any], program: Program, same_rows: bool = False) 
         # By its own name, which says all of it, whatever a later version tells of what it is of.
         if name in own - found.keys() and called in stated - own - {*found.values()}:
             found[name] = called
-    return found
+    return found | of_windows
 
 
 def same_parts(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:

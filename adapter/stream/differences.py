@@ -23,9 +23,7 @@ _SAID = {
     "state_ttl": "whether there is a state_ttl",
     "lives": "how it is known what has expired, by an earlier version of this package",
     "top": "the ranking",
-    "final": "whether rows of the ranking wait for the watermark",
     "made_of": "what the rows that it keeps are made of",
-    "replaces": "how rows replace each other",
     "enumerated": "enum_distinct",
     "kept": "how its aggregates are kept, by an earlier version of this package or of values of another type",
     "distinct_sets": "how its distinct values are kept, by an earlier version of this package",
@@ -268,7 +266,7 @@ def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], 
     found.refused += _of_columns("group key", old.get("keys") or {}, new.get("keys") or {})
     if old.get("window") != new.get("window"):
         found.refused += _of_windows(old.get("window") or {}, new.get("window") or {})
-    passed = ("keys", "window", "plain", *_OF_AGGREGATES, *(("source", "made_of") if same_rows else ()))
+    passed = ("keys", "window", "plain", *_OF_AGGREGATES, *(("source",) if same_rows else ()))
     if "plain" in old and old["plain"] == new.get("plain"):
         # But for the names of its relations.
         passed += ("source",)
@@ -676,32 +674,16 @@ def _under(inputs: Mapping[str, Sequence[str]], operator: str) -> set[str]:
 
 
 def _of_ranking(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
-    """The entries of a ranking that may differ."""
-    if "top" not in old or "top" not in new:
+    """The entry of a ranking of rows, where it may differ: of all that are kept, or of those of more places, fewer can be
+    in it."""
+    if "top" not in new:
         return ()
-    of_groups = "members" in new and ("members" in old or "below" in old)
-    if not of_groups:
-        # Rows: of those that are kept fewer can be in it.
-        (had, was), (has, now) = (
-            (each["top"][3], [*each["top"][:3], *each["top"][4:]]) for each in (old, new)
-        )
-        if was == now and has != had:
-            is_forgotten = "window" in new or bool(new.get("final") or new.get("state_ttl"))
-            _of_fewer_rows(found, had, has, is_forgotten)
-        return ("top",) if was == now else ()
-    of_ranking = ("top", "made_of", "below", "source")
-    if all(old.get(each) == new.get(each) for each in of_ranking) and not _renewed(old, new):
-        return ("members",)
-    if new.get("state_ttl"):
-        if old["top"] != new["top"] or old.get("below") != new.get("below") or _renewed(old, new):
-            found.refused.append("the ranking, which with state_ttl isn't made anew")
-        return ("members",)
-    # Groups: all of them are there to find the ranking's again.
-    found.remade.append("the ranking of groups")
-    members, keys = new["members"], (old.get("members") or {}).get("keys", ())
-    found.gone_parts.append(members["part"])
-    found.dropped[new["name"]], found.begun[new["name"]] = {members["row"], *keys}, {members["row"]}
-    return (*of_ranking, "members", "reads")
+    if "top" not in old:
+        return ("top",)
+    (had, was), (has, now) = ((each["top"][3], [*each["top"][:3], *each["top"][4:]]) for each in (old, new))
+    if was == now and has != had:
+        _of_fewer_rows(found, had, has, is_forgotten=True)
+    return ("top",) if was == now else ()
 
 
 def _of_aggregates(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:

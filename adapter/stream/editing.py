@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_PARTS = re.compile(r"stage_\d+_(?:slices|sessions|distinct_.*)|group_[0-9a-f]+_(?:groups|distinct_.*)")
+_PARTS = re.compile(
+    r"stage_(?:x_)*\d+_(?:slices|sessions|distinct_.*)|group_[0-9a-f]+_(?:groups|distinct_.*)"
+)
 _WINDOW = (EXPIRES_AT, "window_start", "slice_end", "session_start", "session_end", "grouping_id")
 _LIFE = "since"
 ROWS = "new_rows"

@@ -697,3 +697,43 @@ def test_a_type_that_changed() -> None:
     assert migration(found, columns("x"), columns("x", "y", kind="double"))[1] == [
         "x of its state is a BIGINT and would be a DOUBLE"
     ]
+
+
+def test_all_rows_of_windows_are_enough_for_a_ranking() -> None:
+    rank = "row_number() over (partition by window_start, window_end, item order by v desc) as r"
+    window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+
+    def of(where: str = "", rows: str = window) -> dict[str, Any]:
+        return made(f"select * from (select *, {rank} from {rows}) {where}")
+
+    passed_on = of("where r <= 3", f"(select * from (select * from {window}))")
+    assert evolution(of("where r <= 3"), passed_on).words == [], "a SELECT * hands on all rows"
+    assert evolution(of(), of("where r <= 3")).refused == []
+    assert evolution(of("where r <= 3"), of()).refused == ["the ranking"]
+
+
+def test_windows_are_found_again_in_another_order() -> None:
+    def windows(relation: str) -> str:
+        window = expansion.expand(relation, window_arguments.make("tumble", "ts", "1 minute"))
+        return f"select window_start, window_end, item, count(*) as n from {window} group by window_start, window_end, item"
+
+    def joined(one: str, other: str) -> Program:
+        on = "a.window_start = b.window_start and a.window_end = b.window_end and a.item = b.item"
+        text = f"select a.window_end, a.item, a.n, b.n as m from ({windows(one)}) as a join ({windows(other)}) as b on {on}"
+        return generate.program(planner.plan(text))
+
+    old, new = joined("raw.bid", "raw.ask"), joined("raw.ask", "raw.bid")
+    names = names_of(old.signature, new)
+    assert names == {"stage_1": "stage_2", "stage_2": "stage_1"}
+    assert evolution(old.signature, called(new, names).signature).words == []
+
+
+def test_what_its_author_calls_like_a_stage_stays_what_it_is() -> None:
+    window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+    text = "select window_start, window_end, 'stage_2' as stage_1_slices, count(*) as n from {} group by 1, 2"
+    program = generate.program(planner.plan(text.format(window)))
+    (part,) = (part.name for level in program.levels for part in level.parts)
+    assert part == "stage_x_1_slices"
+    # As an earlier version called it.
+    made = called(program, {"stage_x_1": "stage_1"})
+    assert "'stage_2' AS `stage_1_slices`" in made.again[-1].sql

@@ -207,7 +207,7 @@ class WindowPlanner:
                     reason = str(found)
                     self.rewrites.rows_are_kept(select, reason)
                     self.grouped += map(hints.window_of, hints.windows_under(windowed.node))
-            elif hints.window_of(windowed.node.this):
+            elif hints.window_of(_passed_on(windowed.node)):
                 top = ranks.top(select, sources)
         else:
             reason = "a join of windows"
@@ -458,7 +458,7 @@ class WindowPlanner:
         return bool(kept)
 
     def _new_name(self) -> str:
-        return f"stage_{self.others + len(self.stages) + 1}"
+        return f"{self.streams.stage}_{self.others + len(self.stages) + 1}"
 
     def _streams_under(self, node: exp.Expr) -> tuple[str, ...]:
         names = (table.name for table in node.find_all(exp.Table) if hints.is_stream(table))
@@ -469,6 +469,28 @@ def _holds_whole(upper: Window, lower: Window) -> bool:
     """Whether no window ends within one of the lower ones."""
     together = lower.kind in ("tumble", "cumulate") and lower.time_zone == upper.time_zone
     return together and upper.slice % lower.size == 0 and (upper.offset - lower.offset) % lower.size == 0
+
+
+def _passed_on(node: exp.Expr) -> exp.Expr:
+    """The query whose rows a relation has as they are, below any ``SELECT *`` as of a CTE."""
+    while isinstance(node, exp.Subquery) or (isinstance(node, exp.Select) and _passes_on(node)):
+        node = node.this if isinstance(node, exp.Subquery) else relations(node)[0]
+    return node
+
+
+def _passes_on(select: exp.Select) -> bool:
+    """Whether a SELECT does nothing but hand on what a query below it gives."""
+    (item, *others), clauses = select.expressions, {name for name, each in select.args.items() if each}
+    plain = isinstance(item, exp.Star) and not any(item.args.values())
+    read = relations(select)
+    return (
+        not hints.window_of(select)
+        and plain
+        and not others
+        and clauses <= {"kind", "expressions", "from", "from_"}
+        and len(read) == 1
+        and isinstance(read[0], exp.Subquery)
+    )
 
 
 def _common(node: exp.SetOperation, sides: Sequence[WindowedInfo]) -> dict[str, str]:

@@ -307,6 +307,34 @@ def test_windows_over_windows(spark: Any, storage_root: Path) -> None:
         s.run(cascading("sum(x) as sx, count(v) as n", upper))
 
 
+def side_by_side(first: str, second: str) -> str:
+    """The same windows joined, whichever stands first."""
+    sides = {"tens": windowed("tumble", {"n": "count(*)", "u": "count(distinct x)"}), "rows": _tens_of_rows()}
+    on = "tens.window_start = rows.window_start and tens.window_end = rows.window_end and tens.k = rows.k"
+    return (
+        f"select tens.window_start, tens.window_end, tens.k, tens.n, tens.u, rows.v, rows.x, rows.ts from "
+        f"({sides[first]}) as {first} join ({sides[second]}) as {second} on {on}"
+    )
+
+
+def _tens_of_rows() -> str:
+    return f"select * from {expansion.expand('events', window_arguments.make('tumble', 'ts', '10 minutes'))}"
+
+
+def test_windows_change_places(spark: Any, storage_root: Path) -> None:
+    s = Edited(spark, storage_root)
+    s.add(BEFORE)
+    s.run(side_by_side("tens", "rows"))
+    s.add(AFTER)
+    assert s.run(side_by_side("rows", "tens")).batches == 1
+    s.add(THEN)
+    s.run(side_by_side("tens", "rows"), closing=True)
+    keys = ("window_end", "k", "ts")
+    assert s.rows(*keys) == _by_key(s.batch(side_by_side("tens", "rows")), keys)
+    parts = s.spark.sql(f"select distinct part from {s.model.state}").collect()
+    assert {part.part.rpartition("_")[0] for part in parts} <= {"stage_1", "stage_1_distinct", "stage_2"}
+
+
 def grouped(items: dict[str, str]) -> str:
     return f"select k, {_listed(items)} from {expansion.expand_stream('events')} group by k"
 
