@@ -298,6 +298,10 @@ def _texts(program: Program) -> Iterator[tuple[str, str]]:
             yield f"state += {part.name}", part.append
         for step in level.emit:
             yield f"{step.name}: results", step.sql
+    made = {step.name for level in program.levels for step in (*level.ingest, *level.emit)}
+    for step in program.again if program.is_of_windows else ():
+        if step.name not in made:
+            yield f"{step.name}: results", step.sql
     yield from _keys(program.lookups)
     yield "rows out", program.output
 

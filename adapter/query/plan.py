@@ -301,7 +301,7 @@ class Plan:
 
     @property
     def windows(self) -> WindowPlan | None:
-        """The plan of windows that is all there is; None: others stand above them, or there are none."""
+        """As of `Dataflow`."""
         return self.dataflow.windows
 
     @property

@@ -159,7 +159,7 @@ def _of_windows(
     root = WindowResults("windows", found, Relation(), "windows")
     return Plan(
         found.streams,
-        Dataflow(root, None, (root,)),
+        Dataflow(root, None, (root,), found),
         found.static,
         ranks=found.ranks,
         rewrites=tuple(read.rewrites.done),

@@ -12,6 +12,7 @@ from .plan import Stream
 from .program import BATCH_ID, CHANGE_TYPE
 from .text import hints
 from .text.clauses import output_names, relations
+from .text.dialect import sql
 
 
 @dataclass(frozen=True)
@@ -133,9 +134,8 @@ class Streams:
 
 
 def _stage_name(tree: exp.Query) -> str:
-    """A name that no text of a query has before a number: a stage may be called otherwise wherever it is named."""
-    words = [*tree.find_all(exp.Identifier), *tree.find_all(exp.Literal)]
-    said, name = " ".join(each.name.lower() for each in words), "stage"
+    """A name that a query's text has nowhere before a number: a stage may be called otherwise wherever it is named."""
+    said, name = sql(tree).lower(), "stage"
     while re.search(rf"{name}_\d", said):
         name += "_x"
     return name

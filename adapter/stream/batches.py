@@ -127,16 +127,16 @@ class Batches:
                     self._watermark = step.pass_on(rows, self._watermark, at)
         except Widened:
             if committed:
-                raise StreamError(
-                    f"Model {self._work.model.name}: columns of its state have become wider with those of a source, in the "
-                    "middle of a micro-batch. Nothing is lost, and the next run goes on from there: run it again."
-                ) from None
+                raise self._widened() from None
             self._take(spark, piece, position, at)
 
     def finish(self, spark: SparkSession) -> None:
         """Put out what a crash kept the last step from putting out."""
-        with self._step(spark, self.position) as step:
-            step.put_out()
+        try:
+            with self._step(spark, self.position) as step:
+                step.put_out()
+        except Widened:
+            raise self._widened() from None
 
     def remake(self, spark: SparkSession, nothing: DataFrame) -> None:
         """Make anew what an edited query has to have so, by a step of its own.
@@ -162,9 +162,18 @@ class Batches:
             )
         # The rows of one level's windows open windows of the next, so there may be several rounds.
         while (closing := open_until(spark, self._work, self.position)) is not None:
-            with self._step(spark, self.position.next(self.position.batch)) as step:
-                step.close_at(closing)
-                step.put_out()
+            try:
+                with self._step(spark, self.position.next(self.position.batch)) as step:
+                    step.close_at(closing)
+                    step.put_out()
+            except Widened:
+                raise self._widened() from None
+
+    def _widened(self) -> StreamError:
+        return StreamError(
+            f"Model {self._work.model.name}: columns of its state have become wider with those of a source, in the "
+            "middle of a micro-batch. Nothing is lost, and the next run goes on from there: run it again."
+        )
 
     def _catch_up(self) -> None:
         """Tell of the last step where a crash came between its commits and its figures."""

@@ -159,6 +159,10 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
         # Of a query without windows, which is a tree of operators by now.
         found.refused.append(_SAID["version"])
         return found
+    if "operators" in old and "operators" not in new:
+        # Windows that put themselves out have another state.
+        found.refused.append(_SAID["operators"])
+        return found
     _of_operators(found, old, new, same_rows)
     passed = dict.fromkeys(
         ("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT, ALIKE, CALLED, LOOKUPS)
@@ -171,17 +175,18 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
         old = {**old, RESULTS: _ONE_RESULT if is_tree else new[RESULTS]}
     others = _others({**old, **passed}, {**new, **passed})
     found.refused += [_SAID.get(name, name) for name in others]
+    is_edited = TEXT not in old or old[TEXT] != new.get(TEXT)
     before, after = ({stage["name"]: stage for stage in each["stages"]} for each in (old, new))
     for name in dict.fromkeys([*before, *after]):
         if name not in before or name not in after:
             found.refused.append(f"{name} is {'new' if name in after else 'gone'}")
         else:
-            _of_stage(found, before[name], after[name], same_rows)
+            _of_stage(found, before[name], after[name], same_rows, is_edited)
             if found.sweeps:
                 sets = (after[name].get("sets") or {}).values()
                 parts = {*(f"{name}_{kind}" for kind in KINDS), *(each["part"] for each in sets)}
                 found.begun_in |= {part: found.begun.get(name, set()) for part in parts}
-    if found.is_migration and TEXT in old and old[TEXT] == new.get(TEXT):
+    if found.is_migration and not is_edited:
         # Nobody edited it: what this version writes otherwise is the same, and nothing must begin anew.
         found.refused.append("the query is what it was, and this version of the package reads it otherwise")
     found.refused = list(dict.fromkeys(found.refused))
@@ -262,7 +267,13 @@ def only_rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return not evolution(old, new, same_rows=True).refused
 
 
-def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:
+def _of_stage(
+    found: Evolution,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    same_rows: bool,
+    is_edited: bool,
+) -> None:
     found.refused += _of_columns("group key", old.get("keys") or {}, new.get("keys") or {})
     if old.get("window") != new.get("window"):
         found.refused += _of_windows(old.get("window") or {}, new.get("window") or {})
@@ -270,7 +281,7 @@ def _of_stage(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], 
     if "plain" in old and old["plain"] == new.get("plain"):
         # But for the names of its relations.
         passed += ("source",)
-    passed += _of_results(old, new) + _of_ranking(found, old, new)
+    passed += _of_results(old, new) + _of_ranking(found, old, new, is_edited)
     rest = [{key: value for key, value in each.items() if key not in passed} for each in (old, new)]
     found.refused += [_SAID.get(key, key) for key in _others(*rest)]
     same_rows = same_rows or old.get("source") != new.get("source")
@@ -673,12 +684,16 @@ def _under(inputs: Mapping[str, Sequence[str]], operator: str) -> set[str]:
     return found
 
 
-def _of_ranking(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+def _of_ranking(
+    found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], is_edited: bool
+) -> tuple[str, ...]:
     """The entry of a ranking of rows, where it may differ: of all that are kept, or of those of more places, fewer can be
-    in it."""
+    in it. An earlier version kept all where this one doesn't."""
     if "top" not in new:
         return ()
     if "top" not in old:
+        if is_edited:
+            found.shortened.append(f"the ranking of {new['top'][3]} rows instead of all rows")
         return ("top",)
     (had, was), (has, now) = ((each["top"][3], [*each["top"][:3], *each["top"][4:]]) for each in (old, new))
     if was == now and has != had:

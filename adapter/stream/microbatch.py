@@ -447,12 +447,15 @@ class MicroBatch:
         is_empty, windows = state.rows == 0, self._closing()
         texts: dict[str, str] = {}
         shown: set[str] = set()
+        emitted = False
         for number, level in enumerate(program.levels):
             made: dict[str, str] = {}
             if number > taken:
                 state.show(self._spark)
                 if number > 0:
                     judged = self._begin(level)
+                    # What comes out of windows may be more than what came in.
+                    rows = max(rows, sum(each.live_rows for each in judged))
                 self._count(judged)
                 with self.figures.timed("state"):
                     for step in level.ingest:
@@ -469,6 +472,7 @@ class MicroBatch:
             if level.emit:
                 if windows is not None:
                     self._spread(rows, windows)
+                emitted = True
                 with self.figures.timed("emission"):
                     state.show_with(self._spark, made)
                     for step in level.emit:
@@ -477,7 +481,7 @@ class MicroBatch:
         state.show(self._spark)
         self._made = shown
         self.position = replace(self.position, level=max(0, len(program.levels) - 1))
-        self._commit(texts, few=are_few(rows))
+        self._commit(texts, few=are_few(rows + (state.rows if emitted else 0)))
 
     def _rows_of_part(self, part: StatePart, is_empty: bool, is_read: bool) -> str:
         """A part's new rows; where they are read before they are written they are computed once."""

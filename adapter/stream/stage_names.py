@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 _MEANS = ("streams", "source", "plain", "window", "keys", "grouping_sets", "enumerated", "top")
@@ -25,39 +26,64 @@ def stages_called(
         has: those of the query's.
         called: by names of the query, what a state called them before that.
 
-    >>> def of(name, stream): return {"name": name, "streams": [stream], "metrics": {"COUNT(*)": {}}}
+    >>> def of(name, stream, *metrics): return {"name": name, "streams": [stream], "metrics": dict.fromkeys(metrics)}
     >>> stages_called([of("stage_1", "a"), of("stage_2", "b")], [of("stage_1", "b"), of("stage_2", "a")], {})
     {'stage_1': 'stage_2', 'stage_2': 'stage_1'}
     >>> stages_called([of("stage_1", "a")], [of("stage_1", "b"), of("stage_2", "a")], {})
-    {'stage_2': 'stage_1', 'stage_1': 'stage_2'}
+    {'stage_1': 'stage_2', 'stage_2': 'stage_1'}
+    >>> both = [of("stage_1", "a", "n", "s"), of("stage_2", "a", "n")]
+    >>> stages_called(both, [of("stage_1", "a", "n"), of("stage_2", "a", "n", "s")], {})
+    {'stage_1': 'stage_2', 'stage_2': 'stage_1'}
     >>> stages_called([of("stage_1", "a")], [of("stage_1", "b")], {})
     {}
     """
+    if not had:
+        return {}
     was, now = _meanings(had), _meanings(has)
-    metrics = {each["name"]: set(each.get("metrics") or ()) for each in had}
+    by_name = {each["name"]: each for each in had}
     found: dict[str, str] = {}
-    left = list(was)
-    for each in has:
-        alike = [name for name in left if was[name] == now[each["name"]]]
-        if alike:
-            # Of several that are of the same rows the one that has the same aggregates.
-            own = set(each.get("metrics") or ())
-            most = max(alike, key=lambda name: (len(own & metrics[name]), name == each["name"]))
-            found[each["name"]] = most
-            left.remove(most)
-    rest = [name for name in now if name not in found]
-    for name in rest:
-        # What was edited below is told by what it was called.
-        for wanted in (called.get(name), name):
-            if wanted in left:
-                found[name] = wanted
-                left.remove(wanted)
-                break
-    free = _free({*was, *now} - {*found.values()}, {*found.values()})
-    for name in rest:
+
+    def pair(is_same: Callable[[Mapping[str, Any], Mapping[str, Any]], object]) -> None:
+        """Pairs the stages that are left, where they are the same in some way."""
+        for each in has:
+            name, left = each["name"], [other for other in by_name if other not in found.values()]
+            if name not in found:
+                same = [other for other in left if is_same(each, by_name[other])]
+                if same:
+                    found[name] = max(same, key=lambda other: (_shared(each, by_name[other]), other == name))
+
+    def reads_same(each: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+        return {found.get(name) for name in each.get("below") or ()} == {*(other.get("below") or ())}
+
+    def is_same(each: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+        return now[each["name"]] == was[other["name"]]
+
+    # Of several of the same rows those with the same aggregates first: of others some may have come or gone.
+    pair(
+        lambda each, other: (
+            is_same(each, other) and _metrics(each) == _metrics(other) and reads_same(each, other)
+        )
+    )
+    pair(lambda each, other: is_same(each, other) and reads_same(each, other))
+    pair(is_same)
+    # What was edited below is told by what it was called.
+    pair(lambda each, other: called.get(each["name"]) == other["name"])
+    pair(lambda each, other: each["name"] == other["name"])
+    free = _free({*was, *now, *found.values()})
+    for name in now:
         if name not in found:
-            found[name] = next(free)
+            own = name not in found.values()
+            found[name] = name if own else next(each for each in (*now, *free) if each not in found.values())
     return {name: other for name, other in found.items() if name != other}
+
+
+def _metrics(stage: Mapping[str, Any]) -> set[str]:
+    return set(stage.get("metrics") or ())
+
+
+def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    """How many aggregates two stages have in common."""
+    return len(_metrics(one) & _metrics(other))
 
 
 def _meanings(stages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -69,16 +95,12 @@ def _meanings(stages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
             said.pop("source", None)  # which has names of its relations
         text = json.dumps(said, sort_keys=True)
         for name, means in found.items():
-            text = re.sub(rf"\b{re.escape(name)}(?![0-9])", f"({means})", text)
+            # In parts: what it means may have anything in it.
+            text = f"({means})".join(re.split(rf"\b{re.escape(name)}(?![0-9])", text))
         found[each["name"]] = text
     return found
 
 
-def _free(names: set[str], taken: set[str]) -> Iterator[str]:
-    """Names that no stage of the state has, those of the query first."""
-    yield from sorted(names - taken)
-    number = 1
-    while True:
-        if (name := f"stage_{number}") not in names | taken:
-            yield name
-        number += 1
+def _free(taken: set[str]) -> Iterator[str]:
+    """Names that no stage has."""
+    return (name for number in count(1) if (name := f"stage_{number}") not in taken)

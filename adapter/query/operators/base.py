@@ -450,6 +450,8 @@ class Dataflow:
     """The columns that identify a row of the result, where rows change."""
     operators: tuple[Operator, ...] = field(default=())
     """All of them, inputs first."""
+    windows: WindowPlan | None = None
+    """The plan of windows that are all there is, and put themselves out; None: others stand above, or there are none."""
 
     @property
     def is_stateless(self) -> bool:
@@ -469,12 +471,6 @@ class Dataflow:
         found = [each for each in self.operators if isinstance(each, GroupAggregate)]
         times = Counter(each.groups for each in found)
         return {each.groups if times[each.groups] == 1 else each.name: each for each in found}
-
-    @property
-    def windows(self) -> WindowPlan | None:
-        """The plan of windows that is all there is; None: others stand above them, or there are none."""
-        root = self.root
-        return root.plan if isinstance(root, WindowResults) and not root.inputs else None
 
     @property
     def windowed(self) -> tuple[Stage, ...]:

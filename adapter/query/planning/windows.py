@@ -95,7 +95,7 @@ def _changing(planner: Planner, node: exp.Query, found: WindowPlan, text: str) -
     """
     carried = {what: column.lower() for column, what in reversed(list(found.carried.items()))}
     end, start = carried.get("window_end"), carried.get("window_start")
-    if len(found.stages) != 1 or len(found.stages) != 1 or not found.closed or end is None:
+    if len(found.stages) != 1 or not found.closed or end is None:
         raise QueryError(_SEVERAL_STAGES)
     (stage,) = found.stages
     window, by = stage.window, []

@@ -11,6 +11,7 @@ result     rows of windows that have closed, out of a stage
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -81,6 +82,8 @@ class WindowPlanner:
         self.ranks: dict[str, None] = {}
         self.grouped: list[Window | None] = []
         self._visited: dict[int, tuple[exp.Expr, WindowedInfo]] = {}
+        self._reads = Counter(map(canonical, hints.windows_under(exp.Subquery(this=tree.copy()))))
+        """How often each window function is read."""
 
     def plan(self) -> WindowPlan:
         root = exp.Subquery(this=self.tree)
@@ -207,7 +210,7 @@ class WindowPlanner:
                     reason = str(found)
                     self.rewrites.rows_are_kept(select, reason)
                     self.grouped += map(hints.window_of, hints.windows_under(windowed.node))
-            elif hints.window_of(_passed_on(windowed.node)):
+            elif self._is_ranked_as_it_is(windowed.node):
                 top = ranks.top(select, sources)
         else:
             reason = "a join of windows"
@@ -388,6 +391,15 @@ class WindowPlanner:
                 "the same window function with the same lengths, offset and time zone on both sides."
             )
 
+    def _is_ranked_as_it_is(self, node: exp.Expr) -> bool:
+        """Whether a relation is the rows of a window function as they are. What is read twice through a WITH query is kept
+        once, whole."""
+        assert isinstance(node, exp.Subquery)
+        below = _passed_on(node)
+        if not hints.window_of(below):
+            return False
+        return below is node.this or self._reads[canonical(below)] == 1
+
     def _keep_rows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> None:
         """Puts kept rows in the place of every window function under a node."""
         self._refuse_on_change(node)
@@ -473,9 +485,21 @@ def _holds_whole(upper: Window, lower: Window) -> bool:
 
 def _passed_on(node: exp.Expr) -> exp.Expr:
     """The query whose rows a relation has as they are, below any ``SELECT *`` as of a CTE."""
-    while isinstance(node, exp.Subquery) or (isinstance(node, exp.Select) and _passes_on(node)):
-        node = node.this if isinstance(node, exp.Subquery) else relations(node)[0]
-    return node
+    while True:
+        if _is_plain(node):
+            node = node.this
+        elif isinstance(node, exp.Select) and _passes_on(node):
+            (node,) = relations(node)
+        else:
+            return node
+
+
+def _is_plain(node: exp.Expr) -> bool:
+    """Whether a relation is a query, without PIVOT, UNPIVOT or TABLESAMPLE."""
+    return isinstance(node, exp.Subquery) and {name for name, each in node.args.items() if each} <= {
+        "this",
+        "alias",
+    }
 
 
 def _passes_on(select: exp.Select) -> bool:
