@@ -25,14 +25,9 @@ def plan_of(
         return planner.plan(text, known, ttl, ask=ask)
 
 
-def windows_of(
-    text: str,
-    known: Mapping[str, Known] | None = None,
-    ttl: int | None = None,
-    ask: QueryRunner | None = None,
-) -> WindowPlan:
+def windows_of(text: str) -> WindowPlan:
     """The plan of a query that stays within windows."""
-    found = plan_of(text, known, ttl, ask).windows
+    found = plan_of(text).windows
     assert found is not None, "it is put together of operators"
     return found
 

@@ -175,14 +175,16 @@ def _tables(plan: WindowPlan) -> list[Step]:
 
 def batch(plan: Plan | WindowPlan) -> str:
     """One SELECT with the same rows, over the streams as tables."""
-    windows = plan.windows if isinstance(plan, Plan) else plan
-    made = _in_batch(plan) if windows is None else _of_slices(windows)
+    if isinstance(plan, WindowPlan):
+        made = _of_slices(plan)
+    else:
+        made = _in_batch(plan) if plan.windows is None else _of_slices(plan.windows)
     return own_names.apart(made, plan.taken)
 
 
-def _in_batch(plan: Plan | WindowPlan) -> str:
+def _in_batch(plan: Plan) -> str:
     """The query itself."""
-    assert isinstance(plan, Plan) and plan.batch is not None
+    assert plan.batch is not None
     outside = ", ".join(f"{each.view} as (select * from {each.relation})" for each in plan.lookups)
     return f"with {outside}\n{plan.batch}" if outside else plan.batch
 

@@ -203,6 +203,11 @@ def as_in_table(signature: Mapping[str, Any], apart: Called, keys: bool = False)
             }
 
         found = {**stage, **{each: entries(stage[each]) for each in ("metrics", "sets") if stage.get(each)}}
+        if members := stage.get("members"):
+            told = {"row": column(members["row"])} | (
+                {"keys": [column(each) for each in members["keys"]]} if "keys" in members else {}
+            )
+            found["members"] = {**members, **told}
         if keys and stage.get("keys"):
             found["keys"] = {column(each): text for each, text in stage["keys"].items()}
         return found

@@ -132,11 +132,8 @@ class Batches:
 
     def finish(self, spark: SparkSession) -> None:
         """Put out what a crash kept the last step from putting out."""
-        try:
-            with self._step(spark, self.position) as step:
-                step.put_out()
-        except Widened:
-            raise self._widened() from None
+        with self._told_of_widened(), self._step(spark, self.position) as step:
+            step.put_out()
 
     def remake(self, spark: SparkSession, nothing: DataFrame) -> None:
         """Make anew what an edited query has to have so, by a step of its own.
@@ -162,12 +159,18 @@ class Batches:
             )
         # The rows of one level's windows open windows of the next, so there may be several rounds.
         while (closing := open_until(spark, self._work, self.position)) is not None:
-            try:
-                with self._step(spark, self.position.next(self.position.batch)) as step:
-                    step.close_at(closing)
-                    step.put_out()
-            except Widened:
-                raise self._widened() from None
+            position = self.position.next(self.position.batch)
+            with self._told_of_widened(), self._step(spark, position) as step:
+                step.close_at(closing)
+                step.put_out()
+
+    @contextmanager
+    def _told_of_widened(self) -> Iterator[None]:
+        """Has a step that can't be done again say what to do where columns became wider."""
+        try:
+            yield
+        except Widened:
+            raise self._widened() from None
 
     def _widened(self) -> StreamError:
         return StreamError(

@@ -692,6 +692,8 @@ def _of_ranking(
     if "top" not in new:
         return ()
     if "top" not in old:
+        if "metrics" in old:
+            return ()  # no rows were kept
         if is_edited:
             found.shortened.append(f"the ranking of {new['top'][3]} rows instead of all rows")
         return ("top",)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, count
 from typing import Any
 
 _MEANS = ("streams", "source", "plain", "window", "keys", "grouping_sets", "enumerated", "top")
@@ -69,12 +69,13 @@ def stages_called(
     # What was edited below is told by what it was called.
     pair(lambda each, other: called.get(each["name"]) == other["name"])
     pair(lambda each, other: each["name"] == other["name"])
-    free = _free({*was, *now, *found.values()})
+    numbered = (f"stage_{number}" for number in count(1))
     for name in now:
         if name not in found:
-            own = name not in found.values()
-            found[name] = name if own else next(each for each in (*now, *free) if each not in found.values())
-    return {name: other for name, other in found.items() if name != other}
+            # It is new, and so is its name in the state.
+            taken = {*was, *found.values()}
+            found[name] = next(each for each in chain([name], now, numbered) if each not in taken)
+    return {name: found[name] for name in now if name != found[name]}
 
 
 def _metrics(stage: Mapping[str, Any]) -> set[str]:
@@ -99,8 +100,3 @@ def _meanings(stages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
             text = f"({means})".join(re.split(rf"\b{re.escape(name)}(?![0-9])", text))
         found[each["name"]] = text
     return found
-
-
-def _free(taken: set[str]) -> Iterator[str]:
-    """Names that no stage has."""
-    return (name for number in count(1) if (name := f"stage_{number}") not in taken)

@@ -235,7 +235,7 @@ def test_nor_of_rows_that_are_kept() -> None:
     for text in (COUNTED.format("percentile(price, 0.5)", "{}"), COUNTED.format("count(*)", "{}")):
         kind = "tumble" if "percentile" in text else "session"
         with pytest.raises(QueryError, match=r"'ts > .*' would be asked of rows that are kept .* into a CTE"):
-            plan_of(text.format(f"{window(kind=kind)} where ts > {AGO}"))
+            planner.plan_windows(text.format(f"{window(kind=kind)} where ts > {AGO}"))
 
 
 @pytest.mark.parametrize("above", ["count(*) as n", "percentile(n, 0.5) as p"])

@@ -82,7 +82,7 @@ class WindowPlanner:
         self.ranks: dict[str, None] = {}
         self.grouped: list[Window | None] = []
         self._visited: dict[int, tuple[exp.Expr, WindowedInfo]] = {}
-        self._reads = Counter(map(canonical, hints.windows_under(exp.Subquery(this=tree.copy()))))
+        self._reads = Counter(map(canonical, hints.windows_under(tree)))
         """How often each window function is read."""
 
     def plan(self) -> WindowPlan:
