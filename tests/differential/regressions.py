@@ -898,6 +898,37 @@ BECAME_EQUAL = {
         "window_start window_end n",
         state_ttl=LONG,
     ),
+    # Windows of which a ranking reads other rows than it looks like.
+    "a ranking over windows that were unpivoted": _case(
+        f"""select window_start, window_end, k, which, of from (
+          select window_start, window_end, k, which, of,
+            row_number() over (partition by window_start, window_end order by of desc, k, which) as rn
+          from {TUMBLE.expand("clicks")} unpivot (of for which in (u, v))) where rn <= 3""",
+        "window_start window_end k which of",
+    ),
+    "two rankings over one WITH query of windows": _case(
+        f"""with w as (select * from {TUMBLE.expand("clicks")})
+        select 'most' as which, window_start, window_end, k, v from (
+          select *, row_number() over (partition by window_start, window_end order by v desc, k, ts) as rn from w)
+        where rn <= 2
+        union all
+        select 'least' as which, window_start, window_end, k, v from (
+          select *, row_number() over (partition by window_start, window_end order by v, k, ts) as rn from w)
+        where rn <= 2""",
+        "which window_start window_end k v",
+    ),
+    "letters that are not ASCII beside two windows": _case(
+        f"""select a.window_start, a.window_end, a.k, a.n, b.n as m, 'Größe ≥ 日' as said
+        from {of_windows("clicks")} as a join {of_windows("orders")} as b
+          on a.window_start = b.window_start and a.window_end = b.window_end and a.k = b.k""",
+        "window_start window_end k n m said",
+    ),
+    "a text like a stage's name beside two windows": _case(
+        f"""select a.window_start, a.window_end, a.k, a.n, b.n as m, 'stage_1_slices' as stage_2
+        from {of_windows("clicks")} as a join {of_windows("orders")} as b
+          on a.window_start = b.window_start and a.window_end = b.window_end and a.k = b.k""",
+        "window_start window_end k n m stage_2",
+    ),
 }
 """Queries that were refused, or wrong, and have batch's rows today."""
 

@@ -710,6 +710,17 @@ def test_all_rows_of_windows_are_enough_for_a_ranking() -> None:
     assert evolution(of("where r <= 3"), passed_on).words == [], "a SELECT * hands on all rows"
     assert evolution(of(), of("where r <= 3")).refused == []
     assert evolution(of("where r <= 3"), of()).refused == ["the ranking"]
+    (told,) = evolution(of(), of("where r <= 3")).shortened
+    assert told == "the ranking of 3 rows instead of all rows"
+
+
+def test_windows_that_put_themselves_out_and_windows_below_others() -> None:
+    window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+    alone = f"select window_start, window_end, item, count(*) as n from {window} group by window_start, window_end, item"
+    above = f"select item, max(n) as most from ({alone}) group by item"
+    below = made(above)
+    assert evolution(below, made(alone)).refused == [OPERATORS]
+    assert evolution(made(alone), below).refused
 
 
 def test_windows_are_found_again_in_another_order() -> None:
