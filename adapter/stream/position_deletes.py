@@ -53,7 +53,11 @@ def are_possible(table: IcebergTable, columns: Iterable[str]) -> bool:
         return False
     java = table.java
     versions = java_class(table.spark, f"{_CORE}.TableUtil")
-    if any(spec.isPartitioned() for spec in java.specs().values()):
+    specs = java.specs()
+    # Nearly every table has one: to go through a map of Java's takes some ten calls.
+    if java.spec().isPartitioned() or (
+        len(specs) > 1 and any(each.isPartitioned() for each in specs.values())
+    ):
         return False
     return int(versions.formatVersion(java)) == 2 and not has_names_of_iceberg(columns)
 
@@ -133,7 +137,9 @@ def as_deletes(spark: SparkSession, table: Any, file: Any) -> Any:
         file.upperBounds(),
     )
     # Of how files are divided that have no partitions, as those have that the deletes are of; by now new ones may have some.
-    (spec,) = (each for each in table.specs().values() if each.isUnpartitioned())
+    spec = table.spec()
+    if not spec.isUnpartitioned():
+        (spec,) = (each for each in table.specs().values() if each.isUnpartitioned())
     made = java_class(spark, f"{_CORE}.FileMetadata").deleteFileBuilder(spec).ofPositionDeletes()
     made = (
         made.withPath(file.location()).withFormat(file.format()).withFileSizeInBytes(file.fileSizeInBytes())

@@ -493,12 +493,12 @@ class Streamed:
             raise Untranslated(f"{_first_line(problem)} | {text[:3000]}") from problem
 
     def _show(self, name: str, text: str) -> int:
-        self._do(f'create or replace temp table "{name}" as {self._sql(text)}')
+        (rows,) = self._do(f'create or replace temp table "{name}" as {self._sql(text)}').fetchone()
         # Of integers a sum is a HUGEINT, whose hash isn't a BIGINT's.
         for column, kind, *_ in self._do(f'describe "{name}"').fetchall():
             if kind == "HUGEINT":
                 self._do(f'alter table "{name}" alter "{column}" type bigint')
-        return self._do(f'select count(*) from "{name}"').fetchone()[0]
+        return int(rows)
 
     # -- state -----------------------------------------------------------------------------------------
 

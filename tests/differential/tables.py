@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -77,6 +78,7 @@ class Tables:
         return sum(len(piece) for pieces in self.streams.values() for piece in pieces)
 
 
+@cache
 def make(seed: int) -> Tables:
     """Random tables; the same for the same seed."""
     return Tables({name: _stream(Random(f"{seed} {name}"), name) for name in STREAMS})

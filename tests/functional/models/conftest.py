@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,14 @@ import pytest
 from tests.functional.quick import few_rows
 
 __all__ = ["events", "few_rows", "sources", "write_events"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_artifacts() -> Iterator[None]:
+    """dbt writes a manifest of all macros there are with each command, a fifth of a small run; who reads it says so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DBT_WRITE_JSON", "false")
+        yield
 
 
 def write_events(spark: Any, folder: Path, name: str, rows: str) -> None:

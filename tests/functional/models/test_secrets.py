@@ -48,7 +48,7 @@ class TestSecrets:
         return {"sources.yml": sources(events) + lookups, **streams, **tables}
 
     def test_nobody_reads_it(self, project: Any, logs_dir: str) -> None:
-        results, printed = run_dbt_and_capture(["--debug", "run"], expect_pass=False)
+        results, printed = run_dbt_and_capture(["--debug", "--write-json", "run"], expect_pass=False)
         options = ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
         commands = (["explain", "user"], ["explain", "option", "--json"], ["status"], ["flush", "semicolon"])
         told = [CliRunner().invoke(main, [*options, *command]).output for command in commands]

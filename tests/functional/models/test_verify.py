@@ -91,6 +91,7 @@ class TestVerify:
         }
         assert "may come yet" in self.verify(project, "firsts").stdout
 
+    @pytest.mark.thorough
     def test_early_results_on_a_zones_clock(self, project: Any) -> None:
         everything = project.run_sql(f"select count(*) from {project.test_schema}.days", fetch="all")[0][0]
         found = self.found(project, "days")
@@ -156,6 +157,7 @@ class TestVerify:
         run_dbt(["run", "--select", "no_ends", "--vars", "{flush: true}"])
         assert self.found(project, "no_ends")["equal"]
 
+    @pytest.mark.thorough
     def test_rows_that_came_since(self, project: Any) -> None:
         rows = "('2024-03-04 09:10:00', 'p1', 'd1', 1D), ('2024-03-04 00:15:00', 'p3', 'd1', 1D)"
         run_dbt(["run", "--select", "events", "--vars", f'{{rows: "{rows}"}}'])
@@ -180,6 +182,7 @@ class TestVerify:
         assert {row["page"] for row in found["only_in_batch"]} == {"p4"}
         assert any("1 rows came after all their windows had closed" in hint for hint in found["hints"])
 
+    @pytest.mark.thorough
     def test_a_row_that_somebody_changed_in_a_model_that_is_read(self, project: Any) -> None:
         """Its changelog follows when it is run, though nothing new came to it."""
         run_dbt(["run", "--select", "totals", "totals_read"])

@@ -307,7 +307,9 @@ class TestMicrobatches:
         project.run_sql(
             f"insert into {project.test_schema}.events values (timestamp'2024-03-05 10:00:00', 9, 1)"
         )
-        (result,) = run_dbt(["run", "--select", "guarded", *between("04", "08")], expect_pass=False)
+        (result,) = run_dbt(
+            ["--write-json", "run", "--select", "guarded", *between("04", "08")], expect_pass=False
+        )
         assert (len(result.batch_results.successful), len(result.batch_results.failed)) == (3, 1)
         project.run_sql(f"delete from {project.test_schema}.events where k = 9")
         (result,) = run_dbt(["retry"])

@@ -230,6 +230,7 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
             deploy.is_right(beside, text_beside)
 
 
+@pytest.mark.thorough
 def test_who_reads_the_model_notices(spark: Any, root: Path) -> None:
     deploy = Deploy(spark, root)
     model, old = deploy.model, deploy.old

@@ -429,6 +429,7 @@ def test_grouping_sets_and_nothing_but_distinct_values(spark: Any, storage_root:
         assert row == expected[key] or (key in sent and row == {**sent[key], "n": None, "uf": None})
 
 
+@pytest.mark.thorough
 def test_there_and_back(spark: Any, storage_root: Path) -> None:
     keys = ("window_start", "window_end", "k")
     one, two = windowed("tumble", {"n": "count(*)", "s": "sum(x)"}), windowed("tumble", {"n": "count(*)"})
@@ -563,7 +564,7 @@ def test_what_is_refused_changes_nothing(spark: Any, storage_root: Path) -> None
     assert s.snapshots() == before + 1 and s.table().columns == [*columns, "s"]
 
 
-@pytest.mark.parametrize("kind", ["ranking", "groups of groups"])
+@pytest.mark.parametrize("kind", mostly_thorough(["ranking", "groups of groups"], ["ranking"]))
 def test_rows_that_are_kept_with_their_columns(spark: Any, storage_root: Path, kind: str) -> None:
     stream = expansion.expand_stream("events")
     if kind == "ranking":
@@ -813,6 +814,7 @@ def test_a_ranking_that_forgets_gets_shorter(spark: Any, storage_root: Path) -> 
     assert s.table().where("k <> 'gone'").count() == 4
 
 
+@pytest.mark.thorough
 def test_rankings_that_cannot_be_made_anew(spark: Any, storage_root: Path) -> None:
     s = Edited(spark, storage_root, constant_domains=["k"])
     s.add(BEFORE)

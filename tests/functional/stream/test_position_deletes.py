@@ -315,6 +315,7 @@ def test_a_worn_table_is_compacted_once(stream: Stream, made: str) -> None:
     assert compactions(stream) == 1 and count(stream, DELETED) < 20
 
 
+@pytest.mark.thorough
 def test_a_compaction_that_fails_is_not_tried_with_each_commit(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +335,7 @@ def test_a_compaction_that_fails_is_not_tried_with_each_commit(
     assert len(tried) == 1 and stream.rows() == expected(stream)
 
 
+@pytest.mark.thorough
 def test_a_compacted_table_is_not_compacted_by_the_next_run(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -486,6 +486,7 @@ OLD = {"n": "count(*)", "sv": "sum(v)", "d": "count(distinct x)"}
 NEW = {"n": "count(*)", "most": "max(x)"}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("failing")
 def test_a_migration_taken_back(spark: Any, root: Path) -> None:
     s = Edited(spark, root, changelog=True, constant_domains=["k"])
