@@ -135,6 +135,37 @@ _KINDS = (
         + " group by window_start, window_end, k",
     ),
     Kind(
+        "stacked",
+        "with tens as (select window_time as t, k, count(*) as n from "
+        + _window("tumble", "10 minutes")
+        + " group by window_start, window_end, window_time, k), hours as (select window_time as t, k, sum(n) as n from "
+        + _window("tumble", "30 minutes", relation="tens", time="t")
+        + " group by window_start, window_end, window_time, k) "
+        "select window_start, window_end, k, sum(n) as n, count(*) as parts from "
+        + _window("cumulate", "1 hour", "2 hours", relation="hours", time="t")
+        + " group by window_start, window_end, k",
+    ),
+    Kind(
+        "sessions_of_windows",
+        "with ones as (select window_time as t, k, count(*) as n from "
+        + _window("tumble", "1 minute")
+        + " group by window_start, window_end, window_time, k) "
+        "select window_start, window_end, k, sum(n) as n from "
+        + _window("session", "150 seconds", relation="ones", time="t", partition_by=["k"])
+        + " group by window_start, window_end, k",
+    ),
+    Kind(
+        "best_of_windows",
+        "with tens as (select window_time as t, k, count(*) as n, sum(v) as s from "
+        + _window("tumble", "10 minutes")
+        + " group by window_start, window_end, window_time, k) "
+        "select window_start, window_end, k, n, s, r from (select *, row_number() over (partition by window_start, "
+        "window_end order by s desc, k, t) as r from "
+        + _window("tumble", "1 hour", relation="tens", time="t")
+        + ") "
+        "where r <= 2",
+    ),
+    Kind(
         "by_region",
         "select w.window_start, w.window_end, c.region, count(*) as n from "
         + _window("tumble", "30 minutes")
