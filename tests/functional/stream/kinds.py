@@ -155,7 +155,7 @@ _KINDS = (
         + " group by window_start, window_end, k",
     ),
     Kind(
-        "best_of_windows",
+        "best_of_stacked",
         "with tens as (select window_time as t, k, count(*) as n, sum(v) as s from "
         + _window("tumble", "10 minutes")
         + " group by window_start, window_end, window_time, k) "
