@@ -44,6 +44,7 @@ class TestFeeds:
             found = project.run_sql(f"select * from {project.test_schema}.{name}", fetch="all")
             assert sorted(map(tuple, found), key=repr) == sorted(map(tuple, expected), key=repr), name
 
+    @pytest.mark.thorough
     def test_readers_follow_what_changes(self, project: Any, spark: Any, events: Path) -> None:
         run_dbt(["run"])
         assert spark.catalog.tableExists(f"{project.test_schema}.amounts__changes")

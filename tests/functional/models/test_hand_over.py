@@ -95,6 +95,7 @@ class TestHandOver:
         self.run(*FLUSH)
         assert self.rows(project, "hours") == self.rows(project, "hours_in_batch")
 
+    @pytest.mark.thorough
     def test_cut_short(self, project: Any, spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def crash(*_: Any) -> None:
             raise RuntimeError("crash")

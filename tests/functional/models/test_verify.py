@@ -173,6 +173,7 @@ class TestVerify:
         run_dbt(["run", "--select", "curve", "--full-refresh"])
         assert self.found(project, "curve")["equal"]
 
+    @pytest.mark.thorough
     def test_rows_that_were_dropped_as_late(self, project: Any) -> None:
         rows = "('2024-03-04 00:30:00', 'p4', 'd1', 1D)"
         run_dbt(["run", "--select", "events", "--vars", f'{{rows: "{rows}"}}'])

@@ -136,6 +136,7 @@ class TestWindowOverwrite:
         assert rows(project, "hours") == rows(project, "expected")
         assert snapshots(project, "hours") == before + 1
 
+    @pytest.mark.thorough
     def test_rows_further_back_are_left_to_a_range(self, project: Any) -> None:
         make_events(project)
         run_dbt(["run", "--full-refresh", "--select", "hours", "expected"])
@@ -294,6 +295,7 @@ class TestMicrobatches:
             "odd_batches.sql": model(MICROBATCH, "tumble({}, 'ts', '7 hours')"),
         }
 
+    @pytest.mark.thorough
     def test_batches_at_once_and_again(self, project: Any) -> None:
         make_events(project)
         run_dbt(["run", "--select", "expected"])

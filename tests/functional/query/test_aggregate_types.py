@@ -422,6 +422,7 @@ def test_overflow_across_micro_batches_is_sparks_own(
                 found([call])
 
 
+@pytest.mark.thorough
 def test_distinct_values_that_are_met_earlier_later_on(spark: Any, storage_root: Path, ask: Any) -> None:
     """Their first sight moves to an earlier slice, from where they are taken away again."""
     path = f"{storage_root}/moving"

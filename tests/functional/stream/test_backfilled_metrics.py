@@ -55,7 +55,7 @@ def backfilling(spark: Any, root: Path, **config: Any) -> Edited:
     return found
 
 
-@pytest.mark.parametrize("name", mostly_thorough(CASES, ["cumulate"]))
+@pytest.mark.parametrize("name", mostly_thorough(CASES, []))
 def test_windows(spark: Any, storage_root: Path, name: str) -> None:
     kind, config = CASES[name]
     s = backfilling(spark, storage_root, **config)
@@ -211,6 +211,7 @@ def test_a_step_that_was_cut_short(spark: Any, storage_root: Path, kind: str) ->
     assert s.rows(*keys) == _by_key(s.batch(text(new)), keys)
 
 
+@pytest.mark.thorough
 def test_a_ranking_of_groups(spark: Any, storage_root: Path) -> None:
     s = backfilling(spark, storage_root, constant_domains=["v", "x"], changelog=True)
     s.add(BEFORE)

@@ -655,7 +655,7 @@ CUT_ABOVE = {
 
 @pytest.mark.parametrize(
     "name",
-    mostly_thorough(OPERATORS, ["having"]),
+    mostly_thorough(OPERATORS, []),
 )
 def test_operators(spark: Any, storage_root: Path, failing: None, name: str) -> None:
     """What stands on groups is made anew from them, without new rows of the stream."""

@@ -88,6 +88,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", folder], check=True)
 
 
+@pytest.mark.thorough
 def test_a_full_disk_and_one_that_is_read_only(spark: Any, tmp_path: Path, small_disk: Path) -> None:
     kinds = [KINDS[name] for name in ("passed", "cumulated", "counts")]
     add(tmp_path, 0, 1)

@@ -152,6 +152,7 @@ def test_a_compaction_in_a_thread_that_has_no_session(spark: Any, root: Path) ->
     assert spark.table(name).count() == 2
 
 
+@pytest.mark.thorough
 def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     upstream = kept_small(Stream(spark, root, programs.pass_through(), "ts timestamp, k string, v bigint"))
     upstream.program = replace(upstream.program, output="select ts, k, v from stream")

@@ -82,6 +82,7 @@ def test_a_small_change_writes_little(stream: Stream) -> None:
     assert stream.rows() == expected(stream)
 
 
+@pytest.mark.thorough
 def test_a_table_of_which_a_third_is_gone_is_written_anew(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,7 @@ def operations(s: Stream) -> list[str]:
     return [row[0] for row in s.spark.sql(text).collect()]
 
 
-@pytest.mark.parametrize("name", mostly_thorough(QUERIES, ["windows with distinct values"]))
+@pytest.mark.parametrize("name", mostly_thorough(QUERIES, []))
 def test_another_number_of_tasks_moves_no_state(spark: Any, storage_root: Path, name: str) -> None:
     at_once, changed = (stream(spark, storage_root, *QUERIES[name]) for _ in range(2))
     for piece in PIECES:
