@@ -25,16 +25,6 @@ os.environ.setdefault(
 gc.set_threshold(100_000, 20, 50)
 
 
-# Modules that take minutes, the longest first.
-LONG = ("tests/oracle/test_cuts.py", "tests/oracle/test_oracle.py")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long: a process that came to it last would keep the others waiting."""
-    places = {module: place for place, module in enumerate(LONG)}
-    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(LONG)))
-
-
 @pytest.fixture(scope="session")
 def storage_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The storage root of the run: warehouse, catalog and state of all tests."""
