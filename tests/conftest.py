@@ -21,7 +21,7 @@ os.environ.setdefault(
 )
 
 
-# Trees of SQL are made and dropped by the million, and to look for cycles in them took a tenth of the time.
+# Trees of SQL are made and dropped by the million, and to look for cycles in them took up to a tenth of the time.
 gc.set_threshold(100_000, 20, 50)
 
 

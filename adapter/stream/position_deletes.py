@@ -53,13 +53,16 @@ def are_possible(table: IcebergTable, columns: Iterable[str]) -> bool:
         return False
     java = table.java
     versions = java_class(table.spark, f"{_CORE}.TableUtil")
-    specs = java.specs()
-    # Nearly every table has one: to go through a map of Java's takes some ten calls.
-    if java.spec().isPartitioned() or (
-        len(specs) > 1 and any(each.isPartitioned() for each in specs.values())
-    ):
+    if any(spec.isPartitioned() for spec in _specs(java)):
         return False
     return int(versions.formatVersion(java)) == 2 and not has_names_of_iceberg(columns)
+
+
+def _specs(table: Any) -> list[Any]:
+    """In which ways the files of Iceberg's table are divided, or were."""
+    found = table.specs()
+    # Nearly every table has one: to go through a map of Java's takes some ten calls.
+    return [table.spec()] if len(found) == 1 else list(found.values())
 
 
 def has_names_of_iceberg(columns: Iterable[str]) -> bool:
@@ -137,9 +140,7 @@ def as_deletes(spark: SparkSession, table: Any, file: Any) -> Any:
         file.upperBounds(),
     )
     # Of how files are divided that have no partitions, as those have that the deletes are of; by now new ones may have some.
-    spec = table.spec()
-    if not spec.isUnpartitioned():
-        (spec,) = (each for each in table.specs().values() if each.isUnpartitioned())
+    (spec,) = (each for each in _specs(table) if each.isUnpartitioned())
     made = java_class(spark, f"{_CORE}.FileMetadata").deleteFileBuilder(spec).ofPositionDeletes()
     made = (
         made.withPath(file.location()).withFormat(file.format()).withFileSizeInBytes(file.fileSizeInBytes())

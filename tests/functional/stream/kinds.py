@@ -34,6 +34,14 @@ def _counts(window: str, *more: str) -> str:
     return f"select window_start, window_end, k, {metrics} from {window} group by window_start, window_end, k"
 
 
+def _handed_on(name: str, size: str, *metrics: str, **of: str) -> str:
+    """A WITH query of tumbling windows whose results others are made of, at the time ``t``; `of` as of `_window`."""
+    return (
+        f"{name} as (select window_time as t, k, {', '.join(metrics)} from {_window('tumble', size, **of)} "
+        "group by window_start, window_end, window_time, k)"
+    )
+
+
 def _recent(stream: str, minutes: int) -> str:
     of = expansion.expand_stream(stream)
     return f"(select * from {of} where ts > current_timestamp() - interval '{minutes}' minute)"
@@ -127,43 +135,33 @@ _KINDS = (
     Kind("sessions", _counts(_window("session", "50 seconds", partition_by=["k"]))),
     Kind(
         "cascading",
-        "with tens as (select window_time as t, k, count(*) as n, count(distinct x) as d from "
-        + _window("tumble", "10 minutes")
-        + " group by window_start, window_end, window_time, k) "
+        f"with {_handed_on('tens', '10 minutes', 'count(*) as n', 'count(distinct x) as d')} "
         "select window_start, window_end, k, sum(n) as n, max(d) as d from "
         + _window("tumble", "1 hour", relation="tens", time="t")
         + " group by window_start, window_end, k",
     ),
     Kind(
         "stacked",
-        "with tens as (select window_time as t, k, count(*) as n from "
-        + _window("tumble", "10 minutes")
-        + " group by window_start, window_end, window_time, k), hours as (select window_time as t, k, sum(n) as n from "
-        + _window("tumble", "30 minutes", relation="tens", time="t")
-        + " group by window_start, window_end, window_time, k) "
+        f"with {_handed_on('tens', '10 minutes', 'count(*) as n')}, "
+        f"{_handed_on('hours', '30 minutes', 'sum(n) as n', relation='tens', time='t')} "
         "select window_start, window_end, k, sum(n) as n, count(*) as parts from "
         + _window("cumulate", "1 hour", "2 hours", relation="hours", time="t")
         + " group by window_start, window_end, k",
     ),
     Kind(
         "sessions_of_windows",
-        "with ones as (select window_time as t, k, count(*) as n from "
-        + _window("tumble", "1 minute")
-        + " group by window_start, window_end, window_time, k) "
+        f"with {_handed_on('ones', '1 minute', 'count(*) as n')} "
         "select window_start, window_end, k, sum(n) as n from "
         + _window("session", "150 seconds", relation="ones", time="t", partition_by=["k"])
         + " group by window_start, window_end, k",
     ),
     Kind(
         "best_of_stacked",
-        "with tens as (select window_time as t, k, count(*) as n, sum(v) as s from "
-        + _window("tumble", "10 minutes")
-        + " group by window_start, window_end, window_time, k) "
+        f"with {_handed_on('tens', '10 minutes', 'count(*) as n', 'sum(v) as s')} "
         "select window_start, window_end, k, n, s, r from (select *, row_number() over (partition by window_start, "
         "window_end order by s desc, k, t) as r from "
         + _window("tumble", "1 hour", relation="tens", time="t")
-        + ") "
-        "where r <= 2",
+        + ") where r <= 2",
     ),
     Kind(
         "by_region",

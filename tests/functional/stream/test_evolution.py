@@ -653,10 +653,7 @@ CUT_ABOVE = {
 """Where the run after the edit is cut short."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    mostly_thorough(OPERATORS, []),
-)
+@pytest.mark.parametrize("name", mostly_thorough(OPERATORS, []))
 def test_operators(spark: Any, storage_root: Path, failing: None, name: str) -> None:
     """What stands on groups is made anew from them, without new rows of the stream."""
     old, new = OPERATORS[name]
