@@ -108,11 +108,19 @@ class Bench:
         return model, generate.program(plan)
 
     def streamed(
-        self, name: str, relation: str, folder: Path, schema: str, text: str, domains: Collection[str] = ()
+        self,
+        name: str,
+        relation: str,
+        folder: Path,
+        schema: str,
+        text: str,
+        domains: Collection[str] = (),
+        changelog: bool = False,
     ) -> tuple[StreamModel, Program, list[dict[str, Any]]]:
         """A query kept up to date from a folder's files, one per micro-batch, until all are in: the model, what was
         carried out, and the figures of each micro-batch with its time and CPU in all (a flush adds its own)."""
         model, program = self.model(name, relation, folder, schema, text, domains)
+        model = replace(model, changelog=changelog)
         found: list[dict[str, Any]] = []
         last, spent = time.monotonic(), self.cpu()
 

@@ -1,10 +1,12 @@
 """Where a micro-batch's time goes: for each of its actions wall time, Spark jobs, tasks, their CPU, and shuffled bytes.
 
 An action is what makes Spark work: a step that is kept, the state's commit, the differences that an upsert looks for,
-the table's commit. What is printed is the mean over the last `--sample` micro-batches of each query. Wall time in which
-no job runs is planning, and what the driver does besides; the CPU of an action is that of its tasks, and at the end
-stands that of both processes, by what their threads are for (Java's compiler is most of it until it has seen some
-dozen micro-batches). Its name isn't `profile`, for that is what Python's cProfile imports, and pyspark imports cProfile.
+the table's commit. What is printed is the mean over the last `--sample` micro-batches of each query. Of the wall time in
+which no job runs, what Spark's phases took for the queries that the action carried out has columns (`optimize` lists the files
+of Iceberg's tables, too); the rest is the analysis of texts, which is all that a step without jobs does, and what the driver
+does besides. The CPU of an action is that of its tasks, and at the end stands that of both processes, by what their threads are
+for (Java's compiler is most of it until it has seen some dozen micro-batches). Its name isn't `profile`, for that is what
+Python's cProfile imports, and pyspark imports cProfile.
 
     python bench/profiling.py --queries ranking cumulate --rows 1000000 --pieces 8
 """
@@ -36,12 +38,11 @@ RANKED = (
     "select * from (select *, row_number() over (partition by category order by {order}) as place from {of}) "
     "where place <= 10"
 )
+TUMBLE = expansion.expand("raw.events", window_arguments.make("tumble", "ts", "1 minute"))
 WORK = {
     "cumulate": QUERY.format(cumulate=cumulate("raw.events")),
     "tumble": "select window_start, page, count(*) as views, sum(v) as total "
-    "from {tumble} group by window_start, window_end, page".format(
-        tumble=expansion.expand("raw.events", window_arguments.make("tumble", "ts", "1 minute"))
-    ),
+    "from {tumble} group by window_start, window_end, page".format(tumble=TUMBLE),
     "ranking": RANKED.format(order="total desc, product", of=f"({GROUPS})"),
     "improving": RANKED.format(order="sales desc, product", of=f"({GROUPS})"),
     "ranked_rows": RANKED.format(order="amount desc, product", of=SALES),
@@ -50,8 +51,14 @@ WORK = {
     "dedup": "select * from (select *, row_number() over (partition by device order by ts) as n "
     "from (select /*+ STREAM */ * from raw.events)) where n = 1",
     "over": f"select category, product, sales, sum(sales) over (partition by category) as s from ({GROUPS})",
+    "join": "select l.page, l.device, l.ts, r.v from {tumble} as l join {tumble} as r on l.window_start = r.window_start "
+    "and l.window_end = r.window_end and l.device = r.device and l.ts < r.ts".format(tumble=TUMBLE),
     "pass": f"select category, product, amount from {SALES}",
 }
+WITH_CHANGELOG = "groups_with_changelog"
+"""`groups`, whose table keeps its changes."""
+PHASES = {"optimization": "optimize", "planning": "plan"}
+"""The columns of Spark's phases. Analysis comes before an action: it is over when the text of a step was read."""
 
 
 THREADS = {
@@ -81,6 +88,30 @@ def by_thread(pid: int) -> dict[str, float]:
     return found
 
 
+class Phases:
+    """Hears from Spark of each query that was carried out, and how long its phases took."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, float, float]] = []
+        """A phase, when it began, in seconds since 1970, and the seconds it took."""
+
+    def onSuccess(self, _: str, execution: Any, duration: int) -> None:
+        """Spark's word of a query."""
+        phases = execution.tracker().phases()
+        for phase in PHASES:
+            if phases.contains(phase):
+                took = phases.apply(phase)
+                self.heard.append((phase, took.startTimeMs() / 1000, took.durationMs() / 1000))
+
+    def onFailure(self, _: str, execution: Any, problem: Any) -> None:
+        """Nothing fails here that isn't raised."""
+
+    class Java:
+        """The interface that this is to Java."""
+
+        implements = ("org.apache.spark.sql.util.QueryExecutionListener",)
+
+
 class Profile:
     """What each action cost, micro-batch by micro-batch."""
 
@@ -93,6 +124,10 @@ class Profile:
         self._context = bench.spark.sparkContext
         self._store = self._context._jsc.sc().statusStore()
         self._open: list[str] = []
+        self._ran: list[tuple[float, float, str]] = []
+        """When actions began and ended, innermost first."""
+        self._phases = Phases()
+        bench.spark._jsparkSession.listenerManager().register(self._phases)
         self._seen = 0
         self.begin()
 
@@ -103,11 +138,12 @@ class Profile:
         def watched(*args: Any, **named: Any) -> Any:
             self._open.append(label(*args, **named))
             self._context.setLocalProperty("spark.job.description", self._open[-1])
-            began = time.monotonic()
+            began, at = time.monotonic(), time.time()
             try:
                 return inner(*args, **named)
             finally:
                 done = self._open.pop()
+                self._ran.append((at, time.time(), done))
                 self._wall[done] += time.monotonic() - began
                 if self._open:
                     self._wall[self._open[-1]] -= time.monotonic() - began
@@ -133,6 +169,13 @@ class Profile:
         for action, seconds in self._wall.items():
             found[action]["wall"] = seconds
         self._wall.clear()
+        self._context._jsc.sc().listenerBus().waitUntilEmpty()
+        for phase, at, seconds in self._phases.heard:
+            of = next((name for first, last, name in self._ran if first <= at + 0.001 <= last), None)
+            if of is not None:
+                found[of][PHASES[phase]] += seconds
+        self._phases.heard.clear()
+        self._ran.clear()
         jobs = self._store.jobsList(None)
         last = self._seen
         for place in range(jobs.size()):
@@ -166,7 +209,7 @@ class Profile:
         threads = self._threads[-1]
         taken = {kind: threads[kind] - self._threads[-sample - 1].get(kind, 0.0) for kind in threads}
         compiled = (self._compiled[-1] - self._compiled[-sample - 1]) / sample
-        columns = ("wall", "in jobs", "jobs", "tasks", "cpu", "shuffled")
+        columns = ("wall", "optimize", "plan", "in jobs", "jobs", "tasks", "cpu", "shuffled")
         print(f"\n{title:42}" + "".join(f"{name:>9}" for name in columns))
         total = dict.fromkeys(columns, 0.0)
         for action in dict.fromkeys(name for each in batches for name in each):
@@ -179,7 +222,7 @@ class Profile:
                 total[name] += mean[name]
             print(f"  {action:40}" + "".join(f"{mean[name]:9.2f}" for name in columns))
         print(f"  {'in all':40}" + "".join(f"{total[name]:9.2f}" for name in columns))
-        print(f"  {'of both processes':40}" + " " * 36 + f"{cpu / len(batches):9.2f}")
+        print(f"  {'of both processes':40}" + " " * 54 + f"{cpu / len(batches):9.2f}")
         each = sorted(((seconds / len(batches), kind) for kind, seconds in taken.items()), reverse=True)
         listed = ", ".join(f"{kind} {seconds:.2f}" for seconds, kind in each if seconds >= 0.01)
         print(f"  {listed}; {compiled:.1f} compilations", flush=True)
@@ -188,7 +231,9 @@ class Profile:
 def main() -> None:
     """Run all and print a table of each."""
     parser = arguments(__doc__.splitlines()[0] if __doc__ else "", "profile", pieces=8)
-    parser.add_argument("--queries", nargs="+", choices=WORK, default=list(WORK))
+    parser.add_argument(
+        "--queries", nargs="+", choices=[*WORK, WITH_CHANGELOG], default=[*WORK, WITH_CHANGELOG]
+    )
     parser.add_argument("--sample", type=int, default=4)
     options = parser.parse_args()
     shutil.rmtree(options.root, ignore_errors=True)
@@ -215,9 +260,10 @@ def main() -> None:
         microbatch.MicroBatch.release = over  # type: ignore[method-assign]
         for name in options.queries:
             profile.begin()
-            bench.streamed(
-                name, "raw.events", folder, EVENTS, WORK[name], domains=("category", "product", "device")
-            )
+            changelog = name == WITH_CHANGELOG
+            text = GROUPS if changelog else WORK[name]
+            domains = ("category", "product", "device")
+            bench.streamed(name, "raw.events", folder, EVENTS, text, domains, changelog)
             profile.show(name, options.sample)
     finally:
         close_environments()
