@@ -2,11 +2,11 @@
 
 An action is what makes Spark work: a step that is kept, the state's commit, the differences that an upsert looks for,
 the table's commit. What is printed is the mean over the last `--sample` micro-batches of each query. Of the wall time in
-which no job runs, what Spark's phases took for the queries that the action carried out has columns (`optimize` lists the files
-of Iceberg's tables, too); the rest is the analysis of texts, which is all that a step without jobs does, and what the driver
-does besides. The CPU of an action is that of its tasks, and at the end stands that of both processes, by what their threads are
-for (Java's compiler is most of it until it has seen some dozen micro-batches). Its name isn't `profile`, for that is what
-Python's cProfile imports, and pyspark imports cProfile.
+which no job runs, what Spark's phases took for the queries that the action carried out has columns (`optimize` lists the
+files of Iceberg's tables, too); the rest is the analysis of texts, which is all that a step without jobs does, and what the
+driver does besides. The CPU of an action is that of its tasks, and at the end stands that of both processes, by what their
+threads are for (Java's compiler is most of it until it has seen some dozen micro-batches). Its name isn't `profile`, for
+that is what Python's cProfile imports, and pyspark imports cProfile.
 
     python bench/profiling.py --queries ranking cumulate --rows 1000000 --pieces 8
 """
@@ -42,7 +42,7 @@ TUMBLE = expansion.expand("raw.events", window_arguments.make("tumble", "ts", "1
 WORK = {
     "cumulate": QUERY.format(cumulate=cumulate("raw.events")),
     "tumble": "select window_start, page, count(*) as views, sum(v) as total "
-    "from {tumble} group by window_start, window_end, page".format(tumble=TUMBLE),
+    f"from {TUMBLE} group by window_start, window_end, page",
     "ranking": RANKED.format(order="total desc, product", of=f"({GROUPS})"),
     "improving": RANKED.format(order="sales desc, product", of=f"({GROUPS})"),
     "ranked_rows": RANKED.format(order="amount desc, product", of=SALES),
@@ -51,8 +51,8 @@ WORK = {
     "dedup": "select * from (select *, row_number() over (partition by device order by ts) as n "
     "from (select /*+ STREAM */ * from raw.events)) where n = 1",
     "over": f"select category, product, sales, sum(sales) over (partition by category) as s from ({GROUPS})",
-    "join": "select l.page, l.device, l.ts, r.v from {tumble} as l join {tumble} as r on l.window_start = r.window_start "
-    "and l.window_end = r.window_end and l.device = r.device and l.ts < r.ts".format(tumble=TUMBLE),
+    "join": f"select l.page, l.device, l.ts, r.v from {TUMBLE} as l join {TUMBLE} as r on l.window_start = r.window_start "
+    "and l.window_end = r.window_end and l.device = r.device and l.ts < r.ts",
     "pass": f"select category, product, amount from {SALES}",
 }
 WITH_CHANGELOG = "groups_with_changelog"
