@@ -38,10 +38,12 @@ COMPILER = (
     "-XX:Tier4MinInvocationThreshold=5000",
     "-XX:Tier4CompileThreshold=60000",
     "-XX:Tier4BackEdgeThreshold=120000",
+    "-XX:+UnlockDiagnosticVMOptions",
+    f"-XX:CompilerDirectivesFile={Path(__file__).with_name('compiler.json')}",
 )
 """When Java compiles a method once more, with all it can: later than by its defaults (5000, 600, 15000 calls, 40000 rounds
-of a loop). Most of Spark's methods plan queries and run some thousand times in a `dbt run`; to compile all of these so well
-took an eighth of its CPU. What is called for each row is soon past these numbers, too."""
+of a loop), and some packages never. Most of Spark's methods plan queries and run some thousand times in a `dbt run`; to
+compile all of these so well took an eighth of its CPU. What is called for each row is soon past these numbers, too."""
 
 # As org.apache.spark.launcher.JavaModuleOptions has them, but for jdk.incubator.vector: a JRE from
 # a wheel doesn't have that module and would refuse to start, and only linear algebra uses it.

@@ -347,10 +347,10 @@ def is_clock(node: exp.Expr) -> bool:
     """Whether a node asks what time it is."""
     # Some may be written without parentheses, and look like columns.
     plain = isinstance(node, exp.Column) and not node.table and node.name.lower() in _NAMES
-    return isinstance(node, _CLOCKS) or _called(node) in _NAMES or plain or _is_word(node)
+    return isinstance(node, _CLOCKS) or _called(node) in _NAMES or plain or is_word(node)
 
 
-def _is_word(node: exp.Expr) -> bool:
+def is_word(node: exp.Expr) -> bool:
     """Whether a node is ``TIMESTAMP 'now'``, ``DATE 'today'``, or makes a time of such a word otherwise."""
     is_cast = isinstance(node, exp.Cast) and node.to.this in exp.DataType.TEMPORAL_TYPES
     if not is_cast and not isinstance(node, exp.TsOrDsToDate):

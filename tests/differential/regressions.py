@@ -725,7 +725,24 @@ _RANKED = f"""(select k, u, v, ts, row_number() over (partition by k order by v 
   from {stream("clicks")} as c)"""
 _FIRST_BY_TIME = f"""(select * from (
     select *, row_number() over (partition by k, u order by ts) as rn from {stream("clicks")}) where rn = 1)"""
+_BESIDE = f"""{of_windows("clicks")} as l
+  join (select k, count(*) as x from {stream("orders")} group by k) as r on l.k = r.k"""
 BECAME_EQUAL = {
+    # Looked at a second time, the groups were taken for a static table, which nobody makes.
+    "groups of windows beside groups": _case(
+        f"select l.k, sum(l.n * r.x) as s from {_BESIDE} group by l.k", "k s", state_ttl=LONG
+    ),
+    "windows beside groups and a table": _case(
+        f"select l.window_end, l.k, l.n, r.x, d.name from {_BESIDE} left join dims as d on d.k = l.k",
+        "window_end k n x name",
+        state_ttl=LONG,
+    ),
+    "a ranking of windows beside groups": _case(
+        f"""select * from (select l.window_end, l.k, l.n, r.x,
+          row_number() over (partition by l.window_end order by l.n desc, l.k) as rn from {_BESIDE}) where rn <= 2""",
+        "window_end k n x rn",
+        state_ttl=LONG,
+    ),
     # The rows of the second stream were read after a commit: a flush took those of the last micro-batch once more.
     "first rows, joined with a stream": _case(
         f"""select f.k, f.u, o.v from {_FIRST_BY_TIME} as f join {stream("orders")} as o

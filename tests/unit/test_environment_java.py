@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,15 @@ def test_a_foreign_spark_home_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 def test_javas_last_words_are_in_the_error() -> None:
     with pytest.raises(java.DbtRuntimeError, match="Too small maximum heap"):
         java.Jvm(java.find_java(), flags=["-Xmx1"])
+
+
+def test_java_takes_the_options_of_its_compiler() -> None:
+    command = [java.find_java().executable, *java.COMPILER, "-XX:+CompilerDirectivesPrint", "-version"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (directive,) = re.findall(r"matching: (?!\*)(.*)", ended.stdout)
+    assert "org/codehaus/*.*" in directive
+    assert re.findall(r"Enable:true Exclude:true", ended.stdout)
 
 
 @pytest.mark.skipif(shutil.which("keytool") is None, reason="needs a JDK's keytool")

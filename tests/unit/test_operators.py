@@ -173,8 +173,6 @@ OF_GROUPS = f"select n, k, count(*) as v, count(distinct s) as d from ({PAIRS}) 
         ranked_pairs(
             "n", of=f"select a.k, a.n, b.v from ({PAIRS}) as a join ({PAIRS}) as b on a.k = b.k and a.n > b.n"
         ),
-        # What is asked of a table may be another answer when a row goes.
-        ranked_pairs("n", of=PAIRS, items="*, exists(select 1 from db.levels as l where l.u = n) as x"),
         # Values of rows that come and go are counted when a group is read.
         ranked_pairs("d", of=OF_GROUPS),
     ],
@@ -182,6 +180,12 @@ OF_GROUPS = f"select n, k, count(*) as v, count(distinct s) as d from ({PAIRS}) 
 def test_a_ranking_over_other_rows_that_change_keeps_these(text: str) -> None:
     found = kinds(flow(text, ttl=None, domains=("k", "v", "n", "s")))
     assert "TopN" not in found and "Recompute" in found
+
+
+def test_a_ranking_below_others_asks_no_table() -> None:
+    """It may have another answer when a row goes."""
+    with pytest.raises(QueryError, match="asks a table, and is computed again when its rows change"):
+        flow(ranked_pairs("n", items="*, exists(select 1 from db.levels as l where l.u = n) as x"), ttl=None)
 
 
 def test_under_a_ttl_a_ranking_over_groups_keeps_its_members_too() -> None:

@@ -215,6 +215,15 @@ def test_state_that_is_bounded(text: str, domains: list[str]) -> None:
             f"with r as (select *, uuid() as id from {B}) select a.x from r a join r b on a.id = b.id",
             "joins streams and holds a function that gives another value each time",
         ),
+        (
+            f"select x, count(*) over (partition by x) * (select max(f) from dims) as n from {B}",
+            "asks a table, and is computed again when its rows change: with the table as it is then, not as it was.",
+        ),
+        (
+            f"select n, count(*) as c from (select x, count(*) as n from {B} group by x "
+            "having count(*) > (select max(f) from dims)) group by n",
+            "asks a table, and is computed again when its rows change",
+        ),
     ],
 )
 def test_refused_with_a_sentence(text: str, sentence: str) -> None:
@@ -367,6 +376,7 @@ def test_how_long_is_measured_in_event_time() -> None:
         f"select d.c, sum(b.y) as s from {BEST} as b join dims as d on d.x = b.x group by d.c",
         f"select bucket, sum(y) as s from (select pmod(hash(uuid()), 8) as bucket, y from {BEST}) group by 1",
         f"select day, sum(y) as s from (select date(current_timestamp()) as day, y from {BEST}) group by 1",
+        f"select day, sum(y) as s from (select date'today' as day, y from {BEST}) group by 1",
     ],
 )
 def test_what_is_taken_away_must_be_what_was_added(text: str) -> None:

@@ -21,8 +21,6 @@ from ..text.types import types_of
 from ..windowing.locality import in_each_row
 from .relation import Relation
 
-OPERATOR = "operator"
-"""The mark of a table that stands for an operator."""
 INPUT = "__input_"
 
 _CLOCKS = frozenset(
@@ -108,6 +106,8 @@ class Outputs:
 
 def is_repeatable(select: exp.Expr) -> bool:
     """Whether a query over the same rows gives the same rows each time."""
+    if any(map(event_clock.is_word, select.find_all(exp.Cast, exp.TsOrDsToDate))):
+        return False
     return select.find(exp.TableSample) is None and not any(
         is_random(node) or (function_name(node) in _CLOCKS and not event_clock.is_watermark(node))
         for node in select.find_all(exp.Func)
@@ -304,7 +304,7 @@ def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list
 
 
 def _is_streaming(table: exp.Table) -> bool:
-    return hints.is_stream(table) or table.meta_get(OPERATOR) is not None or table.name.startswith(INPUT)
+    return hints.is_stream(table) or hints.is_placed(table) or table.name.startswith(INPUT)
 
 
 def reads_tables(template: exp.Expr) -> bool:

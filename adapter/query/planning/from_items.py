@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..operators import conditions
 from ..operators.base import Operator
 from ..text import hints
 from ..text.dialect import sql
@@ -69,10 +68,7 @@ def table_of(name: str, alias: str) -> exp.Table:
 
 def reads_stream(node: exp.Expr) -> bool:
     """Whether there is a stream in something, or the operator of one."""
-    return any(
-        hints.is_stream(table) or table.meta_get(conditions.OPERATOR) is not None
-        for table in node.find_all(exp.Table)
-    )
+    return any(hints.is_stream(table) or hints.is_placed(table) for table in node.find_all(exp.Table))
 
 
 def times_of(streams: Sequence[FromItem]) -> dict[str, dict[str, int]]:

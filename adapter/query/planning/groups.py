@@ -28,7 +28,7 @@ from .closing import closed
 from .from_items import FromItem
 from .inputs import with_inputs
 from .projections import local
-from .recomputing import is_repeatable, recomputed, refuse_chance
+from .recomputing import is_repeatable, recomputed, refuse_chance, refuse_tables
 from .results import is_result
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     if relation.changes or not is_replaced:
         # Else a group's row is found by its key, whatever it said, and is of the rows that came.
         refuse_chance(select, key_columns, partial(conditions.why_not_again, select), f"{reason}, and ")
+        refuse_tables(select, template)
     keys = tuple(sql(key) for key in in_all)
     made = Relation(
         True,

@@ -26,7 +26,7 @@ from .bounds import bounded_by_time, fixed_keys, passed_end
 from .from_items import FromItem, filter_below
 from .inputs import with_inputs
 from .projections import local, multiplies
-from .recomputing import is_repeatable, recomputed, refuse_chance
+from .recomputing import is_repeatable, recomputed, refuse_chance, refuse_tables
 from .results import is_result
 
 if TYPE_CHECKING:
@@ -141,6 +141,9 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         if found is not None:
             return _ranked(planner, replace(found, growth=growth))
     refuse_chance(select, made.key, partial(conditions.why_not_over_again, template, relation.keys))
+    if not is_result(select) or made.key is None:
+        # Else a row is found by its key, whatever it said.
+        refuse_tables(select, template)
     return recomputed(
         planner, select, template, inputs, keys, (source.alias,), made, "OVER", top=top, growth=growth
     )

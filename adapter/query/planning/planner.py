@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from .. import event_clock
 from ..errors import NotMeant, QueryError, Unbounded
-from ..operators import conditions, unbounded_state
+from ..operators import unbounded_state
 from ..operators.base import Dataflow, Operator, Recompute, TopN, in_order
 from ..operators.upserts import kept_root, replaced
 from ..plan import WindowPlan
@@ -139,7 +139,7 @@ class Planner:
 
     def visit(self, node: exp.Expr) -> Operator | None:
         """The operator of a query or relation; None: it reads no stream."""
-        if (placed := node.meta_get(conditions.OPERATOR)) is not None:
+        if (placed := node.meta_get(hints.OPERATOR)) is not None:
             return self.operators[placed]
         if isinstance(node, exp.Subquery):
             if any(reads_stream(join) for join in node.args.get("joins") or ()):
@@ -184,7 +184,7 @@ class Planner:
     def place(self, operator: Operator, alias: str) -> exp.Expr:
         """What stands for an operator in a tree that is visited again."""
         table = table_of(operator.name, alias)
-        table.meta[conditions.OPERATOR] = operator.name
+        table.meta[hints.OPERATOR] = operator.name
         return table
 
     def select(self, select: exp.Select) -> Operator:

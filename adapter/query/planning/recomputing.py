@@ -58,6 +58,17 @@ def refuse_chance(
         raise QueryError(f"'{hints.quoted(select)}': {before}{chance}{after}.")
 
 
+def refuse_tables(select: exp.Select, template: exp.Expr) -> None:
+    """Passes a query that reads no table beside its inputs: a table that has changed gives another value than what has to be
+    taken back."""
+    if conditions.reads_tables(template):
+        raise QueryError(
+            f"'{hints.quoted(select)}' asks a table, and is computed again when its rows change: with the table as it is "
+            "then, not as it was. Join the table to the rows in a query below, as in (SELECT s.*, t.x FROM … AS s CROSS "
+            "JOIN (SELECT … AS x FROM …) AS t): what a row got of it is kept."
+        )
+
+
 def recomputed(
     planner: Planner,
     select: exp.Select,

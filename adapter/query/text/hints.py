@@ -20,6 +20,8 @@ from .dialect import canonical, from_clause, sql
 from .names import unmarked
 
 _STREAM = "stream"
+OPERATOR = "operator"
+"""Where a table stands for an operator that was planned, its name."""
 _RELATION = "relation"
 _STAGE = "stage"
 _WROTE = "wrote"
@@ -221,6 +223,11 @@ def mark(table: exp.Expr) -> None:
 def is_stream(table: exp.Expr) -> bool:
     """Whether a table is read as a stream."""
     return bool(table.meta_get(_STREAM))
+
+
+def is_placed(table: exp.Expr) -> bool:
+    """Whether a table stands for an operator that was planned."""
+    return table.meta_get(OPERATOR) is not None
 
 
 def reads_stream(node: exp.Expr) -> bool:
