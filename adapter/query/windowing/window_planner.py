@@ -152,9 +152,8 @@ class WindowPlanner:
             return info
         if isinstance(node, exp.Table):
             if hints.is_placed(node):
-                raise QueryError(
-                    "What an operator gives is no part of windows."
-                )  # it is joined with them above
+                # It is joined with them above.
+                raise QueryError("What an operator gives is no part of windows.")
             return WindowedInfo(ROWS if hints.is_stream(node) else STATIC)
         if isinstance(node, exp.SetOperation):
             return self._visit_union(node)
