@@ -490,6 +490,8 @@ class Streamed:
         try:
             return self.database.execute(text)
         except duckdb.Error as problem:
+            if isinstance(problem, duckdb.CatalogException) and "Table with name" in str(problem):
+                raise Wrong(f"The program reads what nobody makes: {_first_line(problem)}") from problem
             raise Untranslated(f"{_first_line(problem)} | {text[:3000]}") from problem
 
     def _show(self, name: str, text: str) -> int:
