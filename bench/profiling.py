@@ -54,9 +54,8 @@ WORK = {
     "join": f"select l.page, l.device, l.ts, r.v from {TUMBLE} as l join {TUMBLE} as r on l.window_start = r.window_start "
     "and l.window_end = r.window_end and l.device = r.device and l.ts < r.ts",
     "pass": f"select category, product, amount from {SALES}",
+    "groups_with_changelog": GROUPS,
 }
-WITH_CHANGELOG = "groups_with_changelog"
-"""`groups`, whose table keeps its changes."""
 PHASES = {"optimization": "optimize", "planning": "plan"}
 """The columns of Spark's phases. Analysis comes before an action: it is over when the text of a step was read."""
 
@@ -93,15 +92,15 @@ class Phases:
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, float, float]] = []
-        """A phase, when it began, in seconds since 1970, and the seconds it took."""
+        """The column of a phase, when it began, in seconds since 1970, and the seconds it took."""
 
     def onSuccess(self, _: str, execution: Any, duration: int) -> None:
         """Spark's word of a query."""
         phases = execution.tracker().phases()
-        for phase in PHASES:
+        for phase, column in PHASES.items():
             if phases.contains(phase):
                 took = phases.apply(phase)
-                self.heard.append((phase, took.startTimeMs() / 1000, took.durationMs() / 1000))
+                self.heard.append((column, took.startTimeMs() / 1000, took.durationMs() / 1000))
 
     def onFailure(self, _: str, execution: Any, problem: Any) -> None:
         """Nothing fails here that isn't raised."""
@@ -170,10 +169,10 @@ class Profile:
             found[action]["wall"] = seconds
         self._wall.clear()
         self._context._jsc.sc().listenerBus().waitUntilEmpty()
-        for phase, at, seconds in self._phases.heard:
+        for column, at, seconds in self._phases.heard:
             of = next((name for first, last, name in self._ran if first <= at + 0.001 <= last), None)
             if of is not None:
-                found[of][PHASES[phase]] += seconds
+                found[of][column] += seconds
         self._phases.heard.clear()
         self._ran.clear()
         jobs = self._store.jobsList(None)
@@ -231,9 +230,7 @@ class Profile:
 def main() -> None:
     """Run all and print a table of each."""
     parser = arguments(__doc__.splitlines()[0] if __doc__ else "", "profile", pieces=8)
-    parser.add_argument(
-        "--queries", nargs="+", choices=[*WORK, WITH_CHANGELOG], default=[*WORK, WITH_CHANGELOG]
-    )
+    parser.add_argument("--queries", nargs="+", choices=WORK, default=list(WORK))
     parser.add_argument("--sample", type=int, default=4)
     options = parser.parse_args()
     shutil.rmtree(options.root, ignore_errors=True)
@@ -260,10 +257,8 @@ def main() -> None:
         microbatch.MicroBatch.release = over  # type: ignore[method-assign]
         for name in options.queries:
             profile.begin()
-            changelog = name == WITH_CHANGELOG
-            text = GROUPS if changelog else WORK[name]
-            domains = ("category", "product", "device")
-            bench.streamed(name, "raw.events", folder, EVENTS, text, domains, changelog)
+            domains, changelog = ("category", "product", "device"), name.endswith("_with_changelog")
+            bench.streamed(name, "raw.events", folder, EVENTS, WORK[name], domains, changelog)
             profile.show(name, options.sample)
     finally:
         close_environments()

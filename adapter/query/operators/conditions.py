@@ -106,13 +106,15 @@ class Outputs:
 
 def is_repeatable(select: exp.Expr) -> bool:
     """Whether a query over the same rows gives the same rows each time."""
-    if any(map(event_clock.is_word, select.find_all(exp.Cast, exp.TsOrDsToDate))):
-        return False
-    return select.find(exp.TableSample) is None and not any(
-        is_random(node) or (function_name(node) in _CLOCKS and not event_clock.is_watermark(node))
-        for node in select.find_all(exp.Func)
-        if not isinstance(node, exp.Connector | exp.Cast | exp.Case)
-    )
+    return select.find(exp.TableSample) is None and not any(map(_is_another, select.find_all(exp.Func)))
+
+
+def _is_another(node: exp.Func) -> bool:
+    """Whether a function or cast gives another value each time, or at another time."""
+    if isinstance(node, exp.Connector | exp.Cast | exp.Case):
+        return event_clock.is_word(node)
+    is_clock = function_name(node) in _CLOCKS and not event_clock.is_watermark(node)
+    return is_random(node) or is_clock or event_clock.is_word(node)
 
 
 def why_not_again(select: exp.Query, to_the_digit: bool) -> str | None:
@@ -304,7 +306,7 @@ def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list
 
 
 def _is_streaming(table: exp.Table) -> bool:
-    return hints.is_stream(table) or hints.is_placed(table) or table.name.startswith(INPUT)
+    return hints.is_streamed(table) or table.name.startswith(INPUT)
 
 
 def reads_tables(template: exp.Expr) -> bool:

@@ -68,7 +68,7 @@ def table_of(name: str, alias: str) -> exp.Table:
 
 def reads_stream(node: exp.Expr) -> bool:
     """Whether there is a stream in something, or the operator of one."""
-    return any(hints.is_stream(table) or hints.is_placed(table) for table in node.find_all(exp.Table))
+    return any(map(hints.is_streamed, node.find_all(exp.Table)))
 
 
 def times_of(streams: Sequence[FromItem]) -> dict[str, dict[str, int]]:

@@ -139,7 +139,7 @@ class Planner:
 
     def visit(self, node: exp.Expr) -> Operator | None:
         """The operator of a query or relation; None: it reads no stream."""
-        if (placed := node.meta_get(hints.OPERATOR)) is not None:
+        if (placed := hints.placed(node)) is not None:
             return self.operators[placed]
         if isinstance(node, exp.Subquery):
             if any(reads_stream(join) for join in node.args.get("joins") or ()):
@@ -184,7 +184,7 @@ class Planner:
     def place(self, operator: Operator, alias: str) -> exp.Expr:
         """What stands for an operator in a tree that is visited again."""
         table = table_of(operator.name, alias)
-        table.meta[hints.OPERATOR] = operator.name
+        hints.place(table, operator.name)
         return table
 
     def select(self, select: exp.Select) -> Operator:

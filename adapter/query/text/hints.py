@@ -20,8 +20,7 @@ from .dialect import canonical, from_clause, sql
 from .names import unmarked
 
 _STREAM = "stream"
-OPERATOR = "operator"
-"""Where a table stands for an operator that was planned, its name."""
+_OPERATOR = "operator"
 _RELATION = "relation"
 _STAGE = "stage"
 _WROTE = "wrote"
@@ -225,9 +224,20 @@ def is_stream(table: exp.Expr) -> bool:
     return bool(table.meta_get(_STREAM))
 
 
-def is_placed(table: exp.Expr) -> bool:
-    """Whether a table stands for an operator that was planned."""
-    return table.meta_get(OPERATOR) is not None
+def place(table: exp.Expr, operator: str) -> None:
+    """Has a table stand for an operator that was planned, by its name."""
+    table.meta[_OPERATOR] = operator
+
+
+def placed(node: exp.Expr) -> str | None:
+    """The operator that a table stands for, if it stands for one."""
+    name: str | None = node.meta_get(_OPERATOR)
+    return name
+
+
+def is_streamed(table: exp.Expr) -> bool:
+    """Whether a table is read as a stream, or stands for an operator, which reads one."""
+    return is_stream(table) or placed(table) is not None
 
 
 def reads_stream(node: exp.Expr) -> bool:

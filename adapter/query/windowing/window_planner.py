@@ -151,7 +151,7 @@ class WindowPlanner:
                     )
             return info
         if isinstance(node, exp.Table):
-            if hints.is_placed(node):
+            if hints.placed(node) is not None:
                 # It is joined with them above.
                 raise QueryError("What an operator gives is no part of windows.")
             return WindowedInfo(ROWS if hints.is_stream(node) else STATIC)
