@@ -21,7 +21,7 @@ from .ranking.tie_breaking import break_ties
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams, is_printed
 from .tables import lookups
-from .text import ctes, functions, hints, own_names, session_zone, stars
+from .text import ctes, functions, hints, own_names, same_names, session_zone, stars
 from .text.dialect import parse, sql
 from .text.functions import QueryRunner
 from .text.types import find_ties, find_types
@@ -222,6 +222,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     tree = rank_filters.brought_down(tree)
     hints.mark_streams(tree)
     check_relations(tree)
+    same_names.tell_apart(tree, _is_authors, ask)
     star = stars.write_out(tree, _is_of_stream, ask)
     if ask is not None:
         find_types(tree, ask)
@@ -233,12 +234,12 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
 def _is_of_stream(star: exp.Expr) -> bool:
     """Whether a '*' is the author's, and of what streams have."""
     select = star.find_ancestor(exp.Select)
-    return (
-        select is not None
-        and hints.reads_stream(select)
-        and hints.window_of(select) is None
-        and not is_printed(star)
-    )
+    return select is not None and _is_authors(select)
+
+
+def _is_authors(select: exp.Select) -> bool:
+    """Whether a SELECT over streams is the author's, not one that a window macro prints."""
+    return hints.reads_stream(select) and hints.window_of(select) is None and not is_printed(select)
 
 
 def _in_operators(

@@ -43,6 +43,8 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
     flow, windows = plan.dataflow, plan.windows
     stages = _stages(plan)
     found: dict[str, object] = {"version": VERSION, "stages": stages}
+    if times := {each.relation.lower(): each.event_time.lower() for each in plan.streams if each.event_time}:
+        found["event_times"] = times
     if tables := _lookups(plan, json.dumps(stages)):
         found["lookups"] = tables
     if plan.text:

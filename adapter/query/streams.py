@@ -170,13 +170,24 @@ def _free_stars(tree: exp.Query) -> str:
             around = around.parent
         if select is None or select.args.get("distinct") or isinstance(around, exp.SetOperation):
             return "all"
-        found = "plain"
+        if not _only_hands_on(select):
+            found = "plain"
     return found
+
+
+def _only_hands_on(select: exp.Select) -> bool:
+    """Whether the star of a SELECT below a window function brings nothing there but what is named above: where ROW_NUMBER
+    numbers its rows, ties go by all of their columns."""
+    around = select.find_ancestor(exp.Select)
+    while around is not None and hints.window_of(around) is None:
+        around = around.find_ancestor(exp.Select)
+    numbered = any(isinstance(each.this, exp.RowNumber) for each in select.find_all(exp.Window))
+    return around is not None and not numbered and not select.args.get("limit")
 
 
 def is_printed(node: exp.Expr) -> bool:
     """Whether a node is of the text that a window macro prints around its relation."""
-    select = node.find_ancestor(exp.Select)
+    select = node if isinstance(node, exp.Select) else node.find_ancestor(exp.Select)
     while select is not None and not _is_input_of_window(select):
         if hints.window_of(select):
             return True
@@ -186,7 +197,9 @@ def is_printed(node: exp.Expr) -> bool:
 
 def _is_input_of_window(select: exp.Select) -> bool:
     over = select.find_ancestor(exp.Select)
-    return over is not None and hints.window_of(over) is not None and hints.input_of(over) is select
+    while over is not None and hints.window_of(over) is None:
+        over = over.find_ancestor(exp.Select)
+    return over is not None and hints.input_of(over) is select
 
 
 def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = None) -> str | None:

@@ -41,6 +41,8 @@ TEXT = "text"
 """The entry with a digest of the model's text."""
 LOOKUPS = "lookups"
 """The entry with the lookup tables that a state was made with, each by the view that the texts name in its place."""
+EVENT_TIMES = "event_times"
+"""The entry with the column of each stream that its watermark is measured on, where it is known."""
 FROM_NOW = "from_now"
 """The entry of an aggregate that came to a state which had rows: it lacks those."""
 REPLAYED = "replayed"
@@ -165,8 +167,9 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
         return found
     _of_operators(found, old, new, same_rows)
     passed = dict.fromkeys(
-        ("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT, ALIKE, CALLED, LOOKUPS)
+        ("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT, ALIKE, CALLED, LOOKUPS, EVENT_TIMES)
     )
+    found.refused += _other_times(old.get(EVENT_TIMES) or {}, new.get(EVENT_TIMES) or {})
     if not same_rows or "operators" in new:
         found.refused += _other_tables(old.get(LOOKUPS) or {}, new.get(LOOKUPS) or {})
     if RESULTS not in old and RESULTS in new:
@@ -202,6 +205,18 @@ def _other_tables(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[s
     for view in new:
         if view in old and old[view] != new[view]:
             yield f"the lookup table {'.'.join(new[view])}, in the place of {'.'.join(old[view])}"
+
+
+def _other_times(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    """Streams whose event time is another column than before, in words: their watermark was measured on that one. An
+    earlier version noted none.
+
+    >>> list(_other_times({"bids": "ts", "asks": "ts"}, {"bids": "seen_at"}))
+    ['the event time of bids is seen_at and was ts']
+    """
+    for relation, column in new.items():
+        if (was := old.get(relation, column)) != column:
+            yield f"the event time of {relation} is {column} and was {was}"
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -562,9 +562,16 @@ class Streamed:
             return self._show_upstream(stream, [])
         self._do(
             f'create or replace temp table "{stream.view}" as '
-            f"select * exclude ({_PIECE}) from {stream.relation}__pieces where {where}"
+            f"select {self._wanted(stream)} from {stream.relation}__pieces where {where}"
         )
         return None
+
+    def _wanted(self, stream: Any) -> str:
+        """The columns that are read of a stream, as `sources.wanted` takes them."""
+        described = self._do(f"describe {stream.relation}__pieces").fetchall()
+        has = [f'"{name}"' for name, *_ in described if name != _PIECE]
+        read = None if stream.columns is None else {f'"{name.lower()}"' for name in stream.columns}
+        return ", ".join([name for name in has if read is None or name.lower() in read] or has[:1])
 
     def _show_upstream(self, stream: Any, rows: list[tuple[Row, str, int]]) -> None:
         """The rows that came upstream, or what changed there."""

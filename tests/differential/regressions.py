@@ -553,6 +553,22 @@ EXAMPLES = {
         from {Call("tumble", "ws", ("30 minutes",)).expand("w")} group by window_start, window_end""",
         "window_start window_end s c",
     ),
+    # No more was read of a stream than what is named.
+    **{
+        f"windows over {what}": _case(
+            f"""select window_start, window_end, count(*) as n from {TUMBLE.expand(below)}
+            group by window_start, window_end""",
+            "window_start window_end n",
+            state_ttl=LONG,
+        )
+        for what, below in {
+            "different rows": f"(select distinct * from {stream('clicks')})",
+            "different rows of two": f"(select * from {stream('odd')} union select * from {stream('odd')} where v > 3)",
+            "rows of both": f"(select * from {stream('orders')} intersect select * from {stream('orders')} where v > 3)",
+            "different rows below others": f"""(select ts from (select distinct * from {stream("clicks")})
+              where ts is not null)""",
+        }.items()
+    },
     # The time of a row is another relation's.
     **{
         f"windows by the time of a table, {call}": _case(

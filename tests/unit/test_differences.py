@@ -600,13 +600,35 @@ def test_what_is_kept_of_a_stream() -> None:
     assert not evolution(of("item, v"), of("ITEM, v as v", "b")).words
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select item, count(*) as n from {STREAM} group by item",
+        f"select distinct item from {STREAM}",
+        f"select item, n from (select item, count(*) as n from {STREAM} group by item) order by n desc limit 3",
+        f"select a.item from {STREAM} as a join {STREAM} as b on a.item = b.item",
+    ],
+)
+def test_another_event_time_of_a_stream_is_refused(text: str) -> None:
+    """What is in the state, and when it expires, was told by a watermark of that column."""
+    old, new = (made(text, known={"raw.bid": Known(time)}, ttl=86_400_000_000) for time in ("ts", "seen_at"))
+    assert "the event time of raw.bid is seen_at and was ts" in evolution(old, new).refused
+    # An earlier version didn't note it, and nobody may have said which it is.
+    unknown = {name: each for name, each in old.items() if name != differences.EVENT_TIMES}
+    assert not evolution(unknown, new).refused
+    assert carried_on(unknown, new, {})[differences.EVENT_TIMES] == {"raw.bid": "seen_at"}
+
+
 def test_rows_that_replace_each_other() -> None:
     def of(items: str, known: Known) -> dict[str, Any]:
         return made(f"select {items} from {STREAM}", known={"raw.bid": known})
 
     old = of("item, v", Known("ts", ("item",)))
     assert not evolution(old, of("item, w", Known("ts", ("item",)))).refused
-    assert evolution(old, of("item, v", Known("at", ("item",)))).refused == [OPERATORS]
+    assert evolution(old, of("item, v", Known("at", ("item",)))).refused == [
+        OPERATORS,
+        "the event time of raw.bid is at and was ts",
+    ]
 
 
 # -- the migration -------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.plan import AggregateStage, Plan, RowsStage
 from dbt.adapters.spark_streaming.query.signature import signature
+from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from tests.planned import plan_of, windows_of
 
@@ -217,11 +219,48 @@ def test_a_star_that_reaches_the_result_reads_all_columns(text: str) -> None:
     assert stream.columns is None
 
 
+STREAM = expansion.expand_stream("raw.bid")
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        f"(select distinct * from {STREAM})",
+        f"(select * from {STREAM} union select * from {STREAM} where a > 1)",
+        f"(select ts, hash(*) as x from {STREAM})",
+        f"(select * from (select *, row_number() over (partition by x order by ts) as rn from {STREAM}) where rn = 1)",
+    ],
+)
+def test_so_does_one_that_says_which_rows_come_into_a_window(below: str) -> None:
+    text = (
+        f"select window_start, window_end, sum(x) as s from {window('tumble', below, '1 hour')} group by 1, 2"
+    )
+    (stream,) = plan_of(text, {"raw.bid": Known("ts")}, 86_400_000_000).streams
+    assert stream.columns is None
+
+
 def test_the_star_of_an_import_cte_does_not() -> None:
     text = f"""with source as (select * from raw.bid)
         select window_start, window_end, sum(x) as s from {window("tumble", "source", "1 hour")} group by 1, 2"""
     (stream,) = plan_of(text).streams
     assert stream.columns is not None
+
+
+def test_columns_of_one_name_below_others_are_told_apart() -> None:
+    """A row that is kept has a name for each; what their author can't call isn't one of the result either."""
+    both = f"{STREAM} as a join {STREAM} as b on a.x = b.x"
+    rows = f"select *, row_number() over (partition by a.x order by a.y) as rn from {both}"
+    columns = ["struct<x:int,y:int,ts:timestamp>"]
+
+    def ask(query: str) -> Sequence[object]:
+        return columns if "STRUCT(*)" in query.upper() else ["double"] * 100
+
+    plan = plan_of(f"select rn from ({rows}) where rn = 1", {"raw.bid": Known("ts")}, 86_400_000_000, ask)
+    assert "`b`.`y` AS `y__2`" in generate.batch(plan)
+    with pytest.raises(QueryError, match="two columns called 'x'"):
+        plan_of(f"select * from ({rows}) where rn = 1", {"raw.bid": Known("ts")}, 86_400_000_000, ask)
+    with pytest.raises(QueryError, match="two columns called 'X'"):
+        plan_of(f"select * from (select a.x, b.X from {STREAM} as a join {STREAM} as b on a.x = b.x)", {}, 1)
 
 
 # -- refusals ------------------------------------------------------------------------------------------

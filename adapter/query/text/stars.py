@@ -6,6 +6,9 @@ those that its author sees.
 >>> write_out(tree)
 >>> sql(tree.expressions[0]), sql(tree.expressions[1])
 ('HASH(`g`.`k`, `g`.`N`) AS h', 'STRUCT(`g`.`N`) AS s')
+>>> tree = parse("select hash(*) as h from (select k, v from t) as a join (select v, k from u) as b using (k)")
+>>> write_out(tree) or sql(tree.expressions[0])
+'HASH(`k`, `a`.`v`, `b`.`v`) AS h'
 >>> sql(write_out(parse("select struct(*) from t")))
 'STRUCT(*)'
 >>> tree = parse("select struct(*) as s from t")
@@ -20,7 +23,7 @@ from collections.abc import Callable
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from .clauses import left_out, relations
+from .clauses import joined, left_out, only_asks
 from .dialect import DIALECT
 from .functions import QueryRunner
 from .types import question
@@ -47,7 +50,7 @@ def write_out(
             continue
         if not concerned(holder):
             continue
-        columns = _columns(star, holder, ask)
+        columns = columns_of(star, holder, ask)
         listed = call.args.get(holder.arg_key or "")
         if columns is None or not isinstance(listed, list):
             unknown = unknown or call
@@ -57,30 +60,54 @@ def write_out(
     return unknown
 
 
-def _columns(star: exp.Star, holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | None:
-    """What a star stands for, in order; None: nothing says."""
+def columns_of(star: exp.Star, holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | None:
+    """What a star stands for, in order.
+
+    Args:
+        star: in a query.
+        holder: the same with what it is of, as in ``t.*``.
+        ask: carries out a query of one row; None: there is nobody who knows what a table has.
+
+    Returns:
+        Its columns; None: nothing says which they are, or what is read has no name to call them by.
+    """
     select = holder.find_ancestor(exp.Select)
-    if select is None or star.args.get("replace") or star.args.get("rename"):
+    if select is None or star.args.get("replace") or star.args.get("rename") or select.args.get("laterals"):
         return None
     qualifier = holder.table.lower() if isinstance(holder, exp.Column) else ""
-    read = relations(select)
+    sides = [(each, join) for each, join in joined(select) if join is None or not only_asks(join)]
     if qualifier:
-        read = [each for each in read if each.alias_or_name.lower() == qualifier]
-    elif select.args.get("laterals") or any(
-        join.args.get("using") for join in select.args.get("joins") or ()
-    ):
-        return None
-    alone = len(read) == 1 and not select.args.get("laterals")
-    found = []
-    for each in read:
+        sides = [(each, None) for each, _ in sides if each.alias_or_name.lower() == qualifier]
+    found: list[exp.Column] = []
+    for each, join in sides:
         names = _names(each)
         if names is None and ask is not None:
             names = _asked(each, ask)
-        if names is None or not (each.alias_or_name or alone):
+        if names is None or not (each.alias_or_name or len(sides) == 1):
             return None
-        found += [exp.column(name, table=each.alias_or_name or None, quoted=True) for name in names]
+        own = [exp.column(name, table=each.alias_or_name or None, quoted=True) for name in names]
+        together = None if join is None else _brought_together(join, found, own)
+        if join is not None and together is None:
+            return None
+        found = own if together is None else together
     gone = left_out(star)
     return [column for column in found if column.name.lower() not in gone] or None
+
+
+def _brought_together(
+    join: exp.Join, left: list[exp.Column], right: list[exp.Column]
+) -> list[exp.Column] | None:
+    """The columns of both sides of a join, in the order that Spark gives them: those of USING come once, and first. None:
+    one of them can't be called by its name."""
+    if join.args.get("method"):
+        return None
+    using = [each.name.lower() for each in join.args.get("using") or ()]
+    for side in (left, right):
+        if any(sum(column.name.lower() == name for column in side) != 1 for name in using):
+            return None
+    first = {column.name.lower(): exp.column(column.name, quoted=True) for column in left}
+    rest = [column for column in [*left, *right] if column.name.lower() not in using]
+    return [*(first[name] for name in using), *rest]
 
 
 def _names(relation: exp.Expr) -> list[str] | None:

@@ -61,6 +61,8 @@ EITHER = f"""(select coalesce(b.ts, a.ts) as ts, coalesce(b.item, a.item) as ite
 ALONE = (
     f"(select b.ts, b.item, b.price from {B} as b left anti join {A} as a on {AROUND} and a.price > b.price)"
 )
+SAME_COLUMNS = f"""(select a.price as q, b.*, b.item as item from {B} as b
+    join {A} as a on a.item = b.item and a.price = b.price)"""
 NEAR_OF_FIVE = f"""select window_end, item, count(*) as n, count(ask) as asks, sum(price - coalesce(ask, 0)) as more
     from {window("tumble", "5 minutes", of=NEAR)} group by window_start, window_end, item"""
 LAST_MOMENTS = f"(select window_end - interval 1 microsecond as ts, * from ({NEAR_OF_FIVE}))"
@@ -248,6 +250,13 @@ QUERIES = {
     "rows of windows of a left join in time": f"""select bidders, window_end, n from (select window_start, window_end,
         count(distinct price) as bidders, count(*) as n from {window("tumble", "5 minutes", of=NEAR)}
         group by window_start, window_end) where n > 1""",
+    "topn of two relations with the same columns": f"""select n, place from (select *, b.price as n, row_number() over (
+        partition by b.bidder order by b.price desc, a.ts, b.ts, b.item) as place from {B} as b join {A} as a
+        on a.item = b.item and a.price = b.price) where place <= 2""",
+    "percentile over groups with the same columns": f"""select m, percentile(o, 0.5) as p from (select *, x.n as o,
+        y.n % 5 as m from ({GROUPS}) as x join ({ITEMS}) as y using (item)) group by m""",
+    "windows of two relations with the same columns": f"""select window_end, count(*) as n, percentile(q, 0.5) as p from
+        {window("tumble", "5 minutes", of=SAME_COLUMNS)} group by window_start, window_end""",
     "rows of windows of last rows": f"select bidder, window_end, price from {window('tumble', '5 minutes', of=LAST_ROWS)}",
 }
 WITHOUT_TTL = {
@@ -265,6 +274,7 @@ WITHOUT_TTL = {
 """The others keep rows, or values, for which only a time bounds the state."""
 TTL = QUERIES.keys() - WITHOUT_TTL
 AT_CLOSE = {
+    "windows of two relations with the same columns": 0,
     "windows of first rows": 0, "windows of last rows": 0, "growing windows of a join": 0, "windows of groups by minute": 0,
     "sessions of last rows": 0, "topn of windows of a join": 0, "exists in time": 120,
     "windows of a left join in time": 60, "windows of what is alone in time": 60,
@@ -279,7 +289,7 @@ def planned(name: str, ask: QueryRunner | None = None) -> Plan:
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
 # all of them with `-m thorough`.
-_IN_CI = {"q7"}
+_IN_CI = {"q7", "percentile over groups with the same columns"}
 
 
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
