@@ -62,7 +62,7 @@ class Metric:
     identity: str = ""
     """As a key's."""
     rows: str = ""
-    """Digest of the rows it is over: what its columns are made of, below."""
+    """The rows it is over, as text: what its columns are made of, below."""
 
 
 @dataclass(frozen=True)

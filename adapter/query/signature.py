@@ -30,6 +30,7 @@ from .operators.upserts import kept_root, replaced, takes_back
 from .plan import AggregateStage, GroupStage, Plan, Stage
 from .ranking.ranks import Top
 from .text.dialect import DIALECT, parse, sql
+from .text.names import digest
 from .windowing.emission import FINAL, Emission
 from .windowing.window_buffer import row_name
 from .windowing.window_operators import operator_of
@@ -77,7 +78,8 @@ def _stages(plan: Plan) -> list[dict[str, object]]:
         if isinstance(stage, AggregateStage):
             pieces = operator_of(stage)
             assert isinstance(pieces, Partials)
-            entry |= _aggregates(pieces)
+            below = [each.name for each in all_stages if each.level < stage.level]
+            entry |= _aggregates(pieces, below)
             if stage.grouping_sets is not None:
                 entry["key_order"] = [key.identity for key in stage.keys]
             if stage.has_finest_set:
@@ -90,14 +92,14 @@ def _stages(plan: Plan) -> list[dict[str, object]]:
                 entry["top"] = _top(stage.top)
             if stage.plain:
                 entry["plain"] = stage.plain
-        if below := _below(all_stages, stage):
-            entry["below"] = below
+        if kept := _below(all_stages, stage):
+            entry["below"] = kept
             # One name in the state may be of several aggregates, one after the other: `sum(v + 1)`, `sum(v - 1)`.
             entry["reads"] = {
                 each.name: {key.name: key.identity for key in each.keys}
                 | {metric.name: metric.identity for metric in each.metrics}
                 for each in all_stages
-                if each.name in below and isinstance(each, AggregateStage)
+                if each.name in kept and isinstance(each, AggregateStage)
             }
         stages.append(entry)
     return stages
@@ -216,9 +218,10 @@ def _columns(text: str) -> dict[str, object] | None:
     return {"columns": columns, "rows": sql(query)}
 
 
-def _aggregates(pieces: Partials) -> dict[str, object]:
+def _aggregates(pieces: Partials, below: Sequence[str] = ()) -> dict[str, object]:
     """Which columns of the state belong to what. A metric, a set and a key are told by their text over the rows, which
-    stays the same when an alias, the order or something else of the query changes."""
+    stays the same when an alias, the order or something else of the query changes; `below`: the stages that these rows may
+    be of."""
     stage = pieces.stage
     columns, sets = pieces.state_columns(), pieces.set_parts()
     by_name = {members.name: members.identity for members in stage.distinct_sets}
@@ -230,7 +233,8 @@ def _aggregates(pieces: Partials) -> dict[str, object]:
             "columns": columns[metric.identity],
             # Changes where a version of this package, or another type of its argument, keeps it in another way.
             "kept": [*kept, *([metric.types.sum] if metric.types else [])],
-            "rows": metric.rows,
+            "rows": digest(metric.rows),
+            **_over(metric.rows, below),
             **({"set": by_name[metric.distinct_set]} if metric.distinct_set else {}),
         }
     return {
@@ -244,6 +248,25 @@ def _aggregates(pieces: Partials) -> dict[str, object]:
         ),
         **({"retracts": True} if isinstance(stage, GroupStage) and stage.signed else {}),
     }
+
+
+def _over(rows: str, below: Sequence[str]) -> dict[str, list[str]]:
+    """Of rows that are the results of other stages, the digest whatever these are called, and which they are.
+
+    >>> (one, name), (other, its) = (_over(f"SELECT * FROM {name}", [name])["over"] for name in ("stage_1", "stage_3"))
+    >>> one == other, name, its
+    (True, 'stage_1', 'stage_3')
+    """
+    found: list[str] = []
+
+    def placed(name: re.Match[str]) -> str:
+        if name[0] not in found:
+            found.append(name[0])
+        return f"stage {found.index(name[0])}"
+
+    listed = "|".join(map(re.escape, below))
+    text = re.sub(rf"\b(?:{listed})(?![0-9])", placed, rows) if below else rows
+    return {"over": [digest(text), *found]} if found else {}
 
 
 def _top(top: Top) -> list[object]:

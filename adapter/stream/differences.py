@@ -733,7 +733,7 @@ def _of_aggregates(found: Evolution, old: Mapping[str, Any], new: Mapping[str, A
     for key in kept:
         if before[key]["kept"] != after[key]["kept"]:
             found.refused.append(_SAID["kept"])
-        elif before[key]["rows"] != after[key]["rows"] and not same_rows:
+        elif not same_rows and not _is_over_same(before[key], after[key]):
             found.refused.append(f"what {after[key]['sql']} is made of, below the aggregates")
         elif len(before[key]["columns"]) != len(after[key]["columns"]):
             found.refused.append(_SAID["kept"])
@@ -765,6 +765,19 @@ def _of_aggregates(found: Evolution, old: Mapping[str, Any], new: Mapping[str, A
             f"its state still holds what {', '.join(sorted(stale))} was before it was removed, for something else in the "
             "query has a column of that name"
         )
+
+
+def _is_over_same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether an aggregate is of the same rows. Where these are other stages' results, whatever the query calls them; an
+    earlier version didn't note that.
+
+    >>> _is_over_same({"rows": "a", "over": ["c", "stage_1"]}, {"rows": "b", "over": ["c", "stage_1"]})
+    True
+    >>> _is_over_same({"rows": "a"}, {"rows": "b", "over": ["c", "stage_1"]})
+    False
+    """
+    noted = "over" if "over" in before and "over" in after else "rows"
+    return bool(before[noted] == after[noted])
 
 
 def _call(found: Evolution, before: list[str], after: list[str]) -> None:

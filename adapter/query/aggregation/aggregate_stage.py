@@ -420,7 +420,7 @@ class StageBuilder:
             self.signed,
             types,
             identity,
-            self._digest_of(node),
+            self._rows_of(node),
         )
         suffixes = [*MetricColumns(metric).suffixes, *(FLAGS if by_value else ())]
         metric = replace(metric, name=self.names.new(key, suffixes=suffixes))
@@ -429,11 +429,11 @@ class StageBuilder:
             self._add_flag(", ".join(columns), metric)
         return metric.name
 
-    def _digest_of(self, node: exp.Expr) -> str:
-        """A short text for the rows that an aggregate is over."""
+    def _rows_of(self, node: exp.Expr) -> str:
+        """The rows that an aggregate is over, with what it takes of them."""
         own = columns_of(node)
         wanted = None if own is None or self.fixed is None else self.fixed | own
-        return digest(self.text.reads(wanted))
+        return self.text.reads(wanted)
 
     def _distinct_set(self, columns: tuple[str, ...], values: str) -> str:
         key = ", ".join(columns)

@@ -17,7 +17,7 @@ from .lineage import Lineage, lineages, placed, stage_rows
 from .lineage import of as lineage_of
 from .upserts import kept_root
 
-VERSION = 2
+VERSION = 3
 """Of how lineage is told: another version may tell the same otherwise."""
 
 
@@ -53,10 +53,10 @@ def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> dict[
         "groups": groups,
         "metrics": metrics,
         "stages": {
-            stage.name: stage_rows(stage, each.plan, each.at_once)
+            name: rows
             for each in flow.operators
             if isinstance(each, WindowResults)
-            for stage in each.plan.stages
+            for name, rows in stage_rows(each.plan, each.at_once).items()
         },
         "rows": root.rows,
         "columns": [list(each) for each in root.columns],

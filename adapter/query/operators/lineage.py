@@ -23,7 +23,9 @@ True
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
 from sqlglot import exp
@@ -263,13 +265,10 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
     output = parse(plan.output)
     if not plan.stages:
         return _opaque("rows", without_names(output), *(each.means for each in below))
-    if len(plan.stages) == 1 and isinstance(stage := plan.stages[0], AggregateStage) and not stage.level:
-        windows = _of_stage(stage, plan, operator.at_once)
-        try:
-            given = of_query(parse(stage.output), {f"{stage.name}_windows": windows})
-            return of_query(output, {stage.name: given})
-        except Unclear:
-            pass
+    try:
+        return of_query(output, _of_stages(plan, operator.at_once)[1])
+    except Unclear:
+        pass
     for number, each in enumerate(plan.stages):
         for table in output.find_all(exp.Table):
             if table.name == each.name:
@@ -282,23 +281,47 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
     return _opaque("windows", operator.at_once, without_names(output), *said)
 
 
-def stage_rows(stage: object, plan: WindowPlan, at_once: bool) -> str:
-    """What a stage of windows has rows of: which windows, of which rows and keys, whatever is aggregated of them."""
-    try:
-        said = {
-            name: each for name, each in _said_of(stage, plan).items() if name not in ("metrics", "output")
-        }
-    except Unclear:
-        return digest(repr(stage))
-    return digest("windows", at_once, json.dumps(said, sort_keys=True))
+def stage_rows(plan: WindowPlan, at_once: bool) -> dict[str, str]:
+    """By stage of windows what it has rows of: which windows, of which rows and keys, whatever is aggregated of them."""
+    return _of_stages(plan, at_once)[0]
 
 
-def _of_stage(stage: AggregateStage, plan: WindowPlan, at_once: bool) -> Lineage:
-    """The finished windows of a stage."""
-    rows = stage_rows(stage, plan, at_once)
+def _of_stages(plan: WindowPlan, at_once: bool) -> tuple[dict[str, str], dict[str, Lineage]]:
+    """The same, and the lineage of the results of those that can be told."""
+    rows: dict[str, str] = {}
+    given: dict[str, Lineage] = {}
+    means: dict[str, str] = {}
+    for stage in plan.stages:
+        try:
+            said = _said_of(stage, plan)
+        except Unclear:
+            rows[stage.name] = means[stage.name] = digest(repr(stage))
+            continue
+        of_rows = {name: each for name, each in said.items() if name not in ("metrics", "output")}
+        rows[stage.name] = digest("windows", at_once, _called(json.dumps(of_rows, sort_keys=True), means))
+        whole = _called(json.dumps(said, sort_keys=True), means)
+        if isinstance(stage, AggregateStage):
+            windows = _of_stage(stage, rows[stage.name], means)
+            with suppress(Unclear):
+                given[stage.name] = of_query(parse(stage.output), {f"{stage.name}_windows": windows})
+        means[stage.name] = given[stage.name].means if stage.name in given else digest("windows", whole)
+    return rows, given
+
+
+def _called(text: str, names: Mapping[str, str]) -> str:
+    """A text with other names of stages."""
+    listed = "|".join(map(re.escape, names))
+    return re.sub(rf"\b(?:{listed})(?![0-9])", lambda found: names[found[0]], text) if names else text
+
+
+def _of_stage(stage: AggregateStage, rows: str, means: Mapping[str, str]) -> Lineage:
+    """The finished windows of a stage; `means`: of the results of others, by their names."""
     columns = {name: digest(rows, name) for name in (*_WINDOW_COLUMNS, "grouping_id")}
     columns |= {key.name: digest(rows, "key", key.identity) for key in stage.keys}
-    columns |= {each.name: digest(rows, "aggregate", each.identity, each.rows) for each in stage.metrics}
+    columns |= {
+        each.name: digest(rows, "aggregate", each.identity, digest(_called(each.rows, means)))
+        for each in stage.metrics
+    }
     return Lineage(rows, tuple(columns.items()))
 
 

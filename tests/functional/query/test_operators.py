@@ -66,6 +66,18 @@ SAME_COLUMNS = f"""(select a.price as q, b.*, b.item as item from {B} as b
 NEAR_OF_FIVE = f"""select window_end, item, count(*) as n, count(ask) as asks, sum(price - coalesce(ask, 0)) as more
     from {window("tumble", "5 minutes", of=NEAR)} group by window_start, window_end, item"""
 LAST_MOMENTS = f"(select window_end - interval 1 microsecond as ts, * from ({NEAR_OF_FIVE}))"
+SMALL = """(select window_time as ts, item, count(*) as n, sum(price) as total from {}
+    group by window_start, window_end, window_time, item)"""
+STACK = """(select window_start, window_end, item, sum(n) as n, max(total) as most from {}
+    group by window_start, window_end, item)"""
+
+
+def stack(of: str) -> str:
+    """Windows over windows of a stream."""
+    small = SMALL.format(window("tumble", "5 minutes", of=of))
+    return STACK.format(window("tumble", "20 minutes", of=small))
+
+
 NAMES = "(select * from values ('a', 'x', 1), ('a', 'y', 2), ('b', 'x', 3), ('zz', 'n', 4) as t (item, name, factor))"
 
 QUERIES = {
@@ -257,6 +269,13 @@ QUERIES = {
         y.n % 5 as m from ({GROUPS}) as x join ({ITEMS}) as y using (item)) group by m""",
     "windows of two relations with the same columns": f"""select window_end, count(*) as n, percentile(q, 0.5) as p from
         {window("tumble", "5 minutes", of=SAME_COLUMNS)} group by window_start, window_end""",
+    "groups of a join of windows": f"""select item, sum(n) as n, max(total) as most from (select x.item, x.n, y.total
+        from ({FIVE}) as x join ({per("tumble", "5 minutes", of="asks")}) as y
+        on x.window_start = y.window_start and x.window_end = y.window_end and x.item = y.item) group by item""",
+    "groups of two stacks of windows": f"""select item, min(n) as n, max(most) as most from (select x.item, x.n, y.most
+        from {stack("bids")} as x
+        join {stack("asks")} as y
+        on x.window_start = y.window_start and x.window_end = y.window_end and x.item = y.item) group by item""",
     "rows of windows of last rows": f"select bidder, window_end, price from {window('tumble', '5 minutes', of=LAST_ROWS)}",
 }
 WITHOUT_TTL = {

@@ -97,6 +97,18 @@ QUERIES = {
           group by window_start, window_end, window_time, item)
         select window_start, window_end, item, max(n) as most, count(*) as parts
         from {window("tumble", "1 hour", of="small")} group by window_start, window_end, item""",
+    "two stacks of windows": f"""with small as (
+          select window_time as ts, item, count(*) as n, sum(price) as total from {TUMBLE}
+          group by window_start, window_end, window_time, item),
+        other as (
+          select window_time as ts, item, count(*) as n, sum(price) as total from {window("tumble", "5 minutes", of="asks")}
+          group by window_start, window_end, window_time, item)
+        select x.window_start, x.window_end, x.item, x.n, y.most from (
+          select window_start, window_end, item, sum(n) as n from {window("tumble", "1 hour", of="small")}
+          group by window_start, window_end, item) as x
+        join (select window_start, window_end, item, max(total) as most from {window("tumble", "1 hour", of="other")}
+          group by window_start, window_end, item) as y
+        on x.window_start = y.window_start and x.window_end = y.window_end and x.item = y.item""",
     "sessions of windows": f"""with small as (
           select window_time as ts, item, count(*) as n from {window("tumble", "2 minutes")}
           group by window_start, window_end, window_time, item)
