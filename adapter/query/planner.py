@@ -222,8 +222,8 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     tree = rank_filters.brought_down(tree)
     hints.mark_streams(tree)
     check_relations(tree)
-    same_names.tell_apart(tree, _is_authors, ask)
-    star = stars.write_out(tree, _is_of_stream, ask)
+    renamed = same_names.tell_apart(tree, _is_authors, ask)
+    star = stars.write_out(tree, _is_of_stream, ask, renamed)
     if ask is not None:
         find_types(tree, ask)
         session_zone.mark(tree, ask)

@@ -170,6 +170,9 @@ def _free_stars(tree: exp.Query) -> str:
             around = around.parent
         if select is None or select.args.get("distinct") or isinstance(around, exp.SetOperation):
             return "all"
+        if around is not None and not isinstance(around, exp.From | exp.Join | exp.Exists):
+            if hints.reads_stream(select):
+                return "all"  # a value is asked for, whatever the column's name
         if not _only_hands_on(select):
             found = "plain"
     return found

@@ -79,7 +79,7 @@ def test_all_windows_need_no_bounds() -> None:
 def test_a_computed_time_cuts_the_rows_but_not_the_stream() -> None:
     rows = window("tumble", "10 minutes", relation="a")
     text = f"with a as (select *, to_timestamp(at) as ts from raw.bid) {counted(rows)}"
-    made = Overwriting(text, nothing).overwrite(WindowRange(0, HOUR))
+    made = Overwriting(text, lambda query: ["struct<at:string,x:int>"]).overwrite(WindowRange(0, HOUR))
     assert "raw.bid where" not in made.sql
     assert "event_time < timestamp'1970-01-01T01:00:00Z'" in made.sql
 

@@ -257,10 +257,33 @@ def test_columns_of_one_name_below_others_are_told_apart() -> None:
 
     plan = plan_of(f"select rn from ({rows}) where rn = 1", {"raw.bid": Known("ts")}, 86_400_000_000, ask)
     assert "`b`.`y` AS `y__2`" in generate.batch(plan)
-    with pytest.raises(QueryError, match="two columns called 'x'"):
+    with pytest.raises(QueryError, match="two columns called 'ts'"):
         plan_of(f"select * from ({rows}) where rn = 1", {"raw.bid": Known("ts")}, 86_400_000_000, ask)
     with pytest.raises(QueryError, match="two columns called 'X'"):
         plan_of(f"select * from (select a.x, b.X from {STREAM} as a join {STREAM} as b on a.x = b.x)", {}, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select to_json(struct(*)) as j from (select a.x, b.x from {STREAM} as a join {STREAM} as b on a.y = b.y)",
+        f"select to_json(struct(* except (x.v, y))) as j, count(*) as n from {STREAM} group by 1",
+        f"select x, hash(* except (t.y)) as h, count(*) as n from {STREAM} as t group by x, h",
+    ],
+)
+def test_a_star_in_a_call_whose_columns_have_no_names_of_their_own_is_refused(text: str) -> None:
+    def ask(query: str) -> Sequence[object]:
+        return ["struct<x:struct<v:int>,y:int,ts:timestamp>"] * (1 if "STRUCT(*)" in query.upper() else 100)
+
+    with pytest.raises(QueryError, match="name the columns in the place of"):
+        plan_of(text, {"raw.bid": Known("ts")}, 86_400_000_000, ask)
+
+
+def test_keys_behind_a_star_of_group_by_all_are_columns() -> None:
+    plan = plan_of(f"select *, count(*) as n from (select x, y from {STREAM}) group by all")
+    assert plan.dataflow.key == ("x", "y")
+    with pytest.raises(QueryError, match="GROUP BY 1 counts the columns of a select list in which"):
+        plan_of(f"select *, count(*) as n from (select x, y from {STREAM}) group by 1, 2")
 
 
 # -- refusals ------------------------------------------------------------------------------------------

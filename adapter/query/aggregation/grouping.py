@@ -91,11 +91,15 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
     that is an aggregate, is taken for the column.
 
     Raises:
-        QueryError: an alias for a value that is the same in all rows may hide a column of its name.
+        QueryError: an alias of a value that all rows have may hide a column of its name.; or an ordinal counts a star.
     """
     if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.this) <= len(select.expressions):
-        item: exp.Expr = select.expressions[int(node.this) - 1]
-        return item.unalias()
+        counted: list[exp.Expr] = select.expressions[: int(node.this)]
+        if any(item.is_star for item in counted):
+            raise QueryError(
+                f"GROUP BY {node.this} counts the columns of a select list in which a '*' stands for several; name the keys."
+            )
+        return counted[-1].unalias()
     if isinstance(node, exp.Column) and not node.table:
         for item in select.expressions:
             if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():

@@ -32,7 +32,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..plan import AggregateStage, RowsStage, WindowPlan
-from ..text.clauses import conjuncts, joined
+from ..text.clauses import conjuncts, joined, leaves_out_columns
 from ..text.dialect import DIALECT, canonical, parse
 from ..text.functions import makes_rows
 from ..text.names import digest
@@ -566,12 +566,12 @@ class _Read:
     def star(self, item: exp.Expr) -> Lineage:
         """The columns that a star stands for."""
         star = item if isinstance(item, exp.Star) else item.this
-        if {name for name, value in star.args.items() if value} - {"except_", "except"}:
+        if {name for name, value in star.args.items() if value} - {"except_"} or not leaves_out_columns(star):
             raise Unclear(item)
         table = item.table.lower() if isinstance(item, exp.Column) else ""
         if len(self.scope) != 1 or (table and table not in self.scope):
             raise Unclear(item)
-        left_out = star.args.get("except_") or star.args.get("except") or ()
+        left_out = star.args.get("except_") or ()
         (read,) = self.scope.values()
         return read.without(*(each.name for each in left_out if not each.name.startswith(_HIDDEN)))
 

@@ -97,6 +97,19 @@ def left_out(star: exp.Expr) -> set[str]:
     return {part.name.lower() for each in changed for part in each.find_all(exp.Identifier)}
 
 
+def leaves_out_columns(star: exp.Expr) -> bool:
+    """Whether what a star leaves out are columns by their names alone; not fields of one, or those of one relation.
+
+    >>> from .dialect import parse
+    >>> [leaves_out_columns(parse(f"select * except ({what}) from t").expressions[0]) for what in ("a", "a, b.c")]
+    [True, False]
+    """
+    listed = star.args.get("except_") or ()
+    return all(
+        not isinstance(each, exp.Dot) and len(list(each.find_all(exp.Identifier))) == 1 for each in listed
+    )
+
+
 def column_names(query: exp.Expr) -> list[str] | None:
     """The names of a query's columns, in lower case and in order; None where a star hides them.
 

@@ -5,34 +5,39 @@ that are kept are a struct, whose fields have names of their own.
 
 >>> from .dialect import parse, sql
 >>> tree = parse("select n from (select *, 1 as n from (select k, v from t) as a join (select K from u) as b on a.k = b.k)")
->>> tell_apart(tree, lambda select: True) or sql(tree.find(exp.Subquery).this.expressions[2])
-'`b`.`K` AS `K__2`'
+>>> tell_apart(tree, lambda select: True), sql(tree.find(exp.Subquery).this.expressions[2])
+({'K__2': 'K'}, '`b`.`K` AS `K__2`')
 >>> tree = parse("select n from (select *, 1 as n from (select k, v from t) join (select k, v from u) using (k))")
->>> tell_apart(tree, lambda select: True) or [sql(item) for item in tree.find(exp.Subquery).this.expressions]
-['`k`', '`side_1`.`v`', '`side_2`.`v` AS `v__2`', '1 AS n']
+>>> bool(tell_apart(tree, lambda select: True)), [sql(item) for item in tree.find(exp.Subquery).this.expressions]
+(True, ['`side_1`.`k`', '`side_1`.`v`', '`side_2`.`v` AS `v__2`', '1 AS n'])
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from sqlglot import exp
 
 from ..errors import QueryError
 from .clauses import relations
+from .dialect import sql, walk_same_query
 from .functions import QueryRunner
 from .stars import columns_of
 
 
 def tell_apart(
     tree: exp.Query, concerned: Callable[[exp.Select], bool], ask: QueryRunner | None = None
-) -> None:
+) -> Collection[str]:
     """Gives each column of a query below others a name of its own. Changes the tree.
 
     Args:
         tree: in which WITH queries stand where they are read.
         concerned: which of its SELECTs may be changed.
         ask: carries out a query of one row; None: there is nobody who knows what a table has.
+
+    Returns:
+        The names that it gave.
 
     Raises:
         QueryError: such a column would be one of the result.
@@ -45,20 +50,23 @@ def tell_apart(
             known[query] = ask(query)
         return known[query]
 
-    taken = {each.name.lower() for each in tree.find_all(exp.Identifier)}
+    names = Counter(each.name.lower() for each in tree.find_all(exp.Identifier))
     results = [*_results(tree)]
     renamed: dict[str, str] = {}
     # From within, for what a query has depends on those below it.
     for select in reversed(list(tree.find_all(exp.Select))):
         if concerned(select) and not any(select is each for each in results):
-            _tell_apart(select, taken, renamed, None if ask is None else asked)
-    for item in (item for select in results for item in select.expressions) if renamed else ():
-        for name in _names_of(item, asked if ask is not None else None):
-            if name in renamed:
+            _tell_apart(select, names, renamed, None if ask is None else asked)
+    for select in results if renamed else ():
+        below = {each.name for each in select.find_all(exp.Identifier) if each.name in renamed}
+        for item in select.expressions:
+            given = _names_of(item, asked if ask is not None else None)
+            if twins := below if given is None else below.intersection(given):
                 raise QueryError(
-                    f"The query has two columns called '{renamed[name]}'. Give one of them another name with AS, or leave "
-                    "it out: select * except (…)."
+                    f"The query has two columns called '{renamed[min(twins)]}'. Name the columns where their relations are "
+                    "joined, in place of the '*', and give one of the two another name with AS."
                 )
+    return renamed
 
 
 def _results(query: exp.Expr) -> Iterator[exp.Select]:
@@ -70,54 +78,85 @@ def _results(query: exp.Expr) -> Iterator[exp.Select]:
         yield query
 
 
-def _names_of(item: exp.Expr, ask: QueryRunner | None) -> list[str]:
-    """The names of the columns that an item of a select list gives, as far as they are known."""
+def _names_of(item: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
+    """The names of the columns that an item of a select list gives; None: they aren't known."""
     if not item.is_star:
         return [item.alias_or_name]
     star = item.find(exp.Star)
     columns = columns_of(star, item, ask) if star is not None else None
-    return [each.name for each in columns or ()]
+    return None if columns is None else [each.name for each in columns]
 
 
 def _tell_apart(
-    select: exp.Select, taken: set[str], renamed: dict[str, str], ask: QueryRunner | None
+    select: exp.Select, names: Counter[str], renamed: dict[str, str], ask: QueryRunner | None
 ) -> None:
     made = select.copy()
     several = len(relations(made)) > 1
     if several:
-        _name_relations(made, taken)
+        _name_relations(made, names)
+    asks = ask if several or made.args.get("laterals") or _may_hide_one(select) else None
     items: list[exp.Expr] = []
     for item in made.expressions:
         star = item.find(exp.Star) if item.is_star else None
-        # One relation has no two columns of one name, so it needn't be asked.
-        columns = columns_of(star, item, ask if several else None) if star is not None else None
+        columns = columns_of(star, item, asks) if star is not None else None
         items += [item] if columns is None else columns
-    names = [item.alias_or_name.lower() for item in items]
-    twins = [
-        place
-        for place, (item, name) in enumerate(zip(items, names, strict=True))
-        if name not in ("", "*") and not isinstance(item, exp.Aliases) and name in names[:place]
-    ]
+    called = [_called(item) for item in items]
+    twins = [place for place, name in enumerate(called) if name is not None and name in called[:place]]
     for place in twins:
         name = items[place].alias_or_name
-        own = _another(name, {*names, *taken}, first=2, between="__")
+        own = _another(name or "column", {*names, *filter(None, called)}, first=2, between="__")
         items[place] = exp.alias_(items[place].unalias(), own, quoted=True)
-        renamed[own] = name
-        taken.add(own.lower())
+        renamed[own] = name or sql(items[place].unalias())
+        names[own.lower()] += 1
     if twins:
         made.set("expressions", items)
         select.replace(made)
 
 
-def _name_relations(select: exp.Select, taken: set[str]) -> None:
+def _called(item: exp.Expr) -> str | None:
+    """What tells an item's column from others', in lower case; None: there isn't one column."""
+    if item.is_star or isinstance(item, exp.Aliases):
+        return None
+    # Spark calls what has no name by its text.
+    return (item.alias_or_name or sql(item)).lower()
+
+
+def _may_hide_one(select: exp.Select) -> bool:
+    """Whether an item beside a star may have the name of a column behind it. Where the query above calls it by that name
+    there is one."""
+    items = {item.alias_or_name.lower() for item in select.expressions if not item.is_star} - {""}
+    return any(item.is_star for item in select.expressions) and not items <= _called_above(select)
+
+
+def _called_above(select: exp.Select) -> set[str]:
+    """The columns of a SELECT in FROM, in lower case, that the query around it calls by their names."""
+    around, relation = select.find_ancestor(exp.Select), select.parent
+    if around is None or not isinstance(relation, exp.Subquery):
+        return set()
+    alone, alias = len(relations(around)) == 1, relation.alias.lower()
+    clauses = [
+        *around.expressions,
+        *(around.args.get(each) for each in ("where", "group", "having", "order")),
+    ]
+    clauses += [join.args.get("on") for join in around.args.get("joins") or ()]
+    return {
+        column.name.lower()
+        for clause in clauses
+        if clause is not None
+        for column in walk_same_query(clause)
+        if isinstance(column, exp.Column) and (column.table.lower() == alias if column.table else alone)
+    }
+
+
+def _name_relations(select: exp.Select, names: Counter[str]) -> None:
     for each in relations(select):
         if isinstance(each, exp.Subquery) and not each.alias:
-            name = _another("side", taken, first=1, between="_")
+            name = _another("side", names, first=1, between="_")
             each.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
-            taken.add(name)
+            names[name] += 1
 
 
-def _another(name: str, taken: set[str], first: int, between: str) -> str:
+def _another(name: str, taken: Collection[str], first: int, between: str) -> str:
     """A name with a number that nothing has yet."""
     number = first
     while f"{name}{between}{number}".lower() in taken:

@@ -1,5 +1,5 @@
-"""`*` inside of a call, as in ``to_json(struct(*))``, written out: what a query is planned as has columns of its own beside
-those that its author sees.
+"""`*` inside of a call, as in ``to_json(struct(*))``, or beside GROUP BY ALL, written out: what a query is planned as has
+columns of its own beside those that its author sees.
 
 >>> from .dialect import parse, sql
 >>> tree = parse("select hash(*) as h, struct(g.* except (k)) as s from (select k, count(*) as N from t group by k) as g")
@@ -8,7 +8,7 @@ those that its author sees.
 ('HASH(`g`.`k`, `g`.`N`) AS h', 'STRUCT(`g`.`N`) AS s')
 >>> tree = parse("select hash(*) as h from (select k, v from t) as a join (select v, k from u) as b using (k)")
 >>> write_out(tree) or sql(tree.expressions[0])
-'HASH(`k`, `a`.`v`, `b`.`v`) AS h'
+'HASH(`a`.`k`, `a`.`v`, `b`.`v`) AS h'
 >>> sql(write_out(parse("select struct(*) from t")))
 'STRUCT(*)'
 >>> tree = parse("select struct(*) as s from t")
@@ -18,46 +18,63 @@ those that its author sees.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from .clauses import joined, left_out, only_asks
+from .clauses import joined, leaves_out_columns, left_out, only_asks
 from .dialect import DIALECT
 from .functions import QueryRunner
 from .types import question
 
 
 def write_out(
-    tree: exp.Expr, concerned: Callable[[exp.Expr], bool] = lambda star: True, ask: QueryRunner | None = None
+    tree: exp.Expr,
+    concerned: Callable[[exp.Expr], bool] = lambda star: True,
+    ask: QueryRunner | None = None,
+    renamed: Collection[str] = (),
 ) -> exp.Expr | None:
-    """Names the columns of each `*` inside of a call. Changes the tree.
+    """Names the columns of each `*` inside of a call, or beside GROUP BY ALL. Changes the tree.
 
     Args:
         tree: of a query.
         concerned: which of these.
         ask: carries out a query of one row; None: there is nobody who knows what a table has.
+        renamed: columns that their author calls otherwise (`same_names`).
 
     Returns:
-        A call in which nothing says which they are; None: there is none.
+        One of which nothing says which they are, with its call; None: there is none.
     """
     unknown = None
     for star in list(tree.find_all(exp.Star)):
         holder = star.parent if isinstance(star.parent, exp.Column) else star
         call = holder.parent
-        if not isinstance(call, exp.Func | exp.Distinct) or (isinstance(call, exp.Count) and holder is star):
-            continue
-        if not concerned(holder):
+        if call is None or not _is_written_out(holder, call) or not concerned(holder):
             continue
         columns = columns_of(star, holder, ask)
-        listed = call.args.get(holder.arg_key or "")
-        if columns is None or not isinstance(listed, list):
-            unknown = unknown or call
-            continue
-        place = next(number for number, each in enumerate(listed) if each is holder)
-        call.set(holder.arg_key or "", [*listed[:place], *columns, *listed[place + 1 :]])
+        if isinstance(call, exp.Struct) and any(column.name in renamed for column in columns or ()):
+            columns = None  # their names are values in it
+        if columns is None:
+            unknown = unknown or (holder if isinstance(call, exp.Select) else call)
+        elif isinstance(call, exp.Count):
+            call.set("this", columns[0])
+            call.set("expressions", columns[1:])
+        else:
+            listed = call.args[holder.arg_key or ""]
+            place = next(number for number, each in enumerate(listed) if each is holder)
+            call.set(holder.arg_key or "", [*listed[:place], *columns, *listed[place + 1 :]])
     return unknown
+
+
+def _is_written_out(holder: exp.Expr, call: exp.Expr) -> bool:
+    if isinstance(call, exp.Select):
+        group = call.args.get("group")
+        return group is not None and bool(group.args.get("all"))
+    if isinstance(call, exp.Count):
+        return isinstance(holder, exp.Column) and not call.expressions
+    listed = call.args.get(holder.arg_key or "")
+    return isinstance(call, exp.Func | exp.Distinct) and isinstance(listed, list)
 
 
 def columns_of(star: exp.Star, holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | None:
@@ -72,7 +89,7 @@ def columns_of(star: exp.Star, holder: exp.Expr, ask: QueryRunner | None) -> lis
         Its columns; None: nothing says which they are, or what is read has no name to call them by.
     """
     select = holder.find_ancestor(exp.Select)
-    if select is None or star.args.get("replace") or star.args.get("rename") or select.args.get("laterals"):
+    if select is None or star.args.get("replace") or star.args.get("rename") or not leaves_out_columns(star):
         return None
     qualifier = holder.table.lower() if isinstance(holder, exp.Column) else ""
     sides = [(each, join) for each, join in joined(select) if join is None or not only_asks(join)]
@@ -90,8 +107,25 @@ def columns_of(star: exp.Star, holder: exp.Expr, ask: QueryRunner | None) -> lis
         if join is not None and together is None:
             return None
         found = own if together is None else together
+    made = _of_laterals(select.args.get("laterals") or (), qualifier)
+    if made is None:
+        return None
     gone = left_out(star)
-    return [column for column in found if column.name.lower() not in gone] or None
+    return [column for column in [*found, *made] if column.name.lower() not in gone] or None
+
+
+def _of_laterals(laterals: Sequence[exp.Lateral], qualifier: str) -> list[exp.Column] | None:
+    """The columns of LATERAL VIEWs, all or those of one; None: they have no names in the text."""
+    found: list[exp.Column] = []
+    for each in laterals:
+        alias = each.args.get("alias")
+        table = alias.name if alias is not None else ""
+        if qualifier and table.lower() != qualifier:
+            continue
+        if alias is None or not alias.columns:
+            return None
+        found += [exp.column(column.name, table=table or None, quoted=True) for column in alias.columns]
+    return found
 
 
 def _brought_together(
@@ -102,12 +136,21 @@ def _brought_together(
     if join.args.get("method"):
         return None
     using = [each.name.lower() for each in join.args.get("using") or ()]
-    for side in (left, right):
-        if any(sum(column.name.lower() == name for column in side) != 1 for name in using):
+    side = (join.side or "").upper()
+    first = []
+    for name in using:
+        each, other = ([column for column in of if column.name.lower() == name] for of in (left, right))
+        if len(each) != 1 or len(other) != 1:
             return None
-    first = {column.name.lower(): exp.column(column.name, quoted=True) for column in left}
+        # Of a FULL JOIN it is that of either side, which neither's name says.
+        first.append(
+            exp.column(name, quoted=True) if side == "FULL" else (other if side == "RIGHT" else each)[0]
+        )
     rest = [column for column in [*left, *right] if column.name.lower() not in using]
-    return [*(first[name] for name in using), *rest]
+    merged = {column.name.lower() for column in [*left, *first] if not column.table}
+    if merged & {column.name.lower() for column in right} - {*using}:
+        return None  # without the name of a relation it could be either
+    return [*first, *rest]
 
 
 def _names(relation: exp.Expr) -> list[str] | None:
