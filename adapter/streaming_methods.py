@@ -125,7 +125,14 @@ class StreamingMethods(metaclass=AdapterMeta):
                 raise
             handle.execute(planned)
             found = handle.description
-        made = {name.lower(): SparkColumn(column=name, dtype=kind) for name, kind, *_ in found}
+        made: dict[str, SparkColumn] = {}
+        for name, kind, *_ in found:
+            if name.lower() in made:
+                raise DbtRuntimeError(
+                    f"The query has two columns called '{name}'. Give one of the two another name with AS, or leave it out: "
+                    "select * except (…), or the columns' names in place of a '*' over several relations."
+                )
+            made[name.lower()] = SparkColumn(column=name, dtype=kind)
         return [made[name.lower()] for name in order] if order else list(made.values())
 
     @available.parse_none

@@ -21,7 +21,7 @@ from .ranking.tie_breaking import break_ties
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams, is_printed
 from .tables import lookups
-from .text import ctes, functions, hints, own_names, same_names, session_zone, stars
+from .text import ctes, functions, hints, own_names, result_names, same_names, session_zone, stars
 from .text.dialect import parse, sql
 from .text.functions import QueryRunner
 from .text.types import find_ties, find_types
@@ -178,6 +178,7 @@ def _within_windows(
     read.rewrites.check()
     if found.stages:
         read.check_stars()
+        read.check_names()
     views = {table.view for table in outside}
     static = tuple(relation for relation in found.static if relation not in views)
     return replace(found, static=static, lookups=outside)
@@ -193,6 +194,17 @@ class _Text:
     unknown_functions: tuple[str, ...]
     star: exp.Expr | None
     """A call with a '*' of which nothing says what it stands for."""
+    nameless: exp.Expr | None
+    """A column of the result that Spark has a name for which isn't known."""
+
+    def check_names(self) -> None:
+        """Passes a text whose columns are computed otherwise than they are written.
+
+        Raises:
+            QueryError: one has no name.
+        """
+        if self.nameless is not None:
+            raise QueryError(f"{hints.quoted(self.nameless)} has no name; give it one: AS …")
 
     def check_stars(self) -> None:
         """Passes a text that can be planned as something with columns of its own.
@@ -222,13 +234,14 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     tree = rank_filters.brought_down(tree)
     hints.mark_streams(tree)
     check_relations(tree)
+    nameless = result_names.give(tree)
     renamed = same_names.tell_apart(tree, _is_authors, ask)
     star = stars.write_out(tree, _is_of_stream, ask, renamed)
     if ask is not None:
         find_types(tree, ask)
         session_zone.mark(tree, ask)
     # Without anybody to ask a plan is for looking at.
-    return _Text(tree, rewrites, hint, unknown, None if ask is None else star)
+    return _Text(tree, rewrites, hint, unknown, None if ask is None else star, nameless)
 
 
 def _is_of_stream(star: exp.Expr) -> bool:
@@ -260,6 +273,8 @@ def _in_operators(
         tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission
     )
     rewrites.check(in_operators=True)
+    if not flow.is_stateless:
+        read.check_names()
     inputs = streams.read(True)
     unmeasured = [stream.relation for stream in inputs if stream.event_time is None]
     if unmeasured and any(isinstance(each, WindowClose) for each in flow.operators):

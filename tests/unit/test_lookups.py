@@ -112,7 +112,7 @@ def test_keys_out_of_its_own_answer_are_asked_for_after_it() -> None:
 
 
 def test_two_joins_by_the_same_key_are_asked_together_and_by_another_apart() -> None:
-    text = f"""select o.id, a.name, b.name, m.name from {ORDERS}
+    text = f"""select o.id, a.name, b.name as seller, m.name as by_mail from {ORDERS}
         left join crm.customers a on a.id = o.buyer
         left join crm.customers b on b.id = o.seller
         left join crm.customers m on m.mail = o.mail"""

@@ -663,8 +663,8 @@ def test_steps_without_new_rows_are_left_out_by_having() -> None:
             "or beside OVER or LIMIT; join it in a query below, or put the GROUP BY into one",
         ),
         (
-            f"select k, count(*), (select min(v) from {OTHER}) as m from {STREAM} group by k",
-            "'COUNT(*)' stands beside OVER or a subquery over a stream, and has no name",
+            f"select k, stddev(v), (select min(v) from {OTHER}) as m from {STREAM} group by k",
+            "'STDDEV(v)' stands beside OVER or a subquery over a stream, and has no name",
         ),
     ],
 )

@@ -250,7 +250,7 @@ def test_refused_with_a_sentence(text: str, sentence: str) -> None:
             "it keeps something for every value of item, bidder",
         ),
         (
-            f"select x, lag(y) over (partition by x order by ts) from {B}",
+            f"select x, lag(y) over (partition by x order by ts) as l from {B}",
             [OverAggregate],
             "it keeps the last row for every value of x",
         ),

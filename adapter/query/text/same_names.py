@@ -15,11 +15,12 @@ that are kept are a struct, whose fields have names of their own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from sqlglot import exp
 
 from ..errors import QueryError
+from . import result_names
 from .clauses import relations
 from .dialect import sql, walk_same_query
 from .functions import QueryRunner
@@ -51,7 +52,7 @@ def tell_apart(
         return known[query]
 
     names = Counter(each.name.lower() for each in tree.find_all(exp.Identifier))
-    results = [*_results(tree)]
+    results = [*result_names.results(tree)]
     renamed: dict[str, str] = {}
     # From within, for what a query has depends on those below it.
     for select in reversed(list(tree.find_all(exp.Select))):
@@ -67,15 +68,6 @@ def tell_apart(
                     "joined, in place of the '*', and give one of the two another name with AS."
                 )
     return renamed
-
-
-def _results(query: exp.Expr) -> Iterator[exp.Select]:
-    query = query.unnest()
-    if isinstance(query, exp.SetOperation):
-        yield from _results(query.left)
-        yield from _results(query.right)
-    elif isinstance(query, exp.Select):
-        yield query
 
 
 def _names_of(item: exp.Expr, ask: QueryRunner | None) -> list[str] | None:

@@ -55,13 +55,16 @@ QUERIES = {
         join ({ITEMS}) as y on x.item = y.item""",
     "without a name": f"""select x.item, y.n from (select item, price + 1, price + 1 from {B}) as x
         join ({ITEMS}) as y using (item)""",
+    "result without names": f"select item, count(*), sum(b.price) + 1, count(distinct bidder), max(price) from {B} as b group by item",
+    "windows without names": f"""select window_start, window_end, item, count(*), sum(price) * 2 - min(price), avg(price)
+        from {window("tumble", "5 minutes")} group by window_start, window_end, item""",
     "group by all": f"select *, count(*) as n from (select item, bidder from {B}) group by all",
     "group by all below a window": f"""select window_end, count(*) as n from {
         window("tumble", "5 minutes", of=f"(select *, count(*) as m from {B} group by all)")
     } group by window_start, window_end""",
     "in": f"select item, bidder, price from {B} where price in (select * except (ts, item) from {A})",
 }  # fmt: skip
-_IN_CI = {"a ranking with a view", "using, and another join", "beside a star", "group by all below a window"}
+_IN_CI = {"windows without names", "a ranking with a view", "using, and another join", "beside a star", "group by all below a window"}
 
 
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
@@ -71,6 +74,7 @@ def test_a_stream_has_the_rows_of_batch(spark: Any, storage_root: Path, folder: 
     plan = plan_of(QUERIES[name], KNOWN, 30 * DAY, asks(spark))
     batch = spark.sql(generate.batch(plan))
     assert rows(batch) == expected
+    assert batch.columns == spark.sql(QUERIES[name]).columns
     program = generate.program(plan, ttl=30 * DAY)
     model = model_of(
         spark, storage_root, folder, program, batch, changelog=program.upsert is not None, files=1
