@@ -14,7 +14,6 @@ that are kept are a struct, whose fields have names of their own.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from sqlglot import exp
@@ -51,7 +50,7 @@ def tell_apart(
             known[query] = ask(query)
         return known[query]
 
-    names = Counter(each.name.lower() for each in tree.find_all(exp.Identifier))
+    names = {each.name.lower() for each in tree.find_all(exp.Identifier)}
     results = [*result_names.results(tree)]
     renamed: dict[str, str] = {}
     # From within, for what a query has depends on those below it.
@@ -80,7 +79,7 @@ def _names_of(item: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
 
 
 def _tell_apart(
-    select: exp.Select, names: Counter[str], renamed: dict[str, str], ask: QueryRunner | None
+    select: exp.Select, names: set[str], renamed: dict[str, str], ask: QueryRunner | None
 ) -> None:
     made = select.copy()
     several = len(relations(made)) > 1
@@ -99,7 +98,7 @@ def _tell_apart(
         own = _another(name or "column", {*names, *filter(None, called)}, first=2, between="__")
         items[place] = exp.alias_(items[place].unalias(), own, quoted=True)
         renamed[own] = name or sql(items[place].unalias())
-        names[own.lower()] += 1
+        names.add(own.lower())
     if twins:
         made.set("expressions", items)
         select.replace(made)
@@ -140,12 +139,12 @@ def _called_above(select: exp.Select) -> set[str]:
     }
 
 
-def _name_relations(select: exp.Select, names: Counter[str]) -> None:
+def _name_relations(select: exp.Select, names: set[str]) -> None:
     for each in relations(select):
         if isinstance(each, exp.Subquery) and not each.alias:
             name = _another("side", names, first=1, between="_")
             each.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
-            names[name] += 1
+            names.add(name)
 
 
 def _another(name: str, taken: Collection[str], first: int, between: str) -> str:

@@ -55,7 +55,8 @@ QUERIES = {
         join ({ITEMS}) as y on x.item = y.item""",
     "without a name": f"""select x.item, y.n from (select item, price + 1, price + 1 from {B}) as x
         join ({ITEMS}) as y using (item)""",
-    "result without names": f"select item, count(*), sum(b.price) + 1, count(distinct bidder), max(price) from {B} as b group by item",
+    "result without names": f"""select item, count(*), sum(b.price) + 1, count(distinct bidder), max(price)
+        from {B} as b group by item""",
     "windows without names": f"""select window_start, window_end, item, count(*), sum(price) * 2 - min(price), avg(price)
         from {window("tumble", "5 minutes")} group by window_start, window_end, item""",
     "group by all": f"select *, count(*) as n from (select item, bidder from {B}) group by all",
@@ -64,7 +65,13 @@ QUERIES = {
     } group by window_start, window_end""",
     "in": f"select item, bidder, price from {B} where price in (select * except (ts, item) from {A})",
 }  # fmt: skip
-_IN_CI = {"windows without names", "a ranking with a view", "using, and another join", "beside a star", "group by all below a window"}
+_IN_CI = {
+    "windows without names",
+    "a ranking with a view",
+    "using, and another join",
+    "beside a star",
+    "group by all below a window",
+}
 
 
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
