@@ -10,6 +10,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from . import event_clock, mini_batch
+from .aggregation.grouping import check_items
 from .errors import NotInStages, NotMeant, QueryError, Unbounded
 from .operators.base import Dataflow, WindowClose, WindowResults, is_timed
 from .operators.relation import Relation
@@ -204,7 +205,7 @@ class _Text:
             QueryError: one has no name.
         """
         if self.nameless is not None:
-            raise QueryError(f"{hints.quoted(self.nameless)} has no name; give it one: AS …")
+            raise QueryError(f"'{hints.quoted(self.nameless)}' has no name; give it one: AS …")
 
     def check_stars(self) -> None:
         """Passes a text that can be planned as something with columns of its own.
@@ -234,6 +235,8 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     tree = rank_filters.brought_down(tree)
     hints.mark_streams(tree)
     check_relations(tree)
+    for select in filter(_is_authors, tree.find_all(exp.Select)):
+        check_items(select)
     nameless = result_names.give(tree)
     renamed = same_names.tell_apart(tree, _is_authors, ask)
     star = stars.write_out(tree, _is_of_stream, ask, renamed)

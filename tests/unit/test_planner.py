@@ -289,6 +289,15 @@ def test_keys_behind_a_star_of_group_by_all_are_columns() -> None:
 # -- refusals ------------------------------------------------------------------------------------------
 
 REFUSED = [
+    (
+        f"select x, y, count(*) as n from {STREAM} group by x",
+        "'y' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY, or say which of its values is meant",
+    ),
+    (f"select x, count(*) as X from {STREAM} group by x", "The query has two columns called 'X'"),
+    (
+        f"select window_start, window_end, sum(y) > 1 from {TUMBLE} group by 1, 2",
+        "'SUM(y) > 1' has no name; give it one: AS",
+    ),
     ("select a from raw.bid", "The query reads no stream; wrap a relation of its FROM in a window function"),
     ("select a, from where", "The query doesn't parse"),
     ("select 1; select 2", "A streaming model is one SELECT; found 2 statements."),

@@ -114,6 +114,31 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
     return node
 
 
+def check_items(select: exp.Select) -> None:
+    """Passes a SELECT each of whose plain columns is a key, if it has a GROUP BY.
+
+    >>> from ..text.dialect import parse
+    >>> check_items(parse("select a, t.b, c as d, s.x, count(*) as n, n as m from t group by 1, b, c, s"))
+
+    Raises:
+        QueryError: one isn't.
+    """
+    group = select.args.get("group")
+    if group is None or group.args.get("all"):
+        return
+    known = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
+    for key in grouping(select).keys:
+        known |= {column.name.lower() for column in key.find_all(exp.Column)}
+    for item in select.expressions:
+        column = item.unalias()
+        if isinstance(column, exp.Column) and not column.is_star:
+            if not known & {column.name.lower(), column.table.lower()}:
+                raise QueryError(
+                    f"'{sql(column)}' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY, or say which of "
+                    f"its values is meant: any_value({sql(column)})."
+                )
+
+
 def find_columns(select: exp.Select, ask: QueryRunner) -> None:
     """Marks names in GROUP BY that are columns of what is read, which go before aliases of the same name.
 
