@@ -308,7 +308,7 @@ def planned(name: str, ask: QueryRunner | None = None) -> Plan:
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
 # all of them with `-m thorough`.
-_IN_CI = {"q7", "percentile over groups with the same columns"}
+_IN_CI = {"q7"}
 
 
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
