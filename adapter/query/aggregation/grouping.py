@@ -8,6 +8,7 @@ from itertools import combinations, product
 from sqlglot import exp
 
 from ..errors import QueryError
+from ..expansion import WINDOW_COLUMNS
 from ..text.clauses import relations
 from ..text.dialect import canonical, read_alone, sql
 from ..text.functions import QueryRunner
@@ -126,7 +127,11 @@ def check_items(select: exp.Select) -> None:
     group = select.args.get("group")
     if group is None or group.args.get("all"):
         return
-    known = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
+    # A window's times go with each other, whichever of them are keys.
+    known = {
+        *WINDOW_COLUMNS,
+        *(item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)),
+    }
     for key in grouping(select).keys:
         known |= {column.name.lower() for column in key.find_all(exp.Column)}
     for item in select.expressions:
