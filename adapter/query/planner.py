@@ -235,10 +235,11 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     tree = rank_filters.brought_down(tree)
     hints.mark_streams(tree)
     check_relations(tree)
-    for select in filter(_is_authors, tree.find_all(exp.Select)):
+    selects = [*filter(_is_authors, tree.find_all(exp.Select))]
+    for select in selects:
         check_items(select)
     nameless = result_names.give(tree)
-    renamed = same_names.tell_apart(tree, _is_authors, ask)
+    renamed = same_names.tell_apart(tree, selects, ask)
     star = stars.write_out(tree, _is_of_stream, ask, renamed)
     if ask is not None:
         find_types(tree, ask)

@@ -30,7 +30,7 @@ from .operators.upserts import kept_root, replaced, takes_back
 from .plan import AggregateStage, GroupStage, Plan, Stage
 from .ranking.ranks import Top
 from .text.dialect import DIALECT, parse, sql
-from .text.names import digest
+from .text.names import digest, stages_renamed
 from .windowing.emission import FINAL, Emission
 from .windowing.window_buffer import row_name
 from .windowing.window_operators import operator_of
@@ -257,15 +257,8 @@ def _over(rows: str, below: Sequence[str]) -> dict[str, list[str]]:
     >>> one == other, name, its
     (True, 'stage_1', 'stage_3')
     """
-    found: list[str] = []
-
-    def placed(name: re.Match[str]) -> str:
-        if name[0] not in found:
-            found.append(name[0])
-        return f"stage {found.index(name[0])}"
-
-    listed = "|".join(map(re.escape, below))
-    text = re.sub(rf"\b(?:{listed})(?![0-9])", placed, rows) if below else rows
+    found = list(dict.fromkeys(each for each in re.findall(r"\w+", rows) if each in below))
+    text = stages_renamed(rows, {name: f"stage {place}" for place, name in enumerate(found)})
     return {"over": [digest(text), *found]} if found else {}
 
 

@@ -181,11 +181,8 @@ def _free_stars(tree: exp.Query) -> str:
 def _only_hands_on(select: exp.Select) -> bool:
     """Whether the star of a SELECT below a window function brings nothing there but what is named above: where ROW_NUMBER
     numbers its rows, ties go by all of their columns."""
-    around = select.find_ancestor(exp.Select)
-    while around is not None and hints.window_of(around) is None:
-        around = around.find_ancestor(exp.Select)
     numbered = any(isinstance(each.this, exp.RowNumber) for each in select.find_all(exp.Window))
-    return around is not None and not numbered and not select.args.get("limit")
+    return _window_over(select) is not None and not numbered and not select.args.get("limit")
 
 
 def is_printed(node: exp.Expr) -> bool:
@@ -199,10 +196,16 @@ def is_printed(node: exp.Expr) -> bool:
 
 
 def _is_input_of_window(select: exp.Select) -> bool:
+    over = _window_over(select)
+    return over is not None and hints.input_of(over) is select
+
+
+def _window_over(select: exp.Select) -> exp.Select | None:
+    """The window function that a SELECT stands below, or is printed for."""
     over = select.find_ancestor(exp.Select)
     while over is not None and hints.window_of(over) is None:
         over = over.find_ancestor(exp.Select)
-    return over is not None and hints.input_of(over) is select
+    return over
 
 
 def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = None) -> str | None:

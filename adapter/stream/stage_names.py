@@ -7,10 +7,11 @@ which one of a state it is: its windows, of which rows, and by which keys.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, count
 from typing import Any
+
+from ..query.text.names import stages_renamed
 
 _MEANS = ("streams", "source", "plain", "window", "keys", "grouping_sets", "enumerated", "top")
 """The entries of a stage that say what it is of, whatever it aggregates."""
@@ -95,8 +96,5 @@ def _meanings(stages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         if "plain" in said:
             said.pop("source", None)  # which has names of its relations
         text = json.dumps(said, sort_keys=True)
-        for name, means in found.items():
-            # In parts: what it means may have anything in it.
-            text = f"({means})".join(re.split(rf"\b{re.escape(name)}(?![0-9])", text))
-        found[each["name"]] = text
+        found[each["name"]] = stages_renamed(text, {name: f"({means})" for name, means in found.items()})
     return found

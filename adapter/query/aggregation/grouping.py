@@ -92,7 +92,7 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
     that is an aggregate, is taken for the column.
 
     Raises:
-        QueryError: an alias of a value that all rows have may hide a column of its name.; or an ordinal counts a star.
+        QueryError: an alias of a value that all rows have may hide a column of its name; or an ordinal counts a star.
     """
     if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.this) <= len(select.expressions):
         counted: list[exp.Expr] = select.expressions[: int(node.this)]

@@ -23,7 +23,6 @@ True
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -32,10 +31,10 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..plan import AggregateStage, RowsStage, WindowPlan
-from ..text.clauses import conjuncts, joined, leaves_out_columns
+from ..text.clauses import conjuncts, hands_on_columns, joined
 from ..text.dialect import DIALECT, canonical, parse
 from ..text.functions import makes_rows
-from ..text.names import digest
+from ..text.names import digest, stages_renamed
 from ..text.source_text import without_names
 from .base import (
     BY,
@@ -298,8 +297,10 @@ def _of_stages(plan: WindowPlan, at_once: bool) -> tuple[dict[str, str], dict[st
             rows[stage.name] = means[stage.name] = digest(repr(stage))
             continue
         of_rows = {name: each for name, each in said.items() if name not in ("metrics", "output")}
-        rows[stage.name] = digest("windows", at_once, _called(json.dumps(of_rows, sort_keys=True), means))
-        whole = _called(json.dumps(said, sort_keys=True), means)
+        rows[stage.name] = digest(
+            "windows", at_once, stages_renamed(json.dumps(of_rows, sort_keys=True), means)
+        )
+        whole = stages_renamed(json.dumps(said, sort_keys=True), means)
         if isinstance(stage, AggregateStage):
             windows = _of_stage(stage, rows[stage.name], means)
             with suppress(Unclear):
@@ -308,18 +309,12 @@ def _of_stages(plan: WindowPlan, at_once: bool) -> tuple[dict[str, str], dict[st
     return rows, given
 
 
-def _called(text: str, names: Mapping[str, str]) -> str:
-    """A text with other names of stages."""
-    listed = "|".join(map(re.escape, names))
-    return re.sub(rf"\b(?:{listed})(?![0-9])", lambda found: names[found[0]], text) if names else text
-
-
 def _of_stage(stage: AggregateStage, rows: str, means: Mapping[str, str]) -> Lineage:
     """The finished windows of a stage; `means`: of the results of others, by their names."""
     columns = {name: digest(rows, name) for name in (*_WINDOW_COLUMNS, "grouping_id")}
     columns |= {key.name: digest(rows, "key", key.identity) for key in stage.keys}
     columns |= {
-        each.name: digest(rows, "aggregate", each.identity, digest(_called(each.rows, means)))
+        each.name: digest(rows, "aggregate", each.identity, digest(stages_renamed(each.rows, means)))
         for each in stage.metrics
     }
     return Lineage(rows, tuple(columns.items()))
@@ -566,7 +561,7 @@ class _Read:
     def star(self, item: exp.Expr) -> Lineage:
         """The columns that a star stands for."""
         star = item if isinstance(item, exp.Star) else item.this
-        if {name for name, value in star.args.items() if value} - {"except_"} or not leaves_out_columns(star):
+        if not hands_on_columns(star):
             raise Unclear(item)
         table = item.table.lower() if isinstance(item, exp.Column) else ""
         if len(self.scope) != 1 or (table and table not in self.scope):

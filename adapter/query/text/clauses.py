@@ -97,13 +97,17 @@ def left_out(star: exp.Expr) -> set[str]:
     return {part.name.lower() for each in changed for part in each.find_all(exp.Identifier)}
 
 
-def leaves_out_columns(star: exp.Expr) -> bool:
-    """Whether what a star leaves out are columns by their names alone; not fields of one, or those of one relation.
+def hands_on_columns(star: exp.Expr) -> bool:
+    """Whether a star hands on columns as they are, and leaves out others by their names alone: not fields of one, or one
+    relation's.
 
     >>> from .dialect import parse
-    >>> [leaves_out_columns(parse(f"select * except ({what}) from t").expressions[0]) for what in ("a", "a, b.c")]
-    [True, False]
+    >>> texts = ("* except (a)", "* except (a, b.c)", "* replace (1 as a)")
+    >>> [hands_on_columns(parse(f"select {text} from t").expressions[0]) for text in texts]
+    [True, False, False]
     """
+    if {name for name, value in star.args.items() if value} - {"except_"}:
+        return False
     listed = star.args.get("except_") or ()
     return all(
         not isinstance(each, exp.Dot) and len(list(each.find_all(exp.Identifier))) == 1 for each in listed

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 _LONGEST = 60
 _MARKS = {"__": "__of_author0", "_": "__of_author1"}
@@ -44,6 +44,20 @@ def unmarked(text: str) -> str:
 def digest(*texts: object, length: int = 10) -> str:
     """A short name for what some texts say: so many hexadecimal digits."""
     return hashlib.sha256(unmarked("\n".join(map(str, texts))).encode()).hexdigest()[:length]
+
+
+def stages_renamed(text: str, names: Mapping[str, str]) -> str:
+    """A text in which stages of windows are called otherwise.
+
+    Args:
+        text: SQL, or JSON with SQL in it.
+        names: by the names that stages have there, which are nothing else in it, what stands in their place.
+
+    >>> stages_renamed("select n from stage_1 join stage_10", {"stage_1": "stage_10", "stage_10": "stage_1"})
+    'select n from stage_10 join stage_1'
+    """
+    listed = "|".join(map(re.escape, names))
+    return re.sub(rf"\b(?:{listed})(?![0-9])", lambda found: names[found[0]], text) if names else text
 
 
 class Names:

@@ -5,16 +5,16 @@ that are kept are a struct, whose fields have names of their own.
 
 >>> from .dialect import parse, sql
 >>> tree = parse("select n from (select *, 1 as n from (select k, v from t) as a join (select K from u) as b on a.k = b.k)")
->>> tell_apart(tree, lambda select: True), sql(tree.find(exp.Subquery).this.expressions[2])
+>>> tell_apart(tree, tree.find_all(exp.Select)), sql(tree.find(exp.Subquery).this.expressions[2])
 ({'K__2': 'K'}, '`b`.`K` AS `K__2`')
 >>> tree = parse("select n from (select *, 1 as n from (select k, v from t) join (select k, v from u) using (k))")
->>> bool(tell_apart(tree, lambda select: True)), [sql(item) for item in tree.find(exp.Subquery).this.expressions]
+>>> bool(tell_apart(tree, tree.find_all(exp.Select))), [sql(item) for item in tree.find(exp.Subquery).this.expressions]
 (True, ['`side_1`.`k`', '`side_1`.`v`', '`side_2`.`v` AS `v__2`', '1 AS n'])
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sqlglot import exp
 
@@ -27,13 +27,13 @@ from .stars import columns_of
 
 
 def tell_apart(
-    tree: exp.Query, concerned: Callable[[exp.Select], bool], ask: QueryRunner | None = None
+    tree: exp.Query, selects: Iterable[exp.Select], ask: QueryRunner | None = None
 ) -> Collection[str]:
     """Gives each column of a query below others a name of its own. Changes the tree.
 
     Args:
         tree: in which WITH queries stand where they are read.
-        concerned: which of its SELECTs may be changed.
+        selects: those of its SELECTs that may be changed, each before what stands below it.
         ask: carries out a query of one row; None: there is nobody who knows what a table has.
 
     Returns:
@@ -54,8 +54,8 @@ def tell_apart(
     results = [*result_names.results(tree)]
     renamed: dict[str, str] = {}
     # From within, for what a query has depends on those below it.
-    for select in reversed(list(tree.find_all(exp.Select))):
-        if concerned(select) and not any(select is each for each in results):
+    for select in reversed(list(selects)):
+        if not any(select is each for each in results):
             _tell_apart(select, names, renamed, None if ask is None else asked)
     for select in results if renamed else ():
         below = {each.name for each in select.find_all(exp.Identifier) if each.name in renamed}
@@ -73,35 +73,33 @@ def _names_of(item: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
     """The names of the columns that an item of a select list gives; None: they aren't known."""
     if not item.is_star:
         return [item.alias_or_name]
-    star = item.find(exp.Star)
-    columns = columns_of(star, item, ask) if star is not None else None
+    columns = columns_of(item, ask)
     return None if columns is None else [each.name for each in columns]
 
 
 def _tell_apart(
     select: exp.Select, names: set[str], renamed: dict[str, str], ask: QueryRunner | None
 ) -> None:
-    made = select.copy()
-    several = len(relations(made)) > 1
-    if several:
-        _name_relations(made, names)
-    asks = ask if several or made.args.get("laterals") or _may_hide_one(select) else None
+    several = len(relations(select)) > 1
+    named = _name_relations(select, names) if several else []
+    asks = ask if several or select.args.get("laterals") or _may_hide_one(select) else None
     items: list[exp.Expr] = []
-    for item in made.expressions:
-        star = item.find(exp.Star) if item.is_star else None
-        columns = columns_of(star, item, asks) if star is not None else None
+    for item in select.expressions:
+        columns = columns_of(item, asks) if item.is_star else None
         items += [item] if columns is None else columns
     called = [_called(item) for item in items]
     twins = [place for place, name in enumerate(called) if name is not None and name in called[:place]]
+    if not twins:
+        for each in named:
+            each.set("alias", None)
+        return
     for place in twins:
         name = items[place].alias_or_name
         own = _another(name or "column", {*names, *filter(None, called)}, first=2, between="__")
+        renamed[own] = name or sql(items[place])
         items[place] = exp.alias_(items[place].unalias(), own, quoted=True)
-        renamed[own] = name or sql(items[place].unalias())
         names.add(own.lower())
-    if twins:
-        made.set("expressions", items)
-        select.replace(made)
+    select.set("expressions", items)
 
 
 def _called(item: exp.Expr) -> str | None:
@@ -139,12 +137,14 @@ def _called_above(select: exp.Select) -> set[str]:
     }
 
 
-def _name_relations(select: exp.Select, names: set[str]) -> None:
-    for each in relations(select):
-        if isinstance(each, exp.Subquery) and not each.alias:
-            name = _another("side", names, first=1, between="_")
-            each.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
-            names.add(name)
+def _name_relations(select: exp.Select, names: set[str]) -> list[exp.Subquery]:
+    """Names relations that have no name, and gives them back."""
+    found = [each for each in relations(select) if isinstance(each, exp.Subquery) and not each.alias]
+    for each in found:
+        name = _another("side", names, first=1, between="_")
+        each.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+        names.add(name)
+    return found
 
 
 def _another(name: str, taken: Collection[str], first: int, between: str) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Sequence
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from .clauses import joined, leaves_out_columns, left_out, only_asks
+from .clauses import hands_on_columns, joined, left_out, only_asks
 from .dialect import DIALECT
 from .functions import QueryRunner
 from .types import question
@@ -52,7 +52,7 @@ def write_out(
         call = holder.parent
         if call is None or not _is_written_out(holder, call) or not concerned(holder):
             continue
-        columns = columns_of(star, holder, ask)
+        columns = columns_of(holder, ask)
         if isinstance(call, exp.Struct) and any(column.name in renamed for column in columns or ()):
             columns = None  # their names are values in it
         if columns is None:
@@ -77,19 +77,19 @@ def _is_written_out(holder: exp.Expr, call: exp.Expr) -> bool:
     return isinstance(call, exp.Func | exp.Distinct) and isinstance(listed, list)
 
 
-def columns_of(star: exp.Star, holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | None:
+def columns_of(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | None:
     """What a star stands for, in order.
 
     Args:
-        star: in a query.
-        holder: the same with what it is of, as in ``t.*``.
+        holder: a star in a query, with what it is of, as in ``t.*``.
         ask: carries out a query of one row; None: there is nobody who knows what a table has.
 
     Returns:
         Its columns; None: nothing says which they are, or what is read has no name to call them by.
     """
     select = holder.find_ancestor(exp.Select)
-    if select is None or star.args.get("replace") or star.args.get("rename") or not leaves_out_columns(star):
+    star = holder if isinstance(holder, exp.Star) else holder.this
+    if select is None or not hands_on_columns(star):
         return None
     qualifier = holder.table.lower() if isinstance(holder, exp.Column) else ""
     sides = [(each, join) for each, join in joined(select) if join is None or not only_asks(join)]
@@ -103,10 +103,10 @@ def columns_of(star: exp.Star, holder: exp.Expr, ask: QueryRunner | None) -> lis
         if names is None or not (each.alias_or_name or len(sides) == 1):
             return None
         own = [exp.column(name, table=each.alias_or_name or None, quoted=True) for name in names]
-        together = None if join is None else _brought_together(join, found, own)
-        if join is not None and together is None:
+        together = own if join is None else _brought_together(join, found, own)
+        if together is None:
             return None
-        found = own if together is None else together
+        found = together
     made = _of_laterals(select.args.get("laterals") or (), qualifier)
     if made is None:
         return None
