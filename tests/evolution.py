@@ -140,11 +140,11 @@ class Query:
         )
 
 
-def _plain(query: Query) -> str:
+def _plain(query: Query, columns: str = "ts, k, u, v, w") -> str:
     """The rows of the stream that a ranking, a join or a set operation reads."""
     before, source = query.source()
     where = f" where {query.where}" if query.where else ""
-    return f"({before}select ts, k, u, v, w from {source}{where})"
+    return f"({before}select {columns} from {source}{where})"
 
 
 def _windowed(query: Query) -> str:
@@ -181,6 +181,12 @@ OPERATORS: dict[str, Callable[[Query], str]] = {
     ),
     "TopN of groups": lambda q: q.ranked(f"({q.grouped()})", "u"),
     "TopN of rows": lambda q: q.ranked(_plain(q), ", ".join(q.keys)),
+    "TopN of rows without its place": lambda q: (
+        f"select k, u, v from ({q.ranked(_plain(q), ', '.join(q.keys))})"
+    ),
+    "GroupAggregate over TopN of rows": lambda q: (
+        f"select k, {q.aggregates()} from ({q.ranked(_plain(q, '*'), ', '.join(q.keys))}){q._as} group by k"
+    ),
     "Deduplicate first": lambda q: q.ranked(_plain(q), ", ".join(q.keys)),
     "Deduplicate last": lambda q: q.ranked(_plain(q), ", ".join(q.keys)),
     "IntervalJoin": lambda q: _joined(
@@ -198,6 +204,7 @@ OPERATORS: dict[str, Callable[[Query], str]] = {
     "GroupAggregate over GroupAggregate": lambda q: (
         f"select n, count(*) as c, max(s) as most from ({q.grouped()}) group by n"
     ),
+    "values of groups without their keys": lambda q: f"select {', '.join(q.metrics)} from ({q.grouped()})",
     "GroupAggregate over TopN of groups": lambda q: (
         f"select u, count(*) as c, max(n) as most from ({q.ranked(f'({q.grouped()})', 'u')}) group by u"
     ),
@@ -207,6 +214,8 @@ RANKS: Mapping[str, dict[str, Any]] = {
     "TopN of groups": {"keys": ("k", "u"), "order": "n desc, k"},
     "GroupAggregate over TopN of groups": {"keys": ("k", "u"), "order": "n desc, k"},
     "TopN of rows": {"order": "v desc, u", "rows": 3},
+    "TopN of rows without its place": {"order": "v desc, u", "rows": 3},
+    "GroupAggregate over TopN of rows": {"order": "v desc, u", "rows": 3},
     "tumble WindowTopN of rows": {"order": "v desc, u", "rows": 3},
     "tumble WindowTopN of groups": {"order": "n desc, k"},
     "tumble rows": {"order": "v desc, u"},
@@ -368,7 +377,7 @@ def configs_of(operator: str) -> list[str]:
 def edits_of(operator: str) -> dict[str, Edit]:
     """The edits that an operator is tried with."""
     found = dict(WORDS)
-    if "Aggregate" in operator or "of groups" in operator:
+    if any(each in operator for each in ("Aggregate", "of groups")):
         found |= AGGREGATES
     if (operator.endswith(" WindowAggregate") and " over " not in operator) or operator == "GroupAggregate":
         found |= ABOVE

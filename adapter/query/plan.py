@@ -294,6 +294,8 @@ class Plan:
     """What a micro-batch is at most, where the text says so."""
     text: str = ""
     """Digest of the model's text, where it is known."""
+    clauses: tuple[tuple[str, str], ...] = ()
+    """The clauses of that text, as `written_clauses` tells them."""
     unknown_functions: tuple[str, ...] = ()
     """Functions that aren't Spark's own, planned without a session: taken for functions of a row."""
     taken: frozenset[str] = frozenset()

@@ -26,6 +26,7 @@ from .text import ctes, functions, hints, own_names, result_names, same_names, s
 from .text.dialect import parse, sql
 from .text.functions import QueryRunner
 from .text.types import find_ties, find_types
+from .text.written_clauses import written_clauses
 from .upsert_keys import replacing
 from .windowing import on_change, windows
 from .windowing.emission import FINAL, Emission
@@ -167,6 +168,7 @@ def _of_windows(
         lookups=outside,
         mini_batch=read.hint,
         unknown_functions=read.unknown_functions,
+        clauses=read.clauses,
     )
 
 
@@ -190,6 +192,8 @@ class _Text:
     """A model's text as a tree, with what it says beside its rows."""
 
     tree: exp.Query
+    clauses: tuple[tuple[str, str], ...]
+    """Those that its author wrote."""
     rewrites: Rewrites
     hint: MiniBatch | None
     unknown_functions: tuple[str, ...]
@@ -229,6 +233,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     """A text in which streams are marked, and aggregates known as such, with the types of sums. Changes the tree."""
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
+    clauses = tuple(written_clauses(tree))
     tree = ranks.without_qualify(ranks.without_names(ctes.inline(tree)))
     ranks.note(tree)
     unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
@@ -245,7 +250,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
         find_types(tree, ask)
         session_zone.mark(tree, ask)
     # Without anybody to ask a plan is for looking at.
-    return _Text(tree, rewrites, hint, unknown, None if ask is None else star, nameless)
+    return _Text(tree, clauses, rewrites, hint, unknown, None if ask is None else star, nameless)
 
 
 def _is_of_stream(star: exp.Expr) -> bool:
@@ -304,6 +309,7 @@ def _in_operators(
         outside,
         read.hint,
         unknown_functions=read.unknown_functions,
+        clauses=read.clauses,
     )
 
 

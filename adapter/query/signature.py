@@ -26,6 +26,7 @@ from .operators.base import (
 from .operators.conditions import explodes
 from .operators.generate import OUTPUT, can_be_remade, parts_of
 from .operators.groups import GroupChanges
+from .operators.top_n import members_part
 from .operators.upserts import kept_root, replaced, takes_back
 from .plan import AggregateStage, GroupStage, Plan, Stage
 from .ranking.ranks import Top
@@ -50,6 +51,7 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
         found["lookups"] = tables
     if plan.text:
         found["text"] = plan.text
+        found["clauses"] = [list(each) for each in plan.clauses]
     if windows is not None:
         if windows.stages:
             # Early results may come and go: rows of the state are there until the last one.
@@ -143,6 +145,11 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
     top = kept_root(flow)
     operators = list(in_order(top))
     tops = {each.name: each.top.rows for each in operators if isinstance(each, TopN)}
+    of_rows = [
+        members_part(each)
+        for each in operators
+        if isinstance(each, TopN) and not (each.final or each.inputs[0].relation.changes)
+    ]
     parts = parts_of(flow, ttl)
     alone = root is not None and {*parts} == {top.name} and not flow.windowed
     kept = _kept_by_one(top, flow) if alone else None
@@ -151,6 +158,7 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
         "inputs": {each.name: [below.name for below in each.inputs] for each in operators},
         "root": top.name,
         **({"tops": tops} if tops else {}),
+        **({"ranked": of_rows} if of_rows else {}),
         **({"kept": kept} if kept else {}),
         "remade": can_be_remade(flow) and not emission.changes,
         "groups": groups,

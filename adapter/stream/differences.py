@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .alike import ALIKE, CALLED, KEPT, as_kept, kept_alike, same_parts
+from .edited_clauses import CLAUSES, edited_clauses
 
 RESULTS = "results"
 """The entry with the times, after their ends, at which windows are complete and forgotten."""
@@ -35,6 +36,17 @@ _SAID = {
     "version": "the state was made by another version of this package",
     RESULTS: "when results of its windows are complete and their state goes: complete_result_offset, last_result_offset",
 }
+_OF_ROWS, _OF_AGGREGATED = (
+    "it keeps the rows of its windows, and kept aggregates of them",
+    "it keeps aggregates of its windows, and kept their rows",
+)
+_VAGUE = (
+    *(_SAID[name] for name in ("operators", "source", "made_of", "top", "below")),
+    _OF_ROWS,
+    _OF_AGGREGATED,
+)
+"""Sentences that only the edited clauses make clear."""
+_MORE_ROWS = "the ranking is of {} rows and was of {}, and no others are kept, so those that move up are lost"
 ROW_KEY, COLUMNS = "row_key", "columns"
 """Entries about the model's table: what tells its rows apart, and the columns that the query gives."""
 TEXT = "text"
@@ -46,12 +58,24 @@ EVENT_TIMES = "event_times"
 FROM_NOW = "from_now"
 """The entry of an aggregate that came to a state which had rows: it lacks those."""
 REPLAYED = "replayed"
-"""The entry with the groups that what stands on them was made anew from the last time; it may still have to be."""
+"""The entry with the groups, and rankings, that what stands on them was made anew from the last time; it may still have to
+be."""
 KINDS = ("slices", "groups", "sessions")
 """What parts with partial aggregates are called after, behind the name of their stage."""
 _ONE_RESULT = {"first": None, "update": None, "complete": 0, "last": 0}
 """What is noted of windows with one result each, when they end."""
-_OF_OPERATORS = ("operators", "inputs", "root", "tops", "kept", "remade", "groups", "parts", "output")
+_OF_OPERATORS = (
+    "operators",
+    "inputs",
+    "root",
+    "tops",
+    "ranked",
+    "kept",
+    "remade",
+    "groups",
+    "parts",
+    "output",
+)
 _OF_AGGREGATES = ("metrics", "sets", "left")
 _PLACE = re.compile(r"\b__\d+_\d+\.")
 
@@ -93,7 +117,8 @@ class Evolution:
     begun_in: dict[str, set[str]] = field(default_factory=dict)
     """By part that goes on its columns of what is new, where `sweeps`."""
     replayed: list[str] | None = None
-    """The groups that what stands on them is made anew from; None: nothing is in a tree of operators."""
+    """The groups, and rankings of rows, that what stands on them is made anew from; None: nothing is in a tree of
+    operators."""
 
     @property
     def is_migration(self) -> bool:
@@ -118,8 +143,9 @@ class Evolution:
 
     def told(self, new: str) -> str:
         """The same; `new`: what is said of new aggregates."""
+        kept = f"{len(self.kept)} aggregates are kept" if len(self.kept) != 1 else f"{self.kept[0]} is kept"
         told = [
-            (f"{len(self.kept)} aggregates are kept" if len(self.kept) != 1 else f"{self.kept[0]} is kept"),
+            *([kept] if self.kept or self.new or self.removed else []),
             *([f"{new}: {', '.join(self.new)}"] if self.new else []),
             *([f"removed: {', '.join(self.removed)}"] if self.removed else []),
             *(f"{what} is made anew" for what in self.remade),
@@ -148,6 +174,16 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
     >>> found.kept, found.new, found.removed, found.refused, found.dropped, found.begun
     (['a'], ['c'], ['b'], [], {'stage_1': {'b'}}, {'stage_1': {'c'}})
     """
+    found = _evolution(old, new, same_rows)
+    edited = (
+        " and ".join(edited_clauses(old.get(CLAUSES, ()), new.get(CLAUSES, ()))) if CLAUSES in old else ""
+    )
+    if edited:
+        found.refused = [f"{each}: {edited}" if each.startswith(_VAGUE) else each for each in found.refused]
+    return found
+
+
+def _evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> Evolution:
     found = Evolution()
     if same_rows:
         new = as_kept(old, new)
@@ -161,13 +197,25 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
         # Of a query without windows, which is a tree of operators by now.
         found.refused.append(_SAID["version"])
         return found
-    if "operators" in old and "operators" not in new:
+    if ("operators" in old) != ("operators" in new):
         # Windows that put themselves out have another state.
         found.refused.append(_SAID["operators"])
         return found
     _of_operators(found, old, new, same_rows)
     passed = dict.fromkeys(
-        ("stages", *_OF_OPERATORS, REPLAYED, ROW_KEY, COLUMNS, TEXT, ALIKE, CALLED, LOOKUPS, EVENT_TIMES)
+        (
+            "stages",
+            *_OF_OPERATORS,
+            REPLAYED,
+            ROW_KEY,
+            COLUMNS,
+            TEXT,
+            CLAUSES,
+            ALIKE,
+            CALLED,
+            LOOKUPS,
+            EVENT_TIMES,
+        )
     )
     found.refused += _other_times(old.get(EVENT_TIMES) or {}, new.get(EVENT_TIMES) or {})
     if not same_rows or "operators" in new:
@@ -176,6 +224,8 @@ def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = 
         # An earlier version didn't note it; a tree of operators had no other results then than the one.
         is_tree = new.get("operators") is not None
         old = {**old, RESULTS: _ONE_RESULT if is_tree else new[RESULTS]}
+    if old.get("state_ttl") != new.get("state_ttl"):
+        passed["lives"] = None  # of which one has nothing
     others = _others({**old, **passed}, {**new, **passed})
     found.refused += [_SAID.get(name, name) for name in others]
     is_edited = TEXT not in old or old[TEXT] != new.get(TEXT)
@@ -289,9 +339,12 @@ def _of_stage(
     same_rows: bool,
     is_edited: bool,
 ) -> None:
-    found.refused += _of_columns("group key", old.get("keys") or {}, new.get("keys") or {})
     if old.get("window") != new.get("window"):
         found.refused += _of_windows(old.get("window") or {}, new.get("window") or {})
+    if ("metrics" in old) != ("metrics" in new):
+        found.refused.append(_OF_ROWS if "metrics" in old else _OF_AGGREGATED)
+        return
+    found.refused += _of_columns("group key", old.get("keys") or {}, new.get("keys") or {})
     passed = ("keys", "window", "plain", *_OF_AGGREGATES, *(("source",) if same_rows else ()))
     if "plain" in old and old["plain"] == new.get("plain"):
         # But for the names of its relations.
@@ -300,12 +353,8 @@ def _of_stage(
     rest = [{key: value for key, value in each.items() if key not in passed} for each in (old, new)]
     found.refused += [_SAID.get(key, key) for key in _others(*rest)]
     same_rows = same_rows or old.get("source") != new.get("source")
-    if "metrics" in old and "metrics" in new:
-        if old.get("keys") == new.get("keys"):  # else nothing that it keeps is of use
-            _of_aggregates(found, old, new, same_rows)
-    elif "metrics" in old or "metrics" in new:
-        now, was = ("aggregates", "rows") if "metrics" in new else ("rows", "aggregates")
-        found.refused.append(f"{new['name']} keeps {now} and kept {was}")
+    if "metrics" in old and old.get("keys") == new.get("keys"):  # else nothing that it keeps is of use
+        _of_aggregates(found, old, new, same_rows)
 
 
 def _of_results(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
@@ -393,24 +442,28 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
             *_of_group(_told_apart(was, now, name, groups), groups[1][name], name, same_rows).refused,
             *_values_of_other_columns(was, now, name, groups),
         ]
-        for name in _whole(old)
-        if name in groups[1] and _is_same_below(old, new, groups[1][name]["operator"])
+        for name in groups[0].keys() & groups[1].keys()
+        if _is_whole(old, name) and _is_same_below(old, new, groups[1][name]["operator"])
     }
+    problems |= {name: [] for name in _same_rankings(old, new)}
     replayed = _replayed(new, [name for name in problems if not problems[name]])
     if replayed is None:
-        said = _of_the_only(old, new)
+        more = [_MORE_ROWS.format(has, had) for _, had, has in _places(old, new) if has > had]
+        said = more or _of_the_only(old, new)
         found.refused += [*said, *(problem for each in problems.values() for problem in each)]
         return
     found.replayed = sorted(replayed)
-    found.remade.append("what is computed of its groups")
-    kept = {part for name in replayed for part in old["parts"].get(groups[0][name]["operator"], ())}
+    of_groups, of_rankings = replayed & groups[1].keys(), replayed - groups[1].keys()
+    made_of = " and ".join([*["groups"][: len(of_groups)], *["rankings"][: len(of_rankings)]])
+    found.remade.append(f"what is computed of its {made_of}")
+    kept = {part for name in replayed for part in old["parts"].get(_operator(old, name), ())}
     kept |= {
         part
         for name in replayed
-        for below in _under(new["inputs"], groups[1][name]["operator"])
+        for below in _under(new["inputs"], _operator(new, name))
         for part in new["parts"].get(below, ())
     }
-    for name in found.replayed:
+    for name in sorted(of_groups):
         had, has = _told_apart(was, now, name, groups), groups[1][name]
         _of_aggregates(found, {"name": name, **had}, {"name": name, **has}, same_rows)
         kept -= {had.get("given")}
@@ -475,9 +528,7 @@ def _of_fewer_rows(found: Evolution, had: int, has: int, is_forgotten: bool) -> 
     if has == had:
         return
     if has > had:
-        found.refused.append(
-            f"the ranking is of {has} rows and was of {had}, and no others are kept, so those that move up are lost"
-        )
+        found.refused.append(_MORE_ROWS.format(has, had))
     elif is_forgotten:
         # What is out of a window, or of a ranking that may be forgotten, isn't touched.
         found.shortened.append(f"the ranking of {has} rows instead of {had}")
@@ -613,15 +664,42 @@ def _as_needed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, A
     return {**old, "groups": kept, "parts": parts}
 
 
-def _whole(old: Mapping[str, Any]) -> list[str]:
-    """The groups that the state surely has all rows of: if what stands on some was to be made anew, that may still be to
-    come."""
-    groups = old["groups"]
+def _operator(signature: Mapping[str, Any], name: str) -> str:
+    """The operator that is a group, or that a ranking's part of the state is of."""
+    groups = signature.get("groups") or {}
+    return str(groups[name]["operator"]) if name in groups else _rankings(signature).get(name, name)
+
+
+def _rankings(signature: Mapping[str, Any]) -> dict[str, str]:
+    """The rankings, by their parts of the state, which are called the same however their texts are written."""
+    parts = signature["parts"]
+    return {part: name for name in signature.get("tops") or () for part in parts.get(name, ())}
+
+
+def _places(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
+    """By their parts the rankings of rows that both have: how many places there were, and how many are asked for."""
+    was, now = _rankings(old), _rankings(new)
+    for part in new.get("ranked") or ():
+        if part in was:
+            yield part, old["tops"][was[part]], new["tops"][now[part]]
+
+
+def _is_whole(old: Mapping[str, Any], name: str) -> bool:
+    """Whether the state surely has all rows of a group, or all that a ranking keeps: if what stands on some was to be made
+    anew, that may still be to come."""
     if REPLAYED not in old:
-        return sorted(groups)
-    kept = {groups[name]["operator"] for name in old[REPLAYED] if name in groups}
-    kept |= {below for each in kept for below in _under(old["inputs"], each)}
-    return sorted(name for name in groups if groups[name]["operator"] in kept)
+        return True
+    kept = {_operator(old, each) for each in old[REPLAYED]} & old["inputs"].keys()
+    return _operator(old, name) in kept | {below for each in kept for below in _under(old["inputs"], each)}
+
+
+def _same_rankings(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The rankings of rows that keep what they kept, or more than is asked for now, by their parts of the state."""
+    return [
+        part
+        for part, had, has in _places(old, new)
+        if has <= had and _is_whole(old, part) and _is_same_below(old, new, _operator(new, part))
+    ]
 
 
 def _is_same_below(old: Mapping[str, Any], new: Mapping[str, Any], operator: str) -> bool:
@@ -666,8 +744,8 @@ def _of_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str, same_ro
 
 
 def _replayed(new: Mapping[str, Any], may_be: Collection[str]) -> set[str] | None:
-    """Of groups whose state goes on, the topmost below everything; None: something doesn't stand on any."""
-    names = {new["groups"][name]["operator"]: name for name in may_be}
+    """Of groups, and rankings, whose state goes on, the topmost below everything; None: something doesn't stand on any."""
+    names = {_operator(new, name): name for name in may_be}
 
     def below(operator: str) -> set[str] | None:
         if operator in names:

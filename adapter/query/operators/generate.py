@@ -10,6 +10,7 @@ from functools import cache, partial
 from ..event_clock import READS_CLOCK
 from ..plan import LookupTable, Plan
 from ..program import (
+    EVERYTHING,
     STEP,
     TABLE_BEFORE,
     Level,
@@ -71,7 +72,7 @@ from .recent_rows import RecentRows
 from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
 from .time_bounds import kept_until
-from .top_n import RankedGroups
+from .top_n import RankedGroups, members_part
 from .upserts import replaced, takes_back
 from .window_changes import ChangedWindows
 from .window_close import OpenWindows
@@ -85,10 +86,9 @@ _CAME = "_change_type in ('insert', 'update_after')"
 
 
 def can_be_remade(flow: Dataflow) -> bool:
-    """Whether the table can be put out anew as a whole: its rows are told apart, and others than those that are added."""
+    """Whether the table can be put out anew as a whole: rows of it may go."""
     found = replaced(flow)
-    key = flow.key if found is None else found.key
-    return flow.root.relation.changes and key is not None
+    return flow.root.relation.changes and (found is None or found.key is not None)
 
 
 def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
@@ -123,7 +123,8 @@ def program(
         behind: as of `Program`.
         signature: of the plan.
         emission: when results of windows come.
-        replayed: the groups that come in as if they were new, where what stands on them is made anew; None: nothing is.
+        replayed: the groups, and rankings of rows, that come in as if they were new, where what stands on them is made anew;
+            None: nothing is.
     """
     flow = plan.dataflow
     if flow.is_stateless:
@@ -138,8 +139,12 @@ def program(
         known=tuple(made.known),
     )
     output, upsert = result.output, result.upsert
-    if upsert is not None and replayed is not None and upsert.key is not None:
-        upsert = replace(upsert, fired="select true as anything", scope="true")
+    if upsert is not None and replayed is not None:
+        if upsert.key is None:
+            # What comes is all there is, whatever the table has.
+            output, upsert = _came(), replace(upsert, fired=EVERYTHING, change=None)
+        else:
+            upsert = replace(upsert, fired="select true as anything", scope="true")
     anew = partial(program, plan, window_levels, time_zones, ttl, behind, signature)
     return Program(
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),
@@ -243,20 +248,25 @@ def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
     """The rows of `RESULT` that come, and what they replace."""
     if not flow.root.relation.changes:
         return f"select * from {RESULT}", None
-    change = f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {RESULT}"
     if flow.key is None:
         # Nothing tells rows apart: the table as it was and the change are added up.
-        rows = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n{change}"
+        rows = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n{_changes()}"
         return spread(added_up(rows, True), True), Upsert(
             None, f"select true as anything from {RESULT}", "true", None, change=RESULT
         )
     keys = [quote(name) for name in flow.key]
     listed = ", ".join(keys) or "true as anything"
     scope = " and ".join(f"old.{key} <=> fired.{key}" for key in keys) or "true"
-    came = f"select {ROW}, {TIMES} from (\n{change}\n) where {TIMES} > 0"
-    return spread(came, True), Upsert(
-        flow.key, f"select {listed} from {RESULT}", scope, None, certain=not keys
-    )
+    return _came(), Upsert(flow.key, f"select {listed} from {RESULT}", scope, None, certain=not keys)
+
+
+def _changes() -> str:
+    return f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {RESULT}"
+
+
+def _came() -> str:
+    """The rows of `RESULT` that come."""
+    return spread(f"select {ROW}, {TIMES} from (\n{_changes()}\n) where {TIMES} > 0", True)
 
 
 @dataclass(frozen=True)
@@ -307,8 +317,8 @@ class _Generator:
         # The keys that a table outside is asked for come out of one more.
         self.uses.update(e.name for o in flow.operators if self._asked(o) for e in o.inputs)
         known = {name for name in self.state_names if self.state_names[name] in replayed}
-        # A ranking of rows of which fewer are asked for.
-        known |= {each.name for each in flow.operators if isinstance(each, TopN) and each.name in replayed}
+        # Rankings of rows, too.
+        known |= {each.name for each in flow.operators if isinstance(each, TopN) and self._is_replayed(each)}
         known |= {below.name for each in flow.operators if each.name in known for below in in_order(each)}
         judged = [
             each
@@ -584,15 +594,14 @@ class _Generator:
 
     def _top_n(self, operator: TopN) -> None:
         if not operator.inputs[0].relation.changes:
-            rows = RankedRows(operator, ttl_of(operator, self.ttl), self._time_of(operator))
+            replayed = self._is_replayed(operator)
+            rows = RankedRows(operator, ttl_of(operator, self.ttl), self._time_of(operator), replayed)
             judged = rows.judged()
             self.rows += [] if judged is None else [judged]
             self.steps += rows.steps()
             self._has(rows.state(), operator)
             if self.replaced is not None and self.replaced.operator is operator:
-                self.put_out = _PutOut(
-                    rows.emit(operator.name in self.replayed), rows.put_out, rows.touched, tuple(rows.keys)
-                )
+                self.put_out = _PutOut(rows.emit(replayed), rows.put_out, rows.touched, tuple(rows.keys))
             else:
                 self.steps.append(rows.change())
             return
@@ -605,6 +614,11 @@ class _Generator:
         else:
             self.steps.append(ranked.change())
         self.looks_into[operator.name] = self.parts_of[below.name]
+
+    def _is_replayed(self, operator: TopN) -> bool:
+        """Whether a ranking of rows comes as if it were new: it is called after its part of the state, or by itself where it
+        is the result."""
+        return operator.name in self.replayed or members_part(operator) in self.replayed
 
     def _close(self, operator: WindowClose) -> None:
         held = OpenWindows(operator, ttl_over(operator, self.ttl), self.emission)

@@ -21,7 +21,7 @@ from .key_generations import (
     touched_in_step,
 )
 from .relation import WEIGHT
-from .top_n import PLACE, ROW, shown, shown_as_it_is
+from .top_n import PLACE, ROW, members_part, shown, shown_as_it_is
 
 DUE = "due"
 """The column with the watermark at which a row is put out."""
@@ -36,11 +36,12 @@ class RankedRows:
         ttl: microseconds after which a ranking without new members is forgotten; None: never.
         time: the input's column with the time that this is counted from, and at which rows that never change are due; None:
             it is the watermark when they come.
+        replayed: whether all rankings of the state come as if they were new.
     """
 
-    def __init__(self, operator: TopN, ttl: int | None, time: str | None) -> None:
-        self.operator, self.name, self.time = operator, operator.name, time
-        self.part = f"{operator.name}_members"
+    def __init__(self, operator: TopN, ttl: int | None, time: str | None, replayed: bool = False) -> None:
+        self.operator, self.name, self.time, self.replayed = operator, operator.name, time, replayed
+        self.part = members_part(operator)
         # Called after the part, as which they go on when the query is written otherwise.
         self.kept_row = quote(f"{self.part}_row")
         self.keys = [quote(f"{self.part}_by_{number}") for number in range(len(operator.top.partition))]
@@ -116,7 +117,7 @@ class RankedRows:
 
     def _known(self) -> str:
         """The rows of the state of the rankings that the micro-batch touches."""
-        return self._read(self.rows)
+        return self._read(None if self.replayed else self.rows)
 
     def _read(self, touched: str | None) -> str:
         return f"select *, {self.kept_row} as {ROW} from (\n{matching(self.part, self.keys, touched)}\n)"
@@ -131,6 +132,8 @@ class RankedRows:
     def change(self) -> Step:
         """What changes in the result."""
         after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
+        if self.replayed:
+            return Step(self.name, shown(self.operator, after), persist=True)
         before = self._first(self.generations.going_on(self._known()))
         net = (
             f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n"

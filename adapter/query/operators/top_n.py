@@ -23,6 +23,11 @@ ROW, PLACE = "__ranked", "place"
 _CAME, _FRESH, _MEMBER, _LIFE = "__came", "__fresh", "__member", "__life_of_group"
 
 
+def members_part(operator: TopN) -> str:
+    """The part of the state with who is in a ranking."""
+    return f"{operator.name}_members"
+
+
 class RankedGroups:
     """The pieces of a `TopN`.
 
@@ -34,7 +39,7 @@ class RankedGroups:
 
     def __init__(self, operator: TopN, groups: Groups, path: Sequence[Project]) -> None:
         self.operator, self.groups, self.path, self.name = operator, groups, path, operator.name
-        self.part = f"{operator.name}_members"
+        self.part = members_part(operator)
         # Called after the part, as which they go on when the query is written otherwise.
         self.kept_row, self.member, self.since = (
             quote(f"{self.part}_{what}") for what in ("row", "there", "since")

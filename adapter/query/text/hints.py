@@ -65,6 +65,14 @@ def quoted(node: exp.Expr, length: int = 80) -> str:
     >>> quoted(parse("select k from (select /*+ STREAM */ * from clicks) as c where v > 1"), 41)
     'SELECT k FROM stream(clicks) AS c WHERE …'
     """
+    text = unmarked(sql(as_quoted(node))).strip()
+    if len(text) <= length:
+        return text
+    return f"{text[: length - 1].rpartition(' ')[0]} …"
+
+
+def as_quoted(node: exp.Expr) -> exp.Expr:
+    """A tree of its own with what its author wrote in the place of what macros print."""
     holder = exp.Paren(this=node.copy())
     printed = {id(each): str(window_of(each)) for each in windows_under(holder)}
     for select in list(holder.find_all(exp.Select)):
@@ -77,10 +85,7 @@ def quoted(node: exp.Expr, length: int = 80) -> str:
             around.replace(exp.Table(this=call, alias=around.args.get("alias")))
         else:
             select.replace(call)
-    text = unmarked(sql(as_written(holder).this)).strip()
-    if len(text) <= length:
-        return text
-    return f"{text[: length - 1].rpartition(' ')[0]} …"
+    return as_written(holder).this
 
 
 def _is_all_of(select: exp.Select, table: exp.Table) -> bool:
