@@ -166,6 +166,33 @@ def _joined(query: Query, condition: str) -> str:
     return f"select a.ts, a.k, a.v, b.u from {a} as a join {b} as b on a.k = b.k{condition}{where}"
 
 
+def _beside(query: Query, beside: str, where: str = "") -> str:
+    """A GROUP BY of what stands beside something that isn't a stream."""
+    q = replace(query, alias=query.alias or "c")
+    before, source = q.source()
+    keys = ", ".join(map(q.column, q.keys))
+    conditions = " and ".join(filter(None, [where, query.where]))
+    return (
+        f"{before}select {keys}, {q.aggregates()} from {source}{beside}"
+        f"{f' where {conditions}' if conditions else ''} group by {keys}"
+    )
+
+
+def _of_both(query: Query) -> str:
+    """A GROUP BY of the rows of two streams, of which no more columns are read than it needs."""
+    aggregates = query.aggregates()
+    needed = [
+        name
+        for name in (*_COLUMNS, *(f"late_{each}" for each in _COLUMNS))
+        if re.search(rf"\b{name}\b", aggregates)
+    ]
+    listed, keys = ", ".join([*query.keys, *needed]), ", ".join(query.keys)
+    before, source = query.source()
+    where = f" where {query.where}" if query.where else ""
+    both = f"{before}select {listed} from {source}{where} union all select {listed} from {expansion.expand_stream('orders')}"
+    return f"select {keys}, {aggregates} from ({both}){query._as} group by {keys}"
+
+
 OPERATORS: dict[str, Callable[[Query], str]] = {
     **{f"{kind} WindowAggregate": Query.grouped for kind in WINDOWS},
     "GroupAggregate": Query.grouped,
@@ -204,6 +231,14 @@ OPERATORS: dict[str, Callable[[Query], str]] = {
     "GroupAggregate over GroupAggregate": lambda q: (
         f"select n, count(*) as c, max(s) as most from ({q.grouped()}) group by n"
     ),
+    "GroupAggregate over a join with a table": lambda q: _beside(
+        q, f" join dims as d on {q.alias or 'c'}.k <=> d.k"
+    ),
+    "GroupAggregate over a LATERAL VIEW": lambda q: _beside(
+        q, " lateral view explode(array(1, 2)) e as piece"
+    ),
+    "GroupAggregate over IN a table": lambda q: _beside(q, "", "k in (select k from dims)"),
+    "GroupAggregate over UNION ALL": _of_both,
     "values of groups without their keys": lambda q: f"select {', '.join(q.metrics)} from ({q.grouped()})",
     "GroupAggregate over TopN of groups": lambda q: (
         f"select u, count(*) as c, max(n) as most from ({q.ranked(f'({q.grouped()})', 'u')}) group by u"

@@ -94,7 +94,7 @@ def _told(name: str, found: Verdict) -> dict[str, Any]:
         "shortened": evolution.shortened,
         "state": {
             "add": change.added if change else {},
-            "drop": list(change.drop) if change else [],
+            "drop": [*change.drop, *change.lost] if change else [],
             "rename": dict(change.rename) if change else {},
             "forget_parts": list(change.parts) if change else [],
         },

@@ -27,6 +27,7 @@ from .iceberg import (
     columns_in_spark,
     each_of,
     is_of_stream,
+    narrow_columns,
     promote_columns,
     widen_columns,
 )
@@ -253,6 +254,7 @@ def migrate(
         schema = transaction.updateSchema()
         change_columns(spark, schema, change.add, change.drop, change.rename)
         widen_columns(spark, schema, change.widen)
+        narrow_columns(schema, change.narrow)
         promote_columns(spark, schema, change.promote)
         schema.commit()
         update = transaction.updateProperties()

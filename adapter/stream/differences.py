@@ -110,6 +110,8 @@ class Evolution:
     """What is kept less of from now on, in words."""
     reshaped: list[str] = field(default_factory=list)
     """What has other columns from now on, in words: what the last micro-batch puts out has to be in the table."""
+    of_rows: set[str] = field(default_factory=set)
+    """Columns with whole rows of windows, which no ranking chose: fewer columns of these may be needed."""
     sweeps: bool = False
     """Whether all is forgotten but what other parts than `gone_parts` have."""
     begun_parts: set[str] = field(default_factory=set)
@@ -349,6 +351,8 @@ def _of_stage(
     if "plain" in old and old["plain"] == new.get("plain"):
         # But for the names of its relations.
         passed += ("source",)
+    if "row" in new and "top" not in old and "top" not in new:
+        found.of_rows.add(new["row"])
     passed += _of_results(old, new) + _of_ranking(found, old, new, is_edited)
     rest = [{key: value for key, value in each.items() if key not in passed} for each in (old, new)]
     found.refused += [_SAID.get(key, key) for key in _others(*rest)]
@@ -408,18 +412,19 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
             )
         _of_ranked_rows(found, old, new, same_rows)
         return
+    was, now = _alike(old, new)
     if all(old.get(each) == new.get(each) for each in ("operators", "root", "parts", "tops")) or (
         "inputs" not in old
         and old.get("operators") == new.get("operators")
         and groups[0].keys() == groups[1].keys()
     ):
         for name in groups[0].keys() & groups[1].keys():
-            found.refused += _of_group(groups[0][name], groups[1][name], name, same_rows).words
+            is_same = same_rows or _is_of_same(was, now, name)
+            found.refused += _of_group(groups[0][name], groups[1][name], name, is_same).words
         return
     if "inputs" not in old and "inputs" in new:
         found.refused.append(_SAID["inputs"])
         return
-    was, now = _alike(old, new)
     if _of_ranked_rows(found, old, new):
         return
     same_stages = old.get("stages") == new.get("stages") or _same_stages(was, now)
@@ -439,7 +444,12 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         return
     problems = {
         name: [
-            *_of_group(_told_apart(was, now, name, groups), groups[1][name], name, same_rows).refused,
+            *_of_group(
+                _told_apart(was, now, name, groups),
+                groups[1][name],
+                name,
+                same_rows or _is_of_same(was, now, name),
+            ).refused,
             *_values_of_other_columns(was, now, name, groups),
         ]
         for name in groups[0].keys() & groups[1].keys()
@@ -465,7 +475,8 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     }
     for name in sorted(of_groups):
         had, has = _told_apart(was, now, name, groups), groups[1][name]
-        _of_aggregates(found, {"name": name, **had}, {"name": name, **has}, same_rows)
+        is_same = same_rows or _is_of_same(was, now, name)
+        _of_aggregates(found, {"name": name, **had}, {"name": name, **has}, is_same)
         kept -= {had.get("given")}
         found.begun_in |= {part: found.begun[name] for part in new["parts"][has["operator"]]}
     lost, anew = (
@@ -597,10 +608,11 @@ def _goes_on(
         is_given = "given" in has and had["metrics"].keys() != has["metrics"].keys()
         if is_given or _values_of_other_columns(was, now, name, groups):
             return False
-        if _of_group(had, has, name, same_rows).refused:
+        if _of_group(had, has, name, same_rows or _is_of_same(was, now, name)).refused:
             return False
     for name, had in before.items():
-        _of_aggregates(found, {"name": name, **had}, {"name": name, **groups[1][name]}, same_rows)
+        is_same = same_rows or _is_of_same(was, now, name)
+        _of_aggregates(found, {"name": name, **had}, {"name": name, **groups[1][name]}, is_same)
     if reshaped:
         found.reshaped.append("what it puts out")
         for part in sorted(_output(old) | _output(new)):
@@ -618,6 +630,11 @@ def _other_columns(
     had, has = (each["metrics"].get(name, {}) for each in (was, now))
     before, after = (each[name]["metrics"] for each in groups)
     return [each for each in after if each in before and had.get(each) != has.get(each)]
+
+
+def _is_of_same(was: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
+    """Whether a group is known to be of the same rows, however these are written."""
+    return bool(now) and name in now["groups"] and was["groups"].get(name) == now["groups"][name]
 
 
 def _told_apart(

@@ -27,7 +27,7 @@ from .later_columns import later_columns
 from .lookups import Lookups
 from .microbatch import MicroBatch, Work, cut_between_levels
 from .migration import Migration, migration
-from .model import BACKFILL, IGNORE, StreamModel
+from .model import BACKFILL, FAIL, IGNORE, StreamModel
 from .new_metrics import NewMetrics, check_new_metrics
 from .position import Position
 from .recovery import Found, query_problem, settings_problem, unfinished, what_becomes
@@ -90,10 +90,18 @@ class Change:
     def told(self) -> str:
         """What it does, for the log."""
         if not self.found.is_migration and self.migration is not None:
-            return f"rows that are kept have NULL in {', '.join(self.migration.added)}, which their source got later"
+            return "; ".join(_of_fields(self.migration))
         if self.history is None:
             return self.found.sentence
         return self.found.told(f"computed from {self.history.size}")
+
+
+def _of_fields(migration: Migration) -> Iterator[str]:
+    """What becomes of rows that are kept, in words."""
+    if migration.added:
+        yield f"rows that are kept have NULL in {', '.join(migration.added)}, which their source got later"
+    if migration.lost:
+        yield f"rows that are kept lose {', '.join(migration.lost)}, which nothing reads any more"
 
 
 def signed(
@@ -221,7 +229,16 @@ def prepare(
             return None
         # Which columns are kept of rows is known by their types alone.
         migration, layout = _planned(spark, work, found, position, had, signature, later)
-        if migration is not None and migration.widen:
+        if migration.narrow and (model.columns is None or model.on_state_change == FAIL):
+            how = (
+                "leave its config on_state_change out"
+                if model.columns
+                else f"`dbt run --select {model.name}`"
+            )
+            raise StreamError(
+                f"Model {model.name}: {changed_in([*_of_fields(migration)])}. To have the state go on with it: {how}."
+            )
+        if migration.widen or migration.narrow:
             return Change(found, migration, signature, layout.apart, layout.schema)
         return Change(found, None, signature) if signature != had else None
     if model.columns is None:

@@ -556,6 +556,13 @@ def widen_columns(spark: SparkSession, update: Any, widen: Mapping[str, Sequence
                 update.moveAfter(f"{column}.{name}", f"{column}.{after}")
 
 
+def narrow_columns(update: Any, narrow: Mapping[str, Sequence[str]]) -> None:
+    """Note in Iceberg's update of a table's schema that columns which are structs lose fields."""
+    for column, fields in narrow.items():
+        for name in fields:
+            update.deleteColumn(f"{column}.{name}")
+
+
 def promote_columns(spark: SparkSession, update: Any, promote: Mapping[str, str]) -> None:
     """Note in Iceberg's update of a table's schema that columns become of wider types, which Iceberg has to allow."""
     for name, kind in promote.items():

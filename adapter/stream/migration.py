@@ -39,6 +39,8 @@ class Migration:
     """Of each stage columns with values of what is forgotten, which stay for others that have a column of that name."""
     widen: Mapping[str, tuple[Wider, ...]] = field(default_factory=dict)
     """Columns with rows that are kept, and the fields that come to these."""
+    narrow: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Columns with rows that are kept, and the fields of these that go."""
     promote: Mapping[str, str] = field(default_factory=dict)
     """Columns that become of a wider type (`PROMOTED`), and which: rows that are there have the same values in them."""
     begun: tuple[str, ...] = ()
@@ -48,6 +50,11 @@ class Migration:
     def emptied(self) -> tuple[str, ...]:
         """All parts that have no rows afterwards but those that are added."""
         return (*self.parts, *(part for part in self.begun if part not in self.parts))
+
+    @property
+    def lost(self) -> list[str]:
+        """The fields that go."""
+        return [f"{name}.{each}" for name, listed in self.narrow.items() for each in listed]
 
     @property
     def added(self) -> dict[str, str]:
@@ -74,7 +81,7 @@ def migration(
 
     >>> found = Evolution(renamed={"a": "a"}, own={"a"}, dropped={"stage_1": {"b"}}, begun={"stage_1": {"c"}})
     >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "int", "c": "int"})[0]
-    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={}, widen={}, promote={}, begun=())
+    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={}, widen={}, narrow={}, promote={}, begun=())
     """
     problems = []
     begun = set(wants) - {*kept} if found.sweeps else set().union(*found.begun.values())
@@ -95,13 +102,15 @@ def migration(
                 f"the column {was} of its state would be called {now}, and something else has one of the names"
             )
     there = {rename.get(name, name): kind for name, kind in has.items() if name not in drop}
-    widen = {}
+    widen, narrow = {}, {}
     for name, kind in wants.items():
         has_kind = there.get(name, kind).lower()
         if has_kind == kind.lower() or (kind.lower(), has_kind) in PROMOTED:
             continue
         if fields := _wider(there[name], kind, later or {}):
             widen[name] = fields
+        elif name in found.of_rows and (gone := _without(there[name], kind)):
+            narrow[name] = gone
         else:
             problems.append(f"{name} of its state is a {there[name].upper()} and would be a {kind.upper()}")
     left = {stage: columns & stays for stage, columns in found.dropped.items() if columns & stays}
@@ -118,6 +127,7 @@ def migration(
         begun=tuple(sorted(found.begun_parts)),
         left=left,
         widen=widen,
+        narrow=narrow,
     )
     return made, problems
 
@@ -150,3 +160,17 @@ def _wider(was: str, wanted: str, later: Mapping[str, str]) -> tuple[Wider, ...]
             return ()
         after = name
     return () if left else tuple(more)
+
+
+def _without(was: str, wanted: str) -> tuple[str, ...]:
+    """The fields that a struct has fewer than another, if all others are the same and in their order; none if not.
+
+    >>> _without("struct<a:int,b:int,c:int>", "struct<a:int,c:int>"), _without("struct<a:int,b:int>", "struct<b:int,a:int>")
+    (('b',), ())
+    """
+    had, has = fields_of(was), fields_of(wanted)
+    if had is None or has is None:
+        return ()
+    kinds = {name: kind.lower() for name, kind in has}
+    stay = [name for name, kind in had if kinds.get(name) == kind.lower()]
+    return tuple(name for name, _ in had if name not in kinds) if stay == [*kinds] else ()

@@ -252,7 +252,7 @@ def _row_key_problem(
         return None
     if not isinstance(had, Mapping) and _key_columns(had).keys() == _key_columns(has).keys():
         return None  # an earlier version noted only names
-    if anew and isinstance(had, Mapping) and had.get("columns") and had["columns"] == has.get("columns"):
+    if anew and had and has and isinstance(had, Mapping) and _key_columns(had) == _key_columns(has):
         return None
     now, was = _told(has), _told(had)
     if now == was and isinstance(had, Mapping):

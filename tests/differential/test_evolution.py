@@ -28,9 +28,18 @@ IN_CI = [
     ("TopN of rows", "few keys", "a smaller N"),
     ("TopN of rows without its place", "few keys", "a smaller N"),
     ("GroupAggregate over TopN of rows", "few keys", "several at once"),
+    ("GroupAggregate over a join with a table", "few keys", "several at once"),
+    ("GroupAggregate over UNION ALL", "state_ttl", "added first"),
     ("values of groups without their keys", "few keys", "several at once"),
     ("GroupAggregate over GroupAggregate", "few keys", "added first"),
 ]
+ROW_BY_ROW = {
+    "GroupAggregate",
+    "GroupAggregate over a LATERAL VIEW",
+    "GroupAggregate over IN a table",
+    "GroupAggregate over UNION ALL",
+}
+"""Whose groups are put out when rows of theirs come, as plain GROUP BYs."""
 CASES = [
     (operator, config, name)
     for operator in OPERATORS
@@ -105,7 +114,7 @@ def _is_due(new: Query, key: Mapping[str, Any], closed: int | None, said: str) -
         return closed is None or key["window_end"].replace(tzinfo=timezone.utc).timestamp() * 1e6 > closed
     if new.operator == "GroupAggregate over TopN of rows":
         return said == MIGRATED  # made anew; else a group is put out where its ranking changes
-    return new.operator != "GroupAggregate" or key["k"] != "d"  # which has no rows after it
+    return new.operator not in ROW_BY_ROW or key["k"] != "d"  # which has no rows after it
 
 
 def _keys(new: Query, columns: list[str]) -> list[str]:

@@ -241,6 +241,73 @@ NET = (
             "x",
         ),
         ("select item, sum(`a - b`) as n from {} group by item", "`a - b`", "a - b"),
+        (
+            "select item, count(*) as n from {} as a join dim as d on a.k = d.k group by item",
+            "dim as",
+            "dim2 as",
+        ),
+        (
+            "select item, count(*) as n from {} as a join dim as d on a.k = d.k group by item",
+            "a.k =",
+            "a.l =",
+        ),
+        (
+            "select item, count(*) as n from {} as a join db.dim as d on a.k = d.k group by item",
+            "db.",
+            "other.",
+        ),
+        (
+            "select item, count(*) as n from {} as a join dim as d on a.k = d.k where d.x > 1 group by item",
+            "> 1",
+            "> 2",
+        ),
+        (
+            "select item, count(*) as n from {} as a left join dim as d on a.k = d.k group by item",
+            "left",
+            "inner",
+        ),
+        ("select item, sum(d.x) as n from {} as a join dim as d on a.k = d.k group by item", "d.x", "a.x"),
+        (
+            "select item, count(*) as n from {} lateral view explode(split(l, ',')) e as p group by item",
+            "','",
+            "';'",
+        ),
+        (
+            "select item, count(*) as n from {} lateral view explode(l) e as p group by item",
+            "view",
+            "view outer",
+        ),
+        (
+            "select item, sum(p) as n from {} lateral view posexplode(l) e as p, q group by item",
+            "p, q",
+            "q, p",
+        ),
+        (
+            "select item, count(*) as n from {} where k in (select k from dim where z > 1) group by item",
+            "> 1",
+            "> 2",
+        ),
+        (
+            "select item, count(*) as n from {} as a where exists (select 1 from dim as d where d.k = a.k) group by item",
+            "a.k",
+            "a.l",
+        ),
+        (
+            "select item, count(*) as n from (select *, upper(k) as l from {}) as a "
+            "where l in (select id from dim where l > 1) group by item",
+            "upper",
+            "lower",
+        ),
+        (
+            "select item, sum(v) as n from (select item, v from {0} union all select item, v from {0}) group by item",
+            "union all select item, v",
+            "union all select item, v + 1 as v",
+        ),
+        (
+            "select item, sum(v) as n from (select item, v from {0} union all select item, v from {0}) group by item",
+            "union all select item, v from",
+            "union all select k as item, v from",
+        ),
     ],
 )
 def test_what_a_column_below_is_made_of(text: str, was: str, now: str) -> None:

@@ -17,7 +17,7 @@ from .lineage import Lineage, lineages, placed, stage_rows
 from .lineage import of as lineage_of
 from .upserts import kept_root
 
-VERSION = 3
+VERSION = 4
 """Of how lineage is told: another version may tell the same otherwise."""
 
 

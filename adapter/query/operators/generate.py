@@ -140,11 +140,12 @@ def program(
     )
     output, upsert = result.output, result.upsert
     if upsert is not None and replayed is not None:
-        if upsert.key is None:
-            # What comes is all there is, whatever the table has.
-            output, upsert = _came(), replace(upsert, fired=EVERYTHING, change=None)
-        else:
+        if upsert.key:
             upsert = replace(upsert, fired="select true as anything", scope="true")
+        else:
+            # What comes is all there is, whatever the table has.
+            output = output if made.replaced is not None else _came()
+            upsert = Upsert(None, EVERYTHING, "true", None)
     anew = partial(program, plan, window_levels, time_zones, ttl, behind, signature)
     return Program(
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),

@@ -23,7 +23,7 @@ True
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
@@ -31,7 +31,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..plan import AggregateStage, RowsStage, WindowPlan
-from ..text.clauses import conjuncts, hands_on_columns, joined
+from ..text.clauses import aggregate, conjuncts, hands_on_columns, joined
 from ..text.dialect import DIALECT, canonical, parse
 from ..text.functions import makes_rows
 from ..text.names import digest, stages_renamed
@@ -74,7 +74,7 @@ _WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 _HIDDEN = (WEIGHT, GIVEN_BY)
 STAR = "*"
 """What stands among columns in the place of those that aren't known by name: set operations go by places."""
-_CLAUSES = {"expressions", "from_", "from", "where", "joins"}
+_CLAUSES = {"expressions", "from_", "from", "where", "joins", "laterals"}
 """What a SELECT may say to be understood."""
 
 
@@ -235,11 +235,20 @@ def _by_place(*texts: object, like: Lineage) -> Lineage:
 
 
 def _of_union(below: Sequence[Lineage]) -> Lineage:
-    sides = [each.means for each in below]
+    """All rows of all sides: a column is what it is in each, so that others may come and go."""
+    if any(each.star for each in below) or len({len(each.columns) for each in below}) > 1:
+        return _by_place("union", *(each.means for each in below), like=below[0])
     named = {tuple(name.lower() for name, _ in each.columns) for each in below}
-    if len(named) == 1 and not any(each.star for each in below):
-        sides.sort()  # in either order it is the same relation
-    return _by_place("union", *sides, like=below[0])
+    # In either order it is the same relation.
+    sides = sorted(below, key=lambda each: (each.rows, each.means)) if len(named) == 1 else below
+    places = zip(*(each.columns for each in sides), strict=True)
+    columns = [[(each.rows, what) for each, (_, what) in zip(sides, place, strict=True)] for place in places]
+    return Lineage(
+        digest("union", [each.rows for each in sides]),
+        tuple(
+            (name, digest("union", what)) for (name, _), what in zip(below[0].columns, columns, strict=True)
+        ),
+    )
 
 
 # -- windows ---------------------------------------------------------------------------------------
@@ -396,6 +405,8 @@ def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
     """
     if not isinstance(query, exp.Select):
         raise Unclear(query)
+    if aggregate(query) is not None:
+        raise Unclear(query)
     read = _read(query, known)
     columns: list[tuple[str, str]] = []
     star, hidden, starred = "", frozenset[str](), False
@@ -450,7 +461,7 @@ def _read(select: exp.Select, known: Mapping[str, Lineage]) -> _Read:
         rows.sort()
     else:
         sides = {alias: f"{place} {each.rows}" for place, (alias, each) in enumerate(scope.items())}
-    read = _Read("", scope, sides)
+    read = _Read("", scope, sides, known.keys())
     how: list[object] = []
     if plain:
         tests += [test for join in joins for test in conjuncts(join.args.get("on"))]
@@ -464,15 +475,46 @@ def _read(select: exp.Select, known: Mapping[str, Lineage]) -> _Read:
             for join in joins
         ]
     found = digest("join", rows, how) if joins else rows[0]
+    for lateral in select.args.get("laterals") or ():
+        read, found = _with_lateral(read, lateral, found)
     kept = read.all_of(tests)
     return replace(read, rows=digest("where", found, kept) if kept else found)
+
+
+def _with_lateral(read: _Read, lateral: exp.Lateral, rows: str) -> tuple[_Read, str]:
+    """What is read with the rows of a LATERAL VIEW beside, and which rows these are; `rows`: those without it."""
+    alias = lateral.args.get("alias")
+    if not lateral.args.get("view") or alias is None or not alias.name or alias.name.lower() in read.scope:
+        raise Unclear(lateral)
+    made = read.told(lateral.this, makes_several=True)
+    of = digest("lateral", made, bool(lateral.args.get("outer")))
+    columns = tuple((each.name, digest(of, place)) for place, each in enumerate(alias.columns))
+    if not columns:
+        raise Unclear(lateral)
+    scope = {**read.scope, alias.name.lower(): Lineage(of, columns)}
+    return replace(read, scope=scope, sides={**read.sides, alias.name.lower(): ""}), digest(
+        "beside", rows, of
+    )
 
 
 def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, str]:
     alias = node.args.get("alias")
     others = {name for name, value in node.args.items() if value} - {"this", "alias"}
+    is_static = isinstance(node, exp.Table | exp.Subquery) and not any(
+        each.name in known or not isinstance(each.this, exp.Identifier) for each in node.find_all(exp.Table)
+    )
+    if is_static and isinstance(node, exp.Table):
+        others -= {"db", "catalog"}
     if others or (alias is not None and alias.args.get("columns")):
         raise Unclear(node)
+    if is_static:
+        # A table beside the streams, or a query over tables, as it is in each micro-batch.
+        text = node.copy()
+        text.set("alias", None)
+        if not is_repeatable(text):
+            raise Unclear(node)
+        rows = digest("table", canonical(text))
+        return Lineage(rows, star=rows), node.alias_or_name
     if isinstance(node, exp.Subquery):
         return of_query(node.this, known), node.alias
     if isinstance(node, exp.Table) and node.name in known:
@@ -489,6 +531,8 @@ class _Read:
     """By alias, in lower case."""
     sides: Mapping[str, str]
     """By alias what tells it from others; empty where it is alone."""
+    operators: Collection[str]
+    """The tables that are operators."""
 
     def all_of(self, tests: Sequence[exp.Expr]) -> list[str]:
         """What conditions are that all have to hold."""
@@ -505,12 +549,15 @@ class _Read:
             return digest({"gt": "lt", "gte": "lte"}.get(test.key, test.key), *sides)
         return self.told(test)
 
-    def told(self, node: exp.Expr, defined: Mapping[str, str] | None = None) -> str:
+    def told(
+        self, node: exp.Expr, defined: Mapping[str, str] | None = None, makes_several: bool = False
+    ) -> str:
         """What an expression over the rows is.
 
         Args:
             node: the expression.
             defined: what stands before it in the select list, by name in lower case: Spark may read it from there.
+            makes_several: whether it may make several rows of one.
 
         Raises:
             Unclear: it isn't of one row, or another each time, or a name isn't known.
@@ -520,13 +567,35 @@ class _Read:
         if not is_repeatable(node):
             raise Unclear(node)
         holder = exp.Paren(this=node.copy())
+        for query in [each for each in holder.find_all(exp.Query) if each.find_ancestor(exp.Query) is None]:
+            query.replace(exp.Var(this=f"q{self._asked(query)}"))
         for each in list(holder.walk()):
             if isinstance(each, exp.Query | exp.Window | exp.Lambda | exp.Star) or makes_rows(each):
+                if makes_several and each is holder.this:
+                    continue
                 if not (isinstance(each, exp.Star) and isinstance(each.parent, exp.Count)):
                     raise Unclear(each)
             elif isinstance(each, exp.Column) and not isinstance(each.parent, exp.Column):
                 each.replace(exp.column(f"c{self._column(each, defined)}"))
         return digest(canonical(holder.this))
+
+    def _asked(self, query: exp.Query) -> str:
+        """What a query over tables alone is that is asked for each row: its text, and what of the row it may name."""
+        inner = {
+            each.alias_or_name.lower()
+            for each in query.find_all(exp.Table, exp.Subquery, exp.Lateral, exp.CTE)
+        }
+        if any(each.name in self.operators for each in query.find_all(exp.Table)):
+            raise Unclear(query)
+        named: list[str] = []
+        for column in query.find_all(exp.Column):
+            qualified = column.table.lower()
+            if qualified in inner or isinstance(column.this, exp.Star):
+                continue
+            may_be = [each for each in self.scope.values() if each.star or each.names(column.name)]
+            if qualified or may_be:
+                named.append(self._column(column, None))
+        return digest("asked", canonical(query), named)
 
     def _column(self, column: exp.Column, defined: Mapping[str, str] | None) -> str:
         if column.args.get("db") or isinstance(column.this, exp.Star):
@@ -540,12 +609,13 @@ class _Read:
                 "field", self._column(exp.column(column.args["table"].copy()), defined), name.lower()
             )
         listed = [alias for alias, each in self.scope.items() if each.names(name)]
-        if len(self.scope) == 1:
-            (alias,) = self.scope
-        elif len(listed) == 1 and not any(each.star for each in self.scope.values()):
-            (alias,) = listed
-        else:
+        # Had another one such a column, too, the name would be refused.
+        may_be = listed or [alias for alias, each in self.scope.items() if each.star] or [*self.scope]
+        if len(may_be) > 1 and (len(listed) > 1 or (defined or {}).get(name.lower()) is not None):
             raise Unclear(column)
+        if len(may_be) > 1:
+            return digest("of one", sorted(self._of(alias, name) for alias in may_be))
+        (alias,) = may_be
         earlier = None if listed or defined is None else defined.get(name.lower())
         if earlier is None:
             return self._of(alias, name)

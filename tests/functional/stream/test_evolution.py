@@ -585,6 +585,34 @@ def test_rows_that_are_kept_with_their_columns(spark: Any, storage_root: Path, k
     assert sorted(map(repr, s.table().collect())) == rows
 
 
+@pytest.mark.thorough
+def test_an_aggregate_less_of_rows_that_are_kept(spark: Any, storage_root: Path, failing: None) -> None:
+    """The rows of open windows lose the columns that nothing reads any more, and all others are there."""
+    items = {"p": "percentile(v, 0.5)", "most": "max(x)", "n": "count(*)", "sd": "sum(d)", "first": "min(f)"}
+    left = {name: items[name] for name in ("n", "p", "sd")}
+    more = {**left, "least": "min(v)"}
+    s = Edited(spark, storage_root, watermark="1 minute")
+    s.add(BEFORE)
+    s.run(windowed("cumulate", items))
+    s.model = replace(s.model, on_state_change="fail")
+    with pytest.raises(
+        StreamError, match=r"rows that are kept lose stage_1_row\.\w+, .*leave its config on_state_change"
+    ):
+        s.run(windowed("cumulate", left))
+    s.model = replace(s.model, on_state_change="migrate")
+    with cut_short_at("state.migrate:after"):
+        s.run(windowed("cumulate", left))
+    s.run(windowed("cumulate", left))
+    s.add(AFTER)
+    s.run(windowed("cumulate", left))
+    # Another aggregate of what is there is of all rows.
+    s.run(windowed("cumulate", more))
+    s.add(THEN)
+    s.run(windowed("cumulate", more), closing=True)
+    expected = s.batch(windowed("cumulate", more)).drop("least")
+    assert in_order(s.table().select(*expected.columns)) == in_order(expected)
+
+
 STREAM = expansion.expand_stream("events")
 
 
