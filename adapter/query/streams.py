@@ -12,7 +12,6 @@ from .plan import Stream
 from .program import BATCH_ID, CHANGE_TYPE
 from .text import hints
 from .text.clauses import output_names, relations
-from .text.dialect import sql
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,8 @@ class Streams:
 
 def _stage_name(tree: exp.Query) -> str:
     """A name that a query's text has nowhere before a number: a stage may be called otherwise wherever it is named."""
-    said, name = sql(tree).lower(), "stage"
+    said = " ".join(node.this.lower() for node in tree.walk() if isinstance(node.this, str))
+    name = "stage"
     while re.search(rf"{name}_\d", said):
         name += "_x"
     return name

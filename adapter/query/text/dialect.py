@@ -133,10 +133,16 @@ class _Dialect(Spark):
             if word.isalpha() and kind not in Spark.Parser.ALIAS_TOKENS | Spark.Parser.ID_VAR_TOKENS
         }
 
+        # Spark reads a WITH wherever a query may stand.
+        EXPRESSION_WITHOUT_NESTED_CTES = set()  # noqa: RUF012
+
         TYPE_MAPPING = {**Spark.Generator.TYPE_MAPPING, exp.DataType.Type.TIME: "TIME"}  # noqa: RUF012
 
+        # Those of SELECT are for what other dialects have, and each looks through all queries in it.
         TRANSFORMS = {  # noqa: RUF012
-            kind: made for kind, made in Spark.Generator.TRANSFORMS.items() if kind is not exp.WithinGroup
+            kind: made
+            for kind, made in Spark.Generator.TRANSFORMS.items()
+            if kind not in (exp.WithinGroup, exp.Select)
         }
 
         def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
