@@ -26,6 +26,7 @@ class TestClean:
         pages = MODEL.replace("true)", "true, constant_domains=['page'])")
         return {"sources.yml": sources(events), "pages.sql": pages, "gone.sql": pages}
 
+    @pytest.mark.thorough
     def test_nothing_else(self, spark: Any, project: Any, events: Path, storage_root: Path) -> None:
         # Models of other tests are gone too, hundreds of them.
         shutil.rmtree(storage_root / "checkpoints", ignore_errors=True)

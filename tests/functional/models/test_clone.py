@@ -65,6 +65,7 @@ class TestClone:
     def rows(spark: Any, table: str) -> dict[str, int]:
         return {row[0]: row["views"] for row in spark.table(table).collect()}
 
+    @pytest.mark.thorough
     def test_a_copy_to_try_something_on(self, project: Any, spark: Any, events: Path) -> None:
         run_dbt(["run", "--select", "views"])
         schema = project.test_schema

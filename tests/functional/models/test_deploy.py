@@ -45,6 +45,7 @@ class TestDeploy(Commands):
     def rows(project: Any, spark: Any, table: str = "views") -> dict[str, int]:
         return {row[0]: row["views"] for row in spark.table(f"{project.test_schema}.{table}").collect()}
 
+    @pytest.mark.thorough
     def test_a_key_is_changed_without_a_gap(self, project: Any, spark: Any, events: Path) -> None:
         run_dbt(["run"])
         by_page = {"p1": 5, "p2": 1}

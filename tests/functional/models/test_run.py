@@ -158,6 +158,7 @@ class TestRun:
         assert "tens: 1 rows out; its windows are closed." in output
         assert seen(project, "tens") == 10
 
+    @pytest.mark.thorough
     def test_what_is_forgotten_begins_anew(self, project: Any) -> None:
         before = seen(project, "tens")
         asked = CliRunner().invoke(main, [*self.options(project), "reset", "tens"], input="n\n")

@@ -88,7 +88,7 @@ def test_windows(spark: Any, storage_root: Path, name: str) -> None:
         assert again == {tuple(map(repr, row)) for row in s.table().collect()}
 
 
-@pytest.mark.parametrize("ttl", mostly_thorough([False, True], [True]))
+@pytest.mark.parametrize("ttl", mostly_thorough([False, True], []))
 def test_groups(spark: Any, storage_root: Path, ttl: bool) -> None:
     config: dict[str, Any] = {"state_ttl": "20 minutes"} if ttl else {"constant_domains": ["k"]}
     s = backfilling(spark, storage_root, changelog=True, **config)

@@ -167,15 +167,9 @@ QUERIES: dict[str, tuple[str, str]] = {
 
 
 CASES = [("groups", "by place"), ("groups", "merge"), *((name, "at once") for name in QUERIES)]
-_IN_CI = [
-    ("groups", "by place"),
-    ("all rows", "at once"),
-    ("passed on", "at once"),
-    ("operators", "at once"),
-]
 
 
-@pytest.mark.parametrize("case", mostly_thorough(CASES, _IN_CI[:1]), ids=lambda case: f"{case[0]}-{case[1]}")
+@pytest.mark.parametrize("case", mostly_thorough(CASES, CASES[:1]), ids=lambda case: f"{case[0]}-{case[1]}")
 def test_what_was_decided_in_the_first_try_holds_in_the_second(
     spark: Any, storage_root: Path, case: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +206,7 @@ def test_what_was_decided_in_the_first_try_holds_in_the_second(
     assert spark.sql(f"select {total} from {stream.model.target}").first()[0] == expected
 
 
-@pytest.mark.parametrize("case", mostly_thorough(CASES, _IN_CI[::2]), ids=lambda case: f"{case[0]}-{case[1]}")
+@pytest.mark.parametrize("case", mostly_thorough(CASES, []), ids=lambda case: f"{case[0]}-{case[1]}")
 def test_a_table_that_is_written_in_the_middle_of_a_step(
     spark: Any, storage_root: Path, case: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

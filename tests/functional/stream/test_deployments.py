@@ -270,6 +270,7 @@ def test_who_reads_the_model_notices(spark: Any, root: Path) -> None:
     assert deployments.read(model.storage, model.target) is None
 
 
+@pytest.mark.thorough
 def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
     deploy = Deploy(spark, root)
     model, old = deploy.model, deploy.old

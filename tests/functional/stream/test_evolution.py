@@ -238,7 +238,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(CASES, ["tumble, early"]))
+@pytest.mark.parametrize("name", mostly_thorough(CASES, []))
 def test_windows(spark: Any, storage_root: Path, name: str) -> None:
     kind, config = CASES[name]
     keys = ("window_start", "window_end", "k")
@@ -321,6 +321,7 @@ def _tens_of_rows() -> str:
     return f"select * from {expansion.expand('events', window_arguments.make('tumble', 'ts', '10 minutes'))}"
 
 
+@pytest.mark.thorough
 def test_windows_change_places(spark: Any, storage_root: Path) -> None:
     s = Edited(spark, storage_root)
     s.add(BEFORE)
@@ -782,7 +783,7 @@ CUT_SHORT = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(RANKINGS, []))
+@pytest.mark.parametrize("name", mostly_thorough(RANKINGS, ["of rows, without their places"]))
 @pytest.mark.usefixtures("failing")
 def test_rankings(spark: Any, storage_root: Path, name: str) -> None:
     """They are made anew from the groups at once, also where that is cut short."""

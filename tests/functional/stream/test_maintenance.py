@@ -116,6 +116,7 @@ def test_bounded(shapes: list[Stream]) -> None:
     assert sorted_rows(replayed(spark, groups.model, until=10**9)) == groups.rows()
 
 
+@pytest.mark.thorough
 def test_what_others_change_before_a_compaction_is_in_the_changelog(shapes: list[Stream]) -> None:
     stream = shapes[0]
     spark = stream.spark

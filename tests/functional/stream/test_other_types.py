@@ -21,6 +21,7 @@ STREAM = expansion.expand_stream("events")
 COUNTED = f"select k, count(distinct p) as n from {STREAM} group by k"
 
 
+@pytest.mark.thorough
 def test_distinct_values_of_a_wider_type(spark: Any, storage_root: Path) -> None:
     """The state's column becomes of that type, too: what was read has the same values in it."""
     s = Edited(spark, storage_root, constant_domains=["k"])

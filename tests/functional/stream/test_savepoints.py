@@ -231,6 +231,7 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
             delete(spark, stream.model, each)
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_restored_is_told_and_nothing_is_changed(spark: Any, root: Path) -> None:
     kind = Kind(groups(spark, root), GROUPS)
     stream = kind.stream
