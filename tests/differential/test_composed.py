@@ -76,6 +76,12 @@ LOOKUPS = {
         left join names as d on d.item = w.item""",
     "below windows of groups": f"""select window_end, name, sum(price) as total
         from {window("tumble", "5 minutes", of=NAMED)} group by window_start, window_end, name""",
+    "a star of one side below windows": f"""select window_end, name, count(*) as n, sum(price) as total
+        from (select w.*, d.name from {window("cumulate", "5 minutes", "20 minutes")} as w join names as d on d.item = w.item)
+        group by window_start, window_end, name""",
+    "stars of both sides below windows": f"""select window_end, name, count(distinct price) as n
+        from (select d.*, w.* except (item) from {window("hop", "5 minutes", "10 minutes")} as w
+            join names as d on d.item = w.item where w.price > 1) group by window_start, window_end, name""",
     "one after the other, above groups": f"""select k.name as kind, sum(g.n) as n from ({ITEMS}) as g
         join names as d on d.item = g.item left join kinds as k on k.item = d.name group by k.name""",
     "beside exists": f"""select b.item, b.ts, d.name from {B} as b left join names as d on d.item = b.item

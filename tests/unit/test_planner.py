@@ -163,6 +163,16 @@ def test_what_cannot_be_merged_keeps_its_rows(item: str, reason: str) -> None:
     assert reason in stage.reason
 
 
+@pytest.mark.parametrize("items", ["w.*, d.name", "d.*, w.window_start, w.window_end", "d.*, w.* except (k)", "*"])
+def test_stars_of_what_stands_beside_windows_keep_no_rows(items: str) -> None:
+    """The table is joined as rows come, as where columns are named."""
+    rows = f"select {items} from {HOP} as w join dim as d on w.k = d.id"
+    (stage,) = plan_of(
+        f"select window_start, window_end, name, count(*) as n from ({rows}) group by window_start, window_end, name"
+    ).dataflow.windowed
+    assert isinstance(stage, AggregateStage)
+
+
 def test_a_ranking_over_rows_keeps_the_rows_of_open_windows() -> None:
     plan = plan_of(
         f"""select * from (select *, row_number() over (partition by window_start, window_end order by x) as rn

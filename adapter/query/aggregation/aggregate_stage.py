@@ -18,6 +18,7 @@ from ..plan import FLAGS, DistinctSet, Flag, Key, Metric
 from ..program import EXPIRES_AT
 from ..ranking.tie_breaking import break_ties
 from ..text import hints
+from ..text.clauses import relations
 from ..text.dialect import (
     DIALECT,
     arguments,
@@ -503,12 +504,14 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
             inner.replace(sliced_input(inner, window))
             break
         if isinstance(inner, exp.Select) and next(hints.windows_under(inner), None):
-            _hand_up(_with_slices(inner, window), window)
+            rows = next(each for each in relations(inner) if next(hints.windows_under(each), None) is not None)
+            _hand_up(_with_slices(inner, window), window, rows.alias_or_name.lower())
             break
     return select
 
 
-def _hand_up(select: exp.Select, window: Window) -> None:
+def _hand_up(select: exp.Select, window: Window, rows: str) -> None:
+    """Has a SELECT hand up the hidden columns of rows with slices; `rows`: what it calls these, in lower case."""
     known = known_before_closing(window)
     kept = [
         item
@@ -518,12 +521,9 @@ def _hand_up(select: exp.Select, window: Window) -> None:
             and item.output_name.lower() not in known
         )
     ]
-    if not any(isinstance(item, exp.Star) for item in kept):
-        stars = [item for item in kept if item.is_star]
-        if not stars:
-            kept += [exp.column(hidden(name), quoted=True) for name in slice_names(window)]
-        else:
-            raise NotMergeable("'alias.*' between the window function and the aggregate")
+    # With all columns of these rows the hidden ones come, too.
+    if not any(item.is_star and (isinstance(item, exp.Star) or item.table.lower() == rows) for item in kept):
+        kept += [exp.column(hidden(name), quoted=True) for name in slice_names(window)]
     select.set("expressions", kept)
 
 
