@@ -32,6 +32,7 @@ from .plan import AggregateStage, GroupStage, Plan, Stage
 from .ranking.ranks import Top
 from .text.dialect import DIALECT, parse, sql
 from .text.names import digest, stages_renamed
+from .text.source_text import ordered
 from .windowing.emission import FINAL, Emission
 from .windowing.window_buffer import row_name
 from .windowing.window_operators import operator_of
@@ -76,6 +77,9 @@ def _stages(plan: Plan) -> list[dict[str, object]]:
             "streams": [stream.relation for stream in plan.streams if stream.view in stage.streams],
             "source": stage.source,
         }
+        if not any(re.search(rf"\b{each.name}\b", stage.source) for each in all_stages):
+            # A digest can't tell what the stages are called in the state.
+            entry["ordered"] = digest(ordered(stage.source))
         entry["window"] = _window(stage.window)
         if isinstance(stage, AggregateStage):
             pieces = operator_of(stage)
@@ -242,6 +246,7 @@ def _aggregates(pieces: Partials, below: Sequence[str] = ()) -> dict[str, object
             # Changes where a version of this package, or another type of its argument, keeps it in another way.
             "kept": [*kept, *([metric.types.sum] if metric.types else [])],
             "rows": digest(metric.rows),
+            "ordered": digest(ordered(metric.rows)),
             **_over(metric.rows, below),
             **({"set": by_name[metric.distinct_set]} if metric.distinct_set else {}),
         }

@@ -347,16 +347,17 @@ def _of_stage(
         found.refused.append(_OF_ROWS if "metrics" in old else _OF_AGGREGATED)
         return
     found.refused += _of_columns("group key", old.get("keys") or {}, new.get("keys") or {})
-    passed = ("keys", "window", "plain", *_OF_AGGREGATES, *(("source",) if same_rows else ()))
-    if "plain" in old and old["plain"] == new.get("plain"):
-        # But for the names of its relations.
+    passed = ("keys", "window", "plain", "ordered", *_OF_AGGREGATES, *(("source",) if same_rows else ()))
+    is_same = any(name in old and old[name] == new.get(name) for name in ("plain", "ordered"))
+    if is_same:
+        # But for the names of its relations, or the order of its conditions.
         passed += ("source",)
     if "row" in new and "top" not in old and "top" not in new:
         found.of_rows.add(new["row"])
     passed += _of_results(old, new) + _of_ranking(found, old, new, is_edited)
     rest = [{key: value for key, value in each.items() if key not in passed} for each in (old, new)]
     found.refused += [_SAID.get(key, key) for key in _others(*rest)]
-    same_rows = same_rows or old.get("source") != new.get("source")
+    same_rows = same_rows or (old.get("source") != new.get("source") and not is_same)
     if "metrics" in old and old.get("keys") == new.get("keys"):  # else nothing that it keeps is of use
         _of_aggregates(found, old, new, same_rows)
 
@@ -871,8 +872,10 @@ def _is_over_same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     >>> _is_over_same({"rows": "a"}, {"rows": "b", "over": ["c", "stage_1"]})
     False
     """
-    noted = "over" if "over" in before and "over" in after else "rows"
-    return bool(before[noted] == after[noted])
+    if "over" in before and "over" in after:
+        return bool(before["over"] == after["over"])
+    is_ordered = "ordered" in before and before["ordered"] == after.get("ordered")
+    return is_ordered or bool(before["rows"] == after["rows"])
 
 
 def _call(found: Evolution, before: list[str], after: list[str]) -> None:

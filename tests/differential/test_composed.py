@@ -77,7 +77,8 @@ LOOKUPS = {
     "below windows of groups": f"""select window_end, name, sum(price) as total
         from {window("tumble", "5 minutes", of=NAMED)} group by window_start, window_end, name""",
     "a star of one side below windows": f"""select window_end, name, count(*) as n, sum(price) as total
-        from (select w.*, d.name from {window("cumulate", "5 minutes", "20 minutes")} as w join names as d on d.item = w.item)
+        from (select w.*, d.name from {window("cumulate", "5 minutes", "20 minutes")} as w
+            join names as d on d.item = w.item)
         group by window_start, window_end, name""",
     "stars of both sides below windows": f"""select window_end, name, count(distinct price) as n
         from (select d.*, w.* except (item) from {window("hop", "5 minutes", "10 minutes")} as w

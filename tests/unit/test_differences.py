@@ -318,6 +318,34 @@ def test_what_a_column_below_is_made_of(text: str, was: str, now: str) -> None:
     assert not found.kept or found.refused
 
 
+@pytest.mark.parametrize("of", ["raw.bid", "tumble"])
+@pytest.mark.parametrize(
+    ("was", "now", "is_same"),
+    [
+        ("a > 1 and b > 2", "b > 2 and a > 1", True),
+        ("a > 1 and (b > 2 or c)", "(b > 2 or c) and a > 1", True),
+        ("a > 1 and b > 2", "b > 1 and a > 2", False),
+        ("a > 1 and b > 2", "a > 1 or b > 2", False),
+        ("a > 1 and (b > 2 or c)", "(a > 1 and b > 2) or c", False),
+    ],
+)
+def test_the_order_of_conditions_is_no_matter(of: str, was: str, now: str, is_same: bool) -> None:
+    relation, keys = expansion.expand_stream("raw.bid"), "item"
+    if of == "tumble":
+        relation = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+        keys = "window_start, window_end, item"
+    text = (
+        f"select {keys}, sum(x) as n from (select *, v + 1 as x from {relation} where {was}) group by {keys}"
+    )
+    ttl = None if of == "tumble" else 60_000_000
+    old = made(text, ttl=ttl)
+    found = evolution(old, made(text.replace(was, now), ttl=ttl))
+    assert (not found.words) == is_same
+    # Another change beside it isn't overlooked.
+    other = evolution(old, made(text.replace(was, now).replace("v + 1", "v + 2"), ttl=ttl))
+    assert other.refused or (other.new and not other.kept)
+
+
 def test_an_alias_beside_what_is_asked_for() -> None:
     text = NET.format(expansion.expand_stream("raw.bid"))
     more = text.replace("as net", "as net, fee * 2 as z").replace("as n ", "as n, sum(z) as twice ")

@@ -163,7 +163,9 @@ def test_what_cannot_be_merged_keeps_its_rows(item: str, reason: str) -> None:
     assert reason in stage.reason
 
 
-@pytest.mark.parametrize("items", ["w.*, d.name", "d.*, w.window_start, w.window_end", "d.*, w.* except (k)", "*"])
+@pytest.mark.parametrize(
+    "items", ["w.*, d.name", "d.*, w.window_start, w.window_end", "d.*, w.* except (k)", "*"]
+)
 def test_stars_of_what_stands_beside_windows_keep_no_rows(items: str) -> None:
     """The table is joined as rows come, as where columns are named."""
     rows = f"select {items} from {HOP} as w join dim as d on w.k = d.id"

@@ -504,7 +504,9 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
             inner.replace(sliced_input(inner, window))
             break
         if isinstance(inner, exp.Select) and next(hints.windows_under(inner), None):
-            rows = next(each for each in relations(inner) if next(hints.windows_under(each), None) is not None)
+            rows = next(
+                each for each in relations(inner) if next(hints.windows_under(each), None) is not None
+            )
             _hand_up(_with_slices(inner, window), window, rows.alias_or_name.lower())
             break
     return select

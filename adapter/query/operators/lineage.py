@@ -35,7 +35,7 @@ from ..text.clauses import aggregate, conjuncts, hands_on_columns, joined
 from ..text.dialect import DIALECT, canonical, parse
 from ..text.functions import makes_rows
 from ..text.names import digest, stages_renamed
-from ..text.source_text import without_names
+from ..text.source_text import ordered, without_names
 from .base import (
     BY,
     GIVEN_BY,
@@ -323,7 +323,7 @@ def _of_stage(stage: AggregateStage, rows: str, means: Mapping[str, str]) -> Lin
     columns = {name: digest(rows, name) for name in (*_WINDOW_COLUMNS, "grouping_id")}
     columns |= {key.name: digest(rows, "key", key.identity) for key in stage.keys}
     columns |= {
-        each.name: digest(rows, "aggregate", each.identity, digest(stages_renamed(each.rows, means)))
+        each.name: digest(rows, "aggregate", each.identity, digest(stages_renamed(ordered(each.rows), means)))
         for each in stage.metrics
     }
     return Lineage(rows, tuple(columns.items()))
@@ -342,18 +342,18 @@ def _said_of(stage: object, plan: WindowPlan) -> dict[str, object]:
         top = stage.top
         return {
             **said,
-            "source": stage.plain or stage.source,
+            "source": ordered(stage.plain or stage.source),
             "top": top and [top.function, list(top.partition), top.order, top.rows],
         }
     return {
         **said,
-        "source": stage.source,
+        "source": ordered(stage.source),
         "keys": sorted((key.name, key.identity) for key in stage.keys),
         "sets": stage.grouping_sets and [sorted(members) for members in stage.grouping_sets],
         "order": stage.grouping_sets and [key.name for key in stage.keys],
         "sessions": list(stage.session_keys),
         "enumerated": stage.enumerated and asdict(stage.enumerated),
-        "metrics": sorted((each.name, each.identity, each.rows) for each in stage.metrics),
+        "metrics": sorted((each.name, each.identity, ordered(each.rows)) for each in stage.metrics),
         "output": without_names(parse(stage.output.replace(f"{stage.name}_windows", "__windows"))),
     }
 

@@ -21,12 +21,13 @@ True
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 from sqlglot import exp
 
 from . import hints
-from .clauses import aggregate, relations
-from .dialect import canonical, with_clause
+from .clauses import aggregate, conjuncts, relations
+from .dialect import canonical, parse, sql, with_clause
 from .functions import makes_rows
 
 _ALL = None
@@ -90,6 +91,22 @@ def without_names(query: exp.Query) -> str:
     read = query.copy()
     _query(read, _ALL, {}, 0)
     return canonical(read)
+
+
+@lru_cache(maxsize=1024)
+def ordered(text: str) -> str:
+    """A query's text with the conditions of each WHERE, which all have to hold, in an order of their own.
+
+    >>> ordered("SELECT * FROM t WHERE b > 1 AND (a OR c)") == ordered("SELECT * FROM t WHERE (a OR c) AND b > 1")
+    True
+    """
+    if " AND " not in text:
+        return text
+    query = parse(text)
+    for where in query.find_all(exp.Where):
+        tests = sorted(conjuncts(where.this), key=sql)
+        where.set("this", exp.and_(*tests, copy=False))
+    return sql(query)
 
 
 def columns_of(*nodes: exp.Expr) -> set[str] | None:
