@@ -445,6 +445,20 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
     return {field.name: type_text(field.dataType) for field in found.schema.fields}
 
 
+def standing_text(sql: str, ask: QueryRunner | None = None) -> str:
+    """A text that is run as it stands, in a view or by `dbt show`: as a table has it where windows leave out steps, which
+    no macro can tell, since it knows no keys; else as it is.
+
+    Args:
+        sql: a model's compiled text.
+        ask: as in `planner.plan`.
+
+    Raises:
+        QueryError: nothing says which steps are left out.
+    """
+    return batch_text(sql, ask) if planner.leaves_out_steps(sql) else sql
+
+
 def batch_text(sql: str, ask: QueryRunner | None = None) -> str:
     """A text for batch: planned as for a stream where it has state, so that the rows are the same
     (ties of a ranking too), and a window costs its slices; else as it is.

@@ -351,6 +351,17 @@ def reads_streams(text: str) -> bool:
     return "/*+" in text and any(mark in upper for mark in known)
 
 
+def leaves_out_steps(text: str) -> bool:
+    """Whether a window in a text has steps that its macro can't leave out (`emit='on_change'`).
+
+    Raises:
+        QueryError: it may have some, and doesn't parse.
+    """
+    if "/*+" not in text or f"{windows.OPTIONS['emit']}{on_change.EMIT}" not in text:
+        return False
+    return any(map(on_change.is_silent, hints.windows_under(parse(text))))
+
+
 def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
     """A text for batch that doesn't stay within windows: the same, with the ties of its rankings broken as in a stream, and
     without QUALIFY, which Spark doesn't read.
