@@ -43,3 +43,27 @@ def test_any_other_text_stays_as_it_is(text: str) -> None:
 def test_steps_of_which_nothing_says_whose_they_are_are_refused() -> None:
     with pytest.raises(QueryError, match="group them by window_start, window_end, or leave emit out"):
         streaming.standing_text(f"select * from {steps('shop.bids')}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        counted(steps("base")),
+        f"select *, row_number() over (partition by window_end order by n) as place from ({counted(steps('base'))})",
+        f"select * from ({counted(steps('base'))}) order by n desc limit 2",
+    ],
+)
+def test_rows_may_stand_in_the_place_of_a_table(text: str) -> None:
+    """As dbt's unit tests have them."""
+    given = f"with base as (select timestamp'2024-03-04 00:01:00' as ts, 'a' as k, 1 as v) {text}"
+    planned = streaming.batch_text(given)
+    assert "HAVING COUNT(CASE WHEN" in planned
+    if "limit" in text:
+        assert "LIMIT" not in planned  # a rank with its ties broken, as over a table
+
+
+def test_a_mix_of_tables_that_says_not_which_is_the_stream_is_refused_as_before() -> None:
+    with pytest.raises(QueryError, match=r"cumulate\(\) has shop.bids, shop.users under it; mark the one"):
+        streaming.batch_text(
+            f"with base as (select ts, k from shop.bids join shop.users using (k)) {counted(steps('base'))}"
+        )

@@ -32,6 +32,87 @@ def model(materialized: str, text: str = COUNTED) -> str:
     return f"{{{{ config(materialized='{materialized}') }}}}\n{text}"
 
 
+RANKED = f"""
+select * from (
+  select *, row_number() over (partition by window_start, window_end order by n desc) as place from ({COUNTED})
+) where place <= 1"""
+SESSIONS = """
+select window_start, window_end, k, count(*) as n from {{ session(ref('base'), 'ts', '5 minutes', partition_by=['k']) }}
+group by window_start, window_end, k"""
+
+
+def unit_test(of: str, given: str, rows: str) -> str:
+    return f"""
+  - name: of_{of}
+    model: {of}
+    given: [{{input: ref('base'), rows: [{given}]}}]
+    expect: {{rows: [{rows}]}}"""
+
+
+def at(minute: str, k: str) -> str:
+    return f'{{ts: "2024-03-04 00:{minute}:00", k: {k}}}'
+
+
+def result(minute: str, k: str, n: int, **more: int) -> str:
+    row = {"window_end": f"2024-03-04 00:{minute}:00", "k": k, "n": n, **more}
+    return json.dumps(row)
+
+
+GIVEN = ", ".join([at("01", "a"), at("12", "a"), at("13", "b"), at("13", "b"), at("22", "b")])
+UNIT_TESTS = "unit_tests:" + "".join(
+    [
+        unit_test(
+            name,
+            GIVEN,
+            ", ".join(
+                [result("05", "a", 1), result("15", "a", 2), result("15", "b", 2), result("25", "b", 1)]
+            ),
+        )
+        for name in ("streamed", "early", "as_view")
+    ]
+    + [
+        unit_test(
+            "ranked",
+            GIVEN,
+            ", ".join(
+                [result("05", "a", 1, place=1), result("15", "a", 2, place=1), result("25", "b", 1, place=1)]
+            ),
+        ),
+        unit_test(
+            "sessions",
+            GIVEN,
+            ", ".join(
+                [result("06", "a", 1), result("17", "a", 1), result("18", "b", 2), result("27", "b", 1)]
+            ),
+        ),
+        unit_test("nothing", "", "").replace("of_nothing", "of_no_rows").replace("nothing", "streamed"),
+    ]
+)
+
+
+class TestUnitTests:
+    """They give rows in the place of a table."""
+
+    @pytest.fixture(scope="class")
+    def seeds(self) -> dict[str, str]:
+        return {"base.csv": ROWS, "seeds.yml": TYPES}
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "streamed.sql": model("cumulate"),
+            "early.sql": model("cumulate', first_result_offset='-4 minutes', update_rate='1 minute"),
+            "as_view.sql": model("view"),
+            "ranked.sql": model("topn", RANKED),
+            "sessions.sql": model("window_aggregate", SESSIONS),
+            "unit.yml": UNIT_TESTS,
+        }
+
+    def test_they_pass_with_the_rows_of_a_stream(self, project: Any) -> None:
+        run_dbt(["seed"])
+        assert len(run_dbt(["test", "--select", "test_type:unit"])) == 6
+
+
 class TestWhereverItRuns:
     @pytest.fixture(scope="class")
     def seeds(self) -> dict[str, str]:
