@@ -184,8 +184,8 @@ def test_where_no_snapshots_tell_the_table_does() -> None:
     run(11 * HOUR)  # its first window is of the first row there ever was
     assert sentence(lambda: run(10 * HOUR)) == (
         "raw.bid has no row before 1970-01-01 10:30:00, and may have lost rows: it has no snapshots that tell, and the "
-        "table has windows that end from 1970-01-01 10:00:00 on. Of windows that begin at 1970-01-01 10:00:00 a part may be gone "
-        "when they are computed anew. Begin the range at '1970-01-01 11:00:00' or later, or build the table anew with "
+        "table has windows that end from 1970-01-01 10:00:00 on. Of windows that begin at 1970-01-01 10:00:00 a part may be "
+        "gone when they are computed anew. Begin the range at '1970-01-01 11:00:00' or later, or build the table anew with "
         "--full-refresh."
     )
 

@@ -132,6 +132,7 @@ def test_a_unit_tests_fixture_is_the_source_it_stands_for() -> None:
         QUOTING, node({"stream": {"format": "json", "options": {"path": "x"}}})
     )
     fixture = node({})
+    fixture.resource_type = "model"
     assert str(SparkStreamingRelation.create_from(QUOTING, fixture)) == "`spark_catalog`.`raw`.`bid`"
     fixture.source_name = "other"  # in the same schema
     assert str(SparkStreamingRelation.create_from(QUOTING, fixture)) == "raw.bid"
