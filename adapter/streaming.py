@@ -16,7 +16,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from . import feeds, stream_config
 from .environment import Environment
 from .errors import of_spark, readable
-from .query import generate, mini_batch, planner, rewriting
+from .query import generate, mini_batch, planner, rewriting, upsert_keys
 from .query.errors import QueryError
 from .query.operator_tree import build
 from .query.operator_tree.node import Node, in_order
@@ -187,6 +187,9 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
                 "config 'unique_key' says which row a changed one replaces, and rows of this query never change once "
                 "they are put out; leave it out."
             )
+        if made.is_of_windows:
+            grows = any(stage.window.grows for stage in found.dataflow.windowed)
+            upsert_keys.check_named(made.upsert, settings.unique_key, grows)
         return replace(made, upsert=replace(made.upsert, key=settings.unique_key, certain=False))
 
 
