@@ -92,6 +92,12 @@ BAD = {
             "Model key_of_final_rows: config 'unique_key' says which row a changed one replaces, and rows of this"
         ],
     ),
+    "key_of_no_column": (
+        streaming(BY_PAGE, constant_domains=["page"], unique_key="nope"),
+        [
+            "Model key_of_no_column: config 'unique_key' names nope, which the query doesn't give; it gives page, n."
+        ],
+    ),
     "strategy_of_incremental_models": (
         streaming(GOOD, incremental_strategy="merge"),
         ["Model strategy_of_incremental_models: config 'incremental_strategy' is for incremental models"],
