@@ -28,7 +28,7 @@ from .query.text import intervals, own_names
 from .query.text.functions import QueryRunner
 from .query.text.names import unmarked
 from .query.windowing import ranges
-from .query.windowing.emission import FINAL
+from .query.windowing.emission import FINAL, NO_WINDOWS, PASSED_ON
 from .redaction import cause_of, without_secrets
 from .stream.errors import StreamError
 from .stream.state_figures import added_up
@@ -56,6 +56,11 @@ _KINDS = {
     "OverAggregate": "an OVER over a whole stream",
     "TemporalFilter": "rows of the last time",
 }
+
+_NEVER_CHANGES = (
+    "config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave output_mode out, "
+    "or write 'append'."
+)
 
 
 @dataclass
@@ -273,10 +278,9 @@ def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
     flow = found.dataflow
     if flow.is_stateless or flow.windows is not None:
         if flow.is_stateless and settings.emission != FINAL:
-            raise QueryError(
-                "Early results, late_updates and the offsets of results are about windows that are kept until they close, "
-                "and this query puts its rows out at once. Leave them out."
-            )
+            raise QueryError(settings.emission.refusal(PASSED_ON))
+        if flow.is_stateless and settings.output_mode == "upsert":
+            raise QueryError(_NEVER_CHANGES)
         for name in ("state_ttl", "constant_domains"):
             if getattr(settings, name):
                 raise QueryError(
@@ -290,10 +294,7 @@ def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
                 )
         return
     if settings.emission != FINAL and not flow.has_windows:
-        raise QueryError(
-            "Early results, late_updates and the offsets of results are about windows, and this query has none: its results "
-            "change at once. Leave them out."
-        )
+        raise QueryError(settings.emission.refusal(NO_WINDOWS))
     changes = flow.root.relation.changes
     if changes and settings.output_mode == "append":
         raise QueryError(
@@ -301,10 +302,7 @@ def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
             "out, or write 'upsert'."
         )
     if not changes and settings.output_mode == "upsert":
-        raise QueryError(
-            "config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave "
-            "output_mode out, or write 'append'."
-        )
+        raise QueryError(_NEVER_CHANGES)
 
 
 def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> None:

@@ -29,7 +29,7 @@ from .text.types import find_ties, find_types
 from .text.written_clauses import written_clauses
 from .upsert_keys import replacing
 from .windowing import on_change, windows
-from .windowing.emission import FINAL, Emission
+from .windowing.emission import FINAL, PASSED_ON, Emission
 from .windowing.row_level import check_relations
 from .windowing.window_operators import operator_of
 from .windowing.window_planner import WindowPlanner
@@ -156,6 +156,8 @@ def _of_windows(
 ) -> Plan:
     """The plan of a text that stays within windows, and all of which puts its rows out as these say."""
     found = _within_windows(read, known, outside)
+    if emission != FINAL and not found.stages:
+        raise NotMeant(emission.refusal(PASSED_ON))
     if emission.changes:
         replacing(found, [operator_of(stage, emission) for stage in found.stages], emission)
     root = WindowResults("windows", found, Relation(), "windows")

@@ -141,3 +141,44 @@ def test_a_unique_key_tells_windows_apart() -> None:
 def test_one_that_does_is_taken(text: str, key: list[str]) -> None:
     found = program_of(text, output_mode="upsert", unique_key=key).upsert
     assert found is not None and found.key == tuple(key)
+
+
+PASSED_ON = "select ts, item, price from " + BIDS
+ROWS = f"select * from {TUMBLE}"
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"complete_result_offset": "5 minutes"}, "config 'complete_result_offset' is"),
+        ({"first_result_offset": "-1 minute"}, "config 'first_result_offset' is"),
+        (
+            {"late_updates": True, "last_result_offset": "1 hour"},
+            "config 'late_updates' and 'last_result_offset' are",
+        ),
+        (
+            {"first_result_offset": "-2 minutes", "update_rate": "1 minute"},
+            "config 'first_result_offset' and 'update_rate' are",
+        ),
+    ],
+)
+def test_results_of_windows_where_there_are_none(config: dict[str, Any], named: str) -> None:
+    """Rows that are passed on come at once, with their windows or without."""
+    for text in (ROWS, PASSED_ON, f"{ROWS} union all {ROWS}"):
+        assert refused(text, **config) == (
+            f"Model m: {named} about windows that are kept until they close, and this query puts its rows out at once. "
+            "Leave it out."
+        ).replace("Leave it", "Leave it" if named.endswith("is") else "Leave them")
+    assert refused(GROUPS, state_ttl="1 day", **config) == (
+        f"Model m: {named} about windows, and this query has none: its results change at once. Leave "
+        f"{'it' if named.endswith('is') else 'them'} out."
+    )
+
+
+@pytest.mark.parametrize("text", [PASSED_ON, ROWS])
+def test_upsert_where_rows_are_passed_on(text: str) -> None:
+    for more in ({}, {"unique_key": "item"}):
+        assert refused(text, output_mode="upsert", **more) == (
+            "Model m: config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave "
+            "output_mode out, or write 'append'."
+        )

@@ -67,13 +67,13 @@ BAD = {
     "early_results_without_windows": (
         streaming(BY_PAGE, constant_domains=["page"], first_result_offset="-5 minutes"),
         [
-            "Model early_results_without_windows: Early results, late_updates and the offsets of results are about"
+            "Model early_results_without_windows: config 'first_result_offset' is about windows, and this query has none"
         ],
     ),
     "late_results_of_rows_that_pass": (
         streaming("select * from {{ stream(source('raw', 'events')) }}", complete_result_offset="5 minutes"),
         [
-            "Model late_results_of_rows_that_pass: Early results, late_updates and the offsets of results are about"
+            "Model late_results_of_rows_that_pass: config 'complete_result_offset' is about windows that are kept until"
         ],
     ),
     "a_clock_that_is_none": (
