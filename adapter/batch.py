@@ -174,7 +174,7 @@ def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: 
         return
     (first,) = ask(query)
     if first is not None and first < oldest:
-        _check_whole(overwriting, oldest, ask)
+        _check_whole(overwriting, oldest, table, ask)
         return
     streams = " and ".join(stream.relation.replace("`", "") for stream in overwriting.plan.streams)
     begins = "no row" if first is None else f"no row before {ranges.text(first)}"
@@ -185,35 +185,50 @@ def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: 
     )
 
 
-def _check_whole(overwriting: Overwriting, oldest: int, ask: TimesRunner) -> None:
+def _check_whole(overwriting: Overwriting, oldest: int, table: str, ask: TimesRunner) -> None:
     """Passes windows of which no stream may have lost a part. One that has no row so early may never have had any."""
     for stream, since in overwriting.reaches_back(oldest).items():
         (first,) = ask(stream.first_time)
         if first is not None and first <= since:
             continue
-        if _may_have_lost(stream, ask):
-            begins = "no rows" if first is None else f"no row before {ranges.text(first)}"
-            later = (
-                ""
-                if first is None
-                else f"Begin the range at '{ranges.text(stream.after(first))}' or later, or build"
-            )
+        begins = "no rows" if first is None else f"no row before {ranges.text(first)}"
+        later = (
+            ""
+            if first is None
+            else f"Begin the range at '{ranges.text(stream.after(first))}' or later, or build"
+        )
+        anew = f"{later or 'Build'} the table anew with --full-refresh."
+        lost = _has_lost(stream, ask)
+        if lost:
             raise QueryError(
                 f"{stream.name} has {begins}, and has lost rows, going by its snapshots; but the table has windows that "
-                f"begin at {ranges.text(since)}: computed anew a part of them would be gone. {later or 'Build'} the table "
-                "anew with --full-refresh."
+                f"begin at {ranges.text(since)}: computed anew a part of them would be gone. {anew}"
+            )
+        if lost is None and (before := _window_before(overwriting, first, table, ask)) is not None:
+            raise QueryError(
+                f"{stream.name} has {begins}, and may have lost rows: it has no snapshots that tell, and the table has "
+                f"windows that end from {ranges.text(before)} on. Of windows that begin at {ranges.text(since)} a part "
+                f"may be gone when they are computed anew. {anew}"
             )
 
 
-def _may_have_lost(stream: Reach, ask: TimesRunner) -> bool:
-    """Whether rows may be gone from a stream that were there once."""
+def _has_lost(stream: Reach, ask: TimesRunner) -> bool | None:
+    """Whether rows are gone from a stream that were there once; None: it is a folder, a view or a topic, and none of them
+    tells."""
     from pyspark.errors import PySparkException
 
     try:
         (lost,) = ask(stream.lost)
     except (DbtRuntimeError, PySparkException):
-        return True  # a folder, or a view: nothing tells
+        return None
     return bool(lost)
+
+
+def _window_before(overwriting: Overwriting, first: int | None, table: str, ask: TimesRunner) -> int | None:
+    """The end of the table's oldest window, if all rows of it must have come before a stream's first row: then the stream
+    began earlier once. A table whose oldest window holds that row was made of what the stream has now."""
+    (oldest,) = ask(overwriting.oldest(table, WindowRange()))
+    return oldest if oldest is not None and (first is None or oldest <= first) else None
 
 
 def _made(

@@ -16,7 +16,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from . import feeds, stream_config
 from .environment import Environment
 from .errors import of_spark, readable
-from .query import generate, mini_batch, planner, rewriting
+from .query import generate, mini_batch, planner, rewriting, upsert_keys
 from .query.errors import QueryError
 from .query.operator_tree import build
 from .query.operator_tree.node import Node, in_order
@@ -28,7 +28,7 @@ from .query.text import intervals, own_names
 from .query.text.functions import QueryRunner
 from .query.text.names import unmarked
 from .query.windowing import ranges
-from .query.windowing.emission import FINAL
+from .query.windowing.emission import FINAL, NO_WINDOWS, PASSED_ON
 from .redaction import cause_of, without_secrets
 from .stream.errors import StreamError
 from .stream.state_figures import added_up
@@ -56,6 +56,11 @@ _KINDS = {
     "OverAggregate": "an OVER over a whole stream",
     "TemporalFilter": "rows of the last time",
 }
+
+_NEVER_CHANGES = (
+    "config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave output_mode out, "
+    "or write 'append'."
+)
 
 
 @dataclass
@@ -187,6 +192,9 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
                 "config 'unique_key' says which row a changed one replaces, and rows of this query never change once "
                 "they are put out; leave it out."
             )
+        if made.is_of_windows:
+            grows = any(stage.window.grows for stage in found.dataflow.windowed)
+            upsert_keys.check_named(made.upsert, settings.unique_key, grows)
         return replace(made, upsert=replace(made.upsert, key=settings.unique_key, certain=False))
 
 
@@ -270,10 +278,9 @@ def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
     flow = found.dataflow
     if flow.is_stateless or flow.windows is not None:
         if flow.is_stateless and settings.emission != FINAL:
-            raise QueryError(
-                "Early results, late_updates and the offsets of results are about windows that are kept until they close, "
-                "and this query puts its rows out at once. Leave them out."
-            )
+            raise QueryError(settings.emission.refusal(PASSED_ON))
+        if flow.is_stateless and settings.output_mode == "upsert":
+            raise QueryError(_NEVER_CHANGES)
         for name in ("state_ttl", "constant_domains"):
             if getattr(settings, name):
                 raise QueryError(
@@ -287,10 +294,7 @@ def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
                 )
         return
     if settings.emission != FINAL and not flow.has_windows:
-        raise QueryError(
-            "Early results, late_updates and the offsets of results are about windows, and this query has none: its results "
-            "change at once. Leave them out."
-        )
+        raise QueryError(settings.emission.refusal(NO_WINDOWS))
     changes = flow.root.relation.changes
     if changes and settings.output_mode == "append":
         raise QueryError(
@@ -298,10 +302,7 @@ def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
             "out, or write 'upsert'."
         )
     if not changes and settings.output_mode == "upsert":
-        raise QueryError(
-            "config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave "
-            "output_mode out, or write 'append'."
-        )
+        raise QueryError(_NEVER_CHANGES)
 
 
 def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> None:
@@ -443,6 +444,20 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
     except of_spark() as problem:
         raise QueryError(readable(problem)) from cause_of(problem)
     return {field.name: type_text(field.dataType) for field in found.schema.fields}
+
+
+def standing_text(sql: str, ask: QueryRunner | None = None) -> str:
+    """A text that is run as it stands, in a view or by `dbt show`: as a table has it where windows leave out steps, which
+    no macro can tell, since it knows no keys; else as it is.
+
+    Args:
+        sql: a model's compiled text.
+        ask: as in `planner.plan`.
+
+    Raises:
+        QueryError: nothing says which steps are left out.
+    """
+    return batch_text(sql, ask) if planner.leaves_out_steps(sql) else sql
 
 
 def batch_text(sql: str, ask: QueryRunner | None = None) -> str:

@@ -91,6 +91,13 @@ class StreamingMethods(metaclass=AdapterMeta):
             planned = streaming.batch_text(sql, self._asks())
         return self.typed(planned, sql)
 
+    @available.parse(lambda *arguments, **named: "")
+    def standing_text(self, sql: str) -> str:
+        """A text that a view or a test runs as it stands, without the steps that `emit='on_change'` leaves out."""
+        with streaming.sentences():
+            planned = streaming.standing_text(sql, self._asks())
+        return self.typed(planned, sql)
+
     def _asks(self) -> QueryRunner:
         return streaming.asks(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]
 

@@ -104,7 +104,7 @@ def status(project: Project, selection: Selection, by_part: bool, as_json: bool)
         if as_json:
             _print_json(found)
         else:
-            print_table(found)
+            print_table(found, selection)
             if by_part:
                 print_state(found)
 

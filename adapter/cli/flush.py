@@ -8,6 +8,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from .. import stream_node, streaming
 from ..query.errors import QueryError
+from ..query.plan import Plan
 from ..stream import runner
 from .planned import check_types
 from .project import Project, project_errors
@@ -36,4 +37,21 @@ def flush_model(project: Project, name: str) -> str:
         if gives is not None:
             check_types(session, described, gives)
         result = runner.flush(session, described, program)
-    return f"{name}: {result.rows_out} rows out; its windows are closed."
+    return flushed(name, result.rows_out, plan)
+
+
+def flushed(name: str, rows_out: int, plan: Plan) -> str:
+    """What came of a flush.
+
+    Args:
+        name: the model's.
+        rows_out: how many rows were put out.
+        plan: the model's.
+    """
+    if plan.dataflow.is_stateless:
+        left = "it puts its rows out as they come, so nothing was held back"
+    elif plan.dataflow.has_windows:
+        left = "its windows are closed"
+    else:
+        left = "it has no windows, and holds no rows back now"
+    return f"{name}: {rows_out} rows out; {left}."

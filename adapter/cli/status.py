@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -28,15 +29,27 @@ def collect(project: Project, selection: Selection) -> list[dict[str, Any]]:
     return found
 
 
-def print_table(found: Sequence[dict[str, Any]]) -> None:
-    """Shows the progress of models on the terminal."""
+def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:
+    """Shows the progress of the models that are selected on the terminal."""
     if not found:
-        Console().print("The project has no streaming models.")
+        click.echo(_none(selection))
         return
     console = Console()
     if not console.is_terminal:  # a file or a pipe has no width to fit in
         console = Console(width=200)
     console.print(table_of(found, console.width))
+
+
+def _none(selection: Selection) -> str:
+    """That there is nothing to show, and why."""
+    asked = [
+        f"{option} {' '.join(words)}"
+        for option, words in (("--select", selection.select), ("--exclude", selection.exclude))
+        if words
+    ]
+    if not asked:
+        return "The project has no streaming models."
+    return f"No streaming model is selected by {' '.join(asked)}; `dbt-stream status` lists those there are."
 
 
 _NUMBERS = ("batches", "rows in", "rows/s", "dropped", "rows out")

@@ -29,7 +29,7 @@ from .text.types import find_ties, find_types
 from .text.written_clauses import written_clauses
 from .upsert_keys import replacing
 from .windowing import on_change, windows
-from .windowing.emission import FINAL, Emission
+from .windowing.emission import FINAL, PASSED_ON, Emission
 from .windowing.row_level import check_relations
 from .windowing.window_operators import operator_of
 from .windowing.window_planner import WindowPlanner
@@ -156,6 +156,8 @@ def _of_windows(
 ) -> Plan:
     """The plan of a text that stays within windows, and all of which puts its rows out as these say."""
     found = _within_windows(read, known, outside)
+    if emission != FINAL and not found.stages:
+        raise NotMeant(emission.refusal(PASSED_ON))
     if emission.changes:
         replacing(found, [operator_of(stage, emission) for stage in found.stages], emission)
     root = WindowResults("windows", found, Relation(), "windows")
@@ -351,6 +353,17 @@ def reads_streams(text: str) -> bool:
     return "/*+" in text and any(mark in upper for mark in known)
 
 
+def leaves_out_steps(text: str) -> bool:
+    """Whether a window in a text has steps that its macro can't leave out (`emit='on_change'`).
+
+    Raises:
+        QueryError: it may have some, and doesn't parse.
+    """
+    if "/*+" not in text or f"{windows.OPTIONS['emit']}{on_change.EMIT}" not in text:
+        return False
+    return any(map(on_change.is_silent, hints.windows_under(parse(text))))
+
+
 def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
     """A text for batch that doesn't stay within windows: the same, with the ties of its rankings broken as in a stream, and
     without QUALIFY, which Spark doesn't read.
@@ -364,7 +377,8 @@ def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
     """
     tree = parse(text)
     told = ranks.without_qualify(on_change.told(tree))
-    hints.mark_streams(told)
+    if not _has_rows_given(told):
+        hints.mark_streams(told)
     if ask is not None:
         find_ties(told, ask)
     try:
@@ -375,9 +389,16 @@ def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
     return text if broken == tree else sql(broken)
 
 
+def _has_rows_given(tree: exp.Query) -> bool:
+    """Whether rows stand in the place of a table under a window function, as dbt's unit tests have them: there is no table
+    to mark, and none is asked for in batch."""
+    return any(hints.input_of(over).find(exp.Table) is None for over in hints.windows_under(tree))
+
+
 def _is_limited_alike(select: exp.Select) -> bool:
     """Whether a LIMIT counts the same rows as a stream does; Spark has no order by queries that are asked for each row."""
-    return hints.reads_stream(select) and not any(item.find(exp.Query) for item in select.expressions)
+    reads = hints.reads_stream(select) or next(hints.windows_under(select), None) is not None
+    return reads and not any(item.find(exp.Query) for item in select.expressions)
 
 
 def stream_relations(text: str) -> tuple[str, ...]:

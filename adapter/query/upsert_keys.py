@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import identity
-from .aggregation.aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START
+from .aggregation.aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START, WINDOW_TIME
 from .errors import QueryError
 from .plan import WindowPlan
 from .program import Upsert
@@ -48,6 +48,29 @@ def replacing(plan: WindowPlan, pieces: Sequence[SlicedStage | WindowBuffer], em
         bound=(end, WINDOW_END),
         certain=plan.certain,
         carried=plan.carried,
+    )
+
+
+def check_named(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
+    """Passes a key that an author names for the results of windows, if it tells windows apart: results are compared with
+    the rows of the same windows alone, so that two windows' rows of one key would stay beside each other.
+
+    Args:
+        upsert: how the query itself has its rows found again.
+        key: the author's.
+        grows: whether windows that begin together end at several times.
+
+    Raises:
+        QueryError: it doesn't.
+    """
+    tell = (WINDOW_END, WINDOW_TIME) if grows else (WINDOW_END, WINDOW_TIME, WINDOW_START)
+    by_column = {name.lower(): what for name, what in upsert.carried.items()}
+    if any(by_column.get(name.lower()) in tell for name in key):
+        return
+    end = next(name for name, what in upsert.carried.items() if what == WINDOW_END)
+    raise QueryError(
+        f"config 'unique_key' is {list(key)}, and the rows of each window have those again: nothing in it tells windows "
+        f"apart. Write unique_key={[*key, end]}, or leave it out: the query's own key is ({', '.join(upsert.key or ())})."
     )
 
 

@@ -32,6 +32,7 @@ def check_columns(
     Raises:
         StreamError: they are not; what to write instead.
     """
+    check_key(model, program, gives)
     if has is not None:
         check_table(model, gives, has)
     if model.changelog:
@@ -51,6 +52,21 @@ def check_columns(
                 f"Model {model.name}: its column {name} is or holds a VARIANT, which Spark can't compare, and rows of this "
                 f"query change, so they are compared with those in the table. Select to_json({name}) instead."
             )
+
+
+def check_key(model: StreamModel, program: Program, gives: Mapping[str, str]) -> None:
+    """Return if what tells a changing table's rows apart are columns of the query: config unique_key may name others.
+
+    Raises:
+        StreamError: they are not.
+    """
+    names = {name.lower() for name in gives}
+    key = () if program.upsert is None else program.upsert.key or ()
+    if missing := [name for name in key if name.lower() not in names]:
+        raise StreamError(
+            f"Model {model.name}: config 'unique_key' names {', '.join(missing)}, which the query doesn't give; it gives "
+            f"{', '.join(gives)}. Name columns of these, or leave unique_key out."
+        )
 
 
 def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:

@@ -1,7 +1,10 @@
 {#-
   Batch of the same text: tables (and what incremental models compute) are planned through slices, so that
-  a 1-minute cumulate over a day costs about one pass over the rows, not 1440. Views stay as written: any
-  engine can read them. Rewrites that a model's config asks for come first.
+  a 1-minute cumulate over a day costs about one pass over the rows, not 1440. Rewrites that a model's config asks
+  for come first.
+
+  Views stay as written: any engine can read them. So do `dbt show` and tests. Only where windows leave steps out
+  (`emit='on_change'`), which no macro can tell, they run what a table does.
 -#}
 
 {% macro spark_streaming__create_table_as(temporary, relation, compiled_code, language='sql') -%}
@@ -20,4 +23,24 @@
     {%- set statement = statement | replace('create or replace table', 'create table', 1) -%}
   {%- endif -%}
   {{ return(statement) }}
+{%- endmacro %}
+
+
+{% macro spark_streaming__create_view_as(relation, sql) -%}
+  {{ return(spark__create_view_as(relation, adapter.standing_text(sql))) }}
+{%- endmacro %}
+
+
+{% macro spark_streaming__get_limit_sql(sql, limit) -%}
+  {{ return(default__get_limit_sql(adapter.standing_text(sql), limit)) }}
+{%- endmacro %}
+
+
+{% macro spark_streaming__get_test_sql(main_sql, fail_calc, warn_if, error_if, limit) -%}
+  {{ return(default__get_test_sql(adapter.standing_text(main_sql), fail_calc, warn_if, error_if, limit)) }}
+{%- endmacro %}
+
+
+{% macro spark_streaming__get_unit_test_sql(main_sql, expected_fixture_sql, expected_column_names) -%}
+  {{ return(default__get_unit_test_sql(adapter.standing_text(main_sql), expected_fixture_sql, expected_column_names)) }}
 {%- endmacro %}

@@ -60,7 +60,7 @@ def _planned(model: Model, name: str, known: Mapping[str, Known], ask: QueryRunn
 
 _NEEDLESS = re.compile(
     r"config '(\w+)' is for queries without windows|config (\w+): There is no |config '(\w+)' forgets what was idle, but"
-    r"|(output_mode) 'upsert' needs results of windows"
+    r"|(output_mode) 'upsert' needs results of windows|config '(output_mode)' is 'upsert', but rows of this query never"
 )
 LASTS = "800000 days"
 """A `state_ttl` in which nothing expires, though some windows are of the year 1."""
@@ -110,7 +110,7 @@ def _advised(model: Model, known: Mapping[str, Known]) -> Model:
             needless = _NEEDLESS.search(str(refusal))
             if needless is not None:
                 config.pop(next(filter(None, needless.groups())), None)
-            elif "Leave them out." in str(refusal):
+            elif " about windows" in str(refusal):
                 config = {name: each for name, each in config.items() if name not in _EMISSION}
             elif "grows for ever" in str(refusal) and "state_ttl" not in config:
                 config["state_ttl"] = LASTS

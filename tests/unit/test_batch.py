@@ -159,14 +159,35 @@ def test_a_stream_that_has_lost_a_part_of_a_window() -> None:
 
         return batch.overwrite(node(), SQL, TimeRange(0, DAY), "db.t", ask)
 
-    for lost in (1, None):
-        assert sentence(partial(run, lost)) == (
-            "raw.bid has no row before 1970-01-01 00:30:00, and has lost rows, going by its snapshots; but the table has "
-            "windows that begin at 1970-01-01 00:00:00: computed anew a part of them would be gone. Begin the range at "
-            "'1970-01-01 01:00:00' or later, or build the table anew with --full-refresh."
-        )
-        run(lost, first=0)
+    assert sentence(partial(run, 1)) == (
+        "raw.bid has no row before 1970-01-01 00:30:00, and has lost rows, going by its snapshots; but the table has "
+        "windows that begin at 1970-01-01 00:00:00: computed anew a part of them would be gone. Begin the range at "
+        "'1970-01-01 01:00:00' or later, or build the table anew with --full-refresh."
+    )
+    run(1, first=0)
     run(0)
+
+
+def test_where_no_snapshots_tell_the_table_does() -> None:
+    """A folder, a view, a topic: whose rows once began earlier, the table has windows of."""
+
+    def run(oldest_of_all: int) -> batch.Incremental:
+        def ask(query: str) -> tuple[int | None, ...]:
+            if "snapshots" in query:
+                raise DbtRuntimeError("raw.bid is a folder")
+            if "first_time" in query:
+                return (10 * HOUR + HOUR // 2,)
+            return (oldest_of_all if "where true" in query else 11 * HOUR,)
+
+        return batch.overwrite(node(), SQL, TimeRange(10 * HOUR, DAY), "db.t", ask)
+
+    run(11 * HOUR)  # its first window is of the first row there ever was
+    assert sentence(lambda: run(10 * HOUR)) == (
+        "raw.bid has no row before 1970-01-01 10:30:00, and may have lost rows: it has no snapshots that tell, and the "
+        "table has windows that end from 1970-01-01 10:00:00 on. Of windows that begin at 1970-01-01 10:00:00 a part may be "
+        "gone when they are computed anew. Begin the range at '1970-01-01 11:00:00' or later, or build the table anew with "
+        "--full-refresh."
+    )
 
 
 def test_a_window_ahead_of_the_clock_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from dbt.adapters.spark_streaming.cli.flush import flushed
+from dbt.adapters.spark_streaming.cli.project import Selection
+from dbt.adapters.spark_streaming.cli.status import print_table
 from dbt.adapters.spark_streaming.cli.words import Words
+from dbt.adapters.spark_streaming.query import expansion, planner
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.intervals import DAY
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
 
 
 @pytest.mark.parametrize(
@@ -113,3 +120,34 @@ def test_what_only_looks_at_a_project_needs_no_spark(tmp_path: Path) -> None:
     lines = [line for line in done.stdout.splitlines() if line.startswith(("imported", "java"))]
     assert lines == ["imported []", "imported []", "java []"]
     assert "has not run" in done.stdout and "On-time firing" in done.stdout
+
+
+def test_a_selection_that_matches_nothing_is_told_from_a_project_without_streams(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_table([], Selection(select=("nope", "tag:x"), exclude=("y",)))
+    assert capsys.readouterr().out == (
+        "No streaming model is selected by --select nope tag:x --exclude y; `dbt-stream status` lists those there are.\n"
+    )
+    print_table([], Selection())
+    assert capsys.readouterr().out == "The project has no streaming models.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "select window_end, count(*) as n from WINDOW group by window_start, window_end",
+            "its windows are closed",
+        ),
+        ("select * from WINDOW", "it puts its rows out as they come, so nothing was held back"),
+        (
+            "select item, count(*) as n from (select /*+ STREAM */ * from bids) group by item",
+            "it has no windows, and holds no rows back now",
+        ),
+    ],
+)
+def test_what_a_flush_says(text: str, said: str) -> None:
+    window = expansion.expand("bids", window_arguments.make("tumble", "ts", "5 minutes"))
+    plan = planner.plan(text.replace("WINDOW", window), ttl=DAY, known={"bids": Known("ts")})
+    assert flushed("m", 3, plan) == f"m: 3 rows out; {said}."

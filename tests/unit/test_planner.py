@@ -31,6 +31,22 @@ def aggregate(plan: Plan) -> AggregateStage:
     return stage
 
 
+# -- windows --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["tumble", "session"])
+def test_a_zone_that_there_is_not(kind: str) -> None:
+    with pytest.raises(
+        QueryError, match=rf"{kind}\(\): time_zone 'Mars' is unknown; write a name of the IANA"
+    ):
+        window_arguments.make(kind, "ts", "1 hour", time_zone="Mars")
+
+
+def test_a_gap_is_as_long_on_any_clock() -> None:
+    on_clock = window_arguments.make("session", "ts", "1 hour", time_zone="Europe/Berlin")
+    assert on_clock == window_arguments.make("session", "ts", "1 hour")
+
+
 # -- stages ---------------------------------------------------------------------------------------
 
 

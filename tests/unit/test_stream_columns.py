@@ -50,6 +50,16 @@ def test_names_of_files_differ_as_those_of_tables_do() -> None:
     assert all("/" not in key and " " not in key for key in keys)
 
 
+def test_a_unique_key_that_is_no_column_of_the_query() -> None:
+    found = refused(REPLACES, {"key": "int", "v": "string"})
+    assert found == (
+        "Model m: config 'unique_key' names k, which the query doesn't give; it gives key, v. Name columns of these, or "
+        "leave unique_key out."
+    )
+    # Also where the table had such a column once.
+    assert found == refused(REPLACES, {"key": "int", "v": "string"}, {"k": "int", "v": "string"})
+
+
 def test_columns_that_came_later() -> None:
     given, has = {"k": "int", "later": "int"}, {"k": "int", "gone": "int"}
     check_columns(MODEL, REPLACES, {"K": "int", "v": "string"}, {"k": "bigint", "V": "string"})
@@ -88,9 +98,9 @@ def test_a_step_needs_a_table_that_was_changed() -> None:
 
 def test_what_can_not_be_compared() -> None:
     check_columns(MODEL, APPENDS, {"k": "map<string,int>"}, None)
-    check_columns(MODEL, REPLACES, {"map": "struct<`map`:int>"}, None)
+    check_columns(MODEL, REPLACES, {"k": "int", "map": "struct<`map`:int>"}, None)
     check_columns(MODEL, REPLACES, {"k": "int", "tags": "array<struct<a:int,b:map<int,int>>>"}, None)
-    assert "Select to_json(v) instead." in refused(REPLACES, {"v": "variant"})
+    assert "Select to_json(v) instead." in refused(REPLACES, {"k": "int", "v": "variant"})
 
 
 def test_names_that_the_changes_have() -> None:

@@ -9,6 +9,7 @@ import pytest
 from dbt.adapters.spark_streaming import stream_config, streaming
 from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.model import Retention
@@ -88,3 +89,96 @@ def test_what_becomes_of_an_edited_query_is_one_of_few_things(config: dict[str, 
         read(**config)
     assert read().on_state_change == read(on_state_change="migrate", on_new_metric="from_now").on_state_change
     assert (read().on_new_metric, read(on_new_metric="backfill").on_new_metric) == ("from_now", "backfill")
+
+
+def program_of(text: str, **config: Any) -> Program:
+    node = {"name": "m", "config": {"materialized": "streaming_table", **config}}
+    return streaming.program(node, streaming.plan(node, text, KNOWN))
+
+
+def refused(text: str, **config: Any) -> str:
+    with pytest.raises(QueryError) as found:
+        program_of(text, **config)
+    return str(found.value)
+
+
+def over(kind: str, *lengths: str, **more: Any) -> str:
+    window = expansion.expand("bids", window_arguments.make(kind, "ts", *lengths, **more))
+    columns = "window_start, window_end, window_time, item"
+    return f"select {columns.replace('item', 'item as k')}, count(*) as n from {window} group by {columns}"
+
+
+TUMBLED = over("tumble", "10 minutes")
+CUMULATED = over("cumulate", "5 minutes", "10 minutes")
+SESSIONS = over("session", "10 minutes", partition_by=["item"])
+
+
+def test_a_unique_key_tells_windows_apart() -> None:
+    """Of two windows, the one that closed first would keep its row beside the other's."""
+    assert refused(TUMBLED, output_mode="upsert", unique_key="k") == (
+        "Model m: config 'unique_key' is ['k'], and the rows of each window have those again: nothing in it tells windows "
+        "apart. Write unique_key=['k', 'window_end'], or leave it out: the query's own key is (k, window_end)."
+    )
+    assert "unique_key=['k', 'window_start', 'window_end']" in refused(
+        CUMULATED, output_mode="upsert", unique_key=["k", "window_start"]
+    )
+    late = {"late_updates": True, "last_result_offset": "1 hour"}
+    assert "unique_key=['n', 'window_" in refused(SESSIONS, unique_key="n", **late)
+    renamed = f"select k, window_end as ended, n from ({TUMBLED})"
+    assert "unique_key=['k', 'ended']" in refused(renamed, output_mode="upsert", unique_key="k")
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (TUMBLED, ["window_start", "k"]),
+        (TUMBLED, ["K", "Window_Time"]),
+        (CUMULATED, ["k", "window_end"]),
+        (SESSIONS, ["k", "window_start"]),
+        (f"select k, window_end as ended, n from ({TUMBLED})", ["ended", "k"]),
+    ],
+)
+def test_one_that_does_is_taken(text: str, key: list[str]) -> None:
+    found = program_of(text, output_mode="upsert", unique_key=key).upsert
+    assert found is not None and found.key == tuple(key)
+
+
+PASSED_ON = "select ts, item, price from " + BIDS
+ROWS = f"select * from {TUMBLE}"
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"complete_result_offset": "5 minutes"}, "config 'complete_result_offset' is"),
+        ({"first_result_offset": "-1 minute"}, "config 'first_result_offset' is"),
+        (
+            {"late_updates": True, "last_result_offset": "1 hour"},
+            "config 'late_updates' and 'last_result_offset' are",
+        ),
+        (
+            {"first_result_offset": "-2 minutes", "update_rate": "1 minute"},
+            "config 'first_result_offset' and 'update_rate' are",
+        ),
+    ],
+)
+def test_results_of_windows_where_there_are_none(config: dict[str, Any], named: str) -> None:
+    """Rows that are passed on come at once, with their windows or without."""
+    for text in (ROWS, PASSED_ON, f"{ROWS} union all {ROWS}"):
+        assert refused(text, **config) == (
+            f"Model m: {named} about windows that are kept until they close, and this query puts its rows out at once. "
+            "Leave it out."
+        ).replace("Leave it", "Leave it" if named.endswith("is") else "Leave them")
+    assert refused(GROUPS, state_ttl="1 day", **config) == (
+        f"Model m: {named} about windows, and this query has none: its results change at once. Leave "
+        f"{'it' if named.endswith('is') else 'them'} out."
+    )
+
+
+@pytest.mark.parametrize("text", [PASSED_ON, ROWS])
+def test_upsert_where_rows_are_passed_on(text: str) -> None:
+    for more in ({}, {"unique_key": "item"}):
+        assert refused(text, output_mode="upsert", **more) == (
+            "Model m: config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave "
+            "output_mode out, or write 'append'."
+        )

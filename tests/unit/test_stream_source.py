@@ -126,6 +126,18 @@ def test_files_are_in_the_sessions_catalog() -> None:
     assert (known.name, known.format, known.event_time) == ("raw.bid", "json", "ts")
 
 
+def test_a_unit_tests_fixture_is_the_source_it_stands_for() -> None:
+    """dbt makes a node of its own of it, without the source's meta, and asks it for the columns."""
+    SparkStreamingRelation.create_from(
+        QUOTING, node({"stream": {"format": "json", "options": {"path": "x"}}})
+    )
+    fixture = node({})
+    fixture.resource_type = "model"
+    assert str(SparkStreamingRelation.create_from(QUOTING, fixture)) == "`spark_catalog`.`raw`.`bid`"
+    fixture.source_name = "other"  # in the same schema
+    assert str(SparkStreamingRelation.create_from(QUOTING, fixture)) == "raw.bid"
+
+
 def test_limits_keep_the_name() -> None:
     stream = {"format": "json", "options": {"path": "x"}}
     relation = SparkStreamingRelation.create_from(QUOTING, node({"stream": stream}), limit=0)

@@ -49,9 +49,26 @@ class Emission:
         """Whether rows after the complete result still count."""
         return self.last > self.complete
 
+    def refusal(self, why: str) -> str:
+        """That configs ask for this of a query that has no such results."""
+        said = {
+            "first_result_offset": self.first is not None,
+            "update_rate": self.update is not None,
+            "complete_result_offset": self.complete != 0,
+            "late_updates": self.late_updates,
+            "last_result_offset": self.late_updates,
+        }
+        asked = [f"'{key}'" for key, is_said in said.items() if is_said]
+        are, them = ("is", "it") if len(asked) == 1 else ("are", "them")
+        return f"config {' and '.join(asked)} {are} about windows{why}. Leave {them} out."
+
 
 FINAL = Emission()
 """Each result once, when its window ends."""
+
+PASSED_ON = " that are kept until they close, and this query puts its rows out at once"
+NO_WINDOWS = ", and this query has none: its results change at once"
+"""Why a query has no results of windows."""
 
 
 def read(config: Mapping[str, Any]) -> Emission:

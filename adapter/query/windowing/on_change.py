@@ -15,6 +15,7 @@ from ..text.dialect import parse, sql
 from ..text.select_kind import is_grouped, write_distinct_as_group
 from .windows import OPTIONS, Window, quote
 
+EMIT = "on_change"
 NEW = "__new_row"
 _ROWS, _SLICE, _FIRST = "__steps", "__slice_end", "__first_end"
 
@@ -66,7 +67,7 @@ def is_told(select: exp.Select) -> bool:
 def is_silent(over: exp.Select) -> bool:
     """Whether a window function has such steps."""
     window = hints.window_of(over)
-    return window is not None and window.emit == "on_change"
+    return window is not None and window.emit == EMIT
 
 
 def _group_of(over: exp.Expr) -> exp.Select | None:

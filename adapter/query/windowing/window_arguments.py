@@ -88,15 +88,15 @@ def _columns(kind: str, partition_by: str | Sequence[str] | None) -> tuple[str, 
 
 
 def _zone(kind: str, name: str | None) -> str | None:
-    if name is None or kind == "session":
-        return None  # a gap is as long on any clock
+    if name is None:
+        return None
     try:
         ZoneInfo(str(name))
     except (ZoneInfoNotFoundError, ValueError, OSError) as problem:
         raise QueryError(
             f"{kind}(): time_zone '{name}' is unknown; write a name of the IANA database, as 'Europe/Berlin'."
         ) from problem
-    return str(name)
+    return None if kind == "session" else str(name)  # a gap is as long on any clock
 
 
 def from_hint(name: str, time_col: str, literals: Sequence[str], columns: Sequence[str]) -> Window:

@@ -163,6 +163,58 @@ class TestFileSources:
         assert {row[0]: row[1] for row in described}["s"] == "double"
 
 
+UNIT_TESTS = """
+unit_tests:
+  - name: of_a_folder
+    model: of_bids
+    given: [{input: "source('raw', 'bid')", rows: [{id: 1, price: 2.5}, {id: 2, price: 3.5}]}]
+    expect: {rows: [{n: 2, s: 6.0}]}
+  - name: of_a_folder_without_a_schema
+    model: of_shops
+    given: [{input: "source('raw', 'shop')", rows: [{id: 7, region: south}]}]
+    expect: {rows: [{id: 7, name: null, region: south}]}
+  - name: of_a_folder_to_come
+    model: of_future
+    given: [{input: "source('raw', 'to_come')", rows: [{id: 1, ts: "2024-01-01 00:01:00"}]}]
+    expect: {rows: [{window_end: "2024-01-01 00:10:00", n: 1}]}
+  - name: of_a_topic
+    model: of_topic
+    given: [{input: "source('raw', 'topic')", rows: [{id: 1, ts: "2024-01-01 00:01:00"}, {id: 1}]}]
+    expect: {rows: [{window_end: "2024-01-01 00:10:00", n: 1}]}
+"""
+TO_COME = """
+      - name: to_come
+        config:
+          meta:
+            stream: {format: csv, path: data/to_come, schema: {id: int, ts: timestamp}}
+"""
+WINDOWS = """
+select window_start, window_end, count(*) as n from {{ tumble(source('raw', 'NAME'), 'ts', '10 minutes') }}
+group by window_start, window_end"""
+
+
+class TestUnitTests:
+    """They give rows in the place of a source; what columns it has, it says or its files do."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "sources.yml": SOURCES + TO_COME.lstrip("\n"),
+            "unit.yml": UNIT_TESTS,
+            "of_bids.sql": "select count(*) as n, sum(price) as s from {{ source('raw', 'bid') }}",
+            "of_shops.sql": "select * from {{ source('raw', 'shop') }}",
+            "of_future.sql": WINDOWS.replace("NAME", "to_come"),
+            "of_topic.sql": WINDOWS.replace("NAME", "topic"),
+        }
+
+    def test_of_folders_and_of_a_topic_without_a_broker(self, project: Any) -> None:
+        bids(project, "a.csv", "1,2024-01-01 00:00:00,1.50")
+        folder = Path(project.project_root) / "data" / "shops" / "region=north"
+        folder.mkdir(parents=True)
+        (folder / "a.json").write_text('{"id": 1, "name": "Aue"}\n')
+        assert len(run_dbt(["test"])) == 4
+
+
 class TestUnknownKey:
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:

@@ -67,13 +67,13 @@ BAD = {
     "early_results_without_windows": (
         streaming(BY_PAGE, constant_domains=["page"], first_result_offset="-5 minutes"),
         [
-            "Model early_results_without_windows: Early results, late_updates and the offsets of results are about"
+            "Model early_results_without_windows: config 'first_result_offset' is about windows, and this query has none"
         ],
     ),
     "late_results_of_rows_that_pass": (
         streaming("select * from {{ stream(source('raw', 'events')) }}", complete_result_offset="5 minutes"),
         [
-            "Model late_results_of_rows_that_pass: Early results, late_updates and the offsets of results are about"
+            "Model late_results_of_rows_that_pass: config 'complete_result_offset' is about windows that are kept until"
         ],
     ),
     "a_clock_that_is_none": (
@@ -90,6 +90,12 @@ BAD = {
         streaming(GOOD, unique_key="page"),
         [
             "Model key_of_final_rows: config 'unique_key' says which row a changed one replaces, and rows of this"
+        ],
+    ),
+    "key_of_no_column": (
+        streaming(BY_PAGE, constant_domains=["page"], unique_key="nope"),
+        [
+            "Model key_of_no_column: config 'unique_key' names nope, which the query doesn't give; it gives page, n."
         ],
     ),
     "strategy_of_incremental_models": (
