@@ -214,8 +214,11 @@ class StreamModel:
     @property
     def build_anew(self) -> str:
         """How to have a query that the state isn't of, as a sentence."""
-        beside = f"; or beside the old version, which stays until the new one has caught up: {self.deploy}"
-        return f"To build it anew: {self.rebuild}{'' if self.is_beside else beside}."
+        others = (
+            f"; or beside the old version, which stays until the new one has caught up: {self.deploy}; or with a table that "
+            f"has the rows so far: `dbt-stream state bootstrap {self.name} --from <table>`"
+        )
+        return f"To build it anew: {self.rebuild}{'' if self.is_beside else others}."
 
     @property
     def deploy(self) -> str:

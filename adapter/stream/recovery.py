@@ -214,7 +214,7 @@ def query_problem(
     ):
         return f"its query gives no {', '.join(gone)} any more, by which rows of its table {model.target} are told apart."
     if found.refused:
-        said = f"{changed_in(found.refused)}."
+        said = f"{changed_in(found.refused)}. Put the query back, and it goes on."
         if model.keep_state or what_becomes(known, signature, same_rows=True).refused:
             return said
         return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."

@@ -79,7 +79,8 @@ def test_commands_are_those_of_the_version(model: StreamModel, staged: Deploymen
     assert new.build_anew == f"To build it anew: {new.rebuild}."
     assert model.build_anew == (
         "To build it anew: `dbt run --full-refresh --select m`; or beside the old version, which stays until the new one "
-        "has caught up: `dbt-stream deploy init m`."
+        "has caught up: `dbt-stream deploy init m`; or with a table that has the rows so far: "
+        "`dbt-stream state bootstrap m --from <table>`."
     )
     assert len({model.checkpoint, new.checkpoint, version(model, staged.previous).checkpoint}) == 3
 

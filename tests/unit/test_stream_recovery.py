@@ -21,7 +21,8 @@ MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", 
 REBUILD = "To build it anew: `dbt run --full-refresh --select curves`."
 BESIDE = (
     "To build it anew: `dbt run --full-refresh --select curves`; or beside the old version, which stays until the new one "
-    "has caught up: `dbt-stream deploy init curves`."
+    "has caught up: `dbt-stream deploy init curves`; or with a table that has the rows so far: "
+    "`dbt-stream state bootstrap curves --from <table>`."
 )
 SIGNATURE = {"keys": ["k"], "window": "1 minute"}
 
@@ -251,7 +252,7 @@ def test_a_table_that_was_built_anew_without_rows() -> None:
 
 def test_a_changed_query_names_what_changed() -> None:
     found = replace(GOING, signature={"keys": ["k", "l"], "window": "1 minute"})
-    assert problem(found) == "its query has changed in what its state depends on (keys)."
+    assert problem(found) == "its query has changed in what its state depends on (keys). Put the query back, and it goes on."
 
 
 def test_a_state_is_kept_where_only_rows_changed() -> None:
@@ -335,7 +336,7 @@ def test_aggregates_that_come_and_go_are_no_problem_unless_they_are_to_be() -> N
 def test_other_rows_are_a_problem_unless_their_author_says_so() -> None:
     found, other = replace(GOING, signature=_signature("a")), _signature("a", "b", source="t where x")
     with pytest.raises(
-        StreamError, match=r"what is read below the aggregates\). To keep the state, where rows"
+        StreamError, match=r"what is read below the aggregates\)\. Put the query back, and it goes on\. To keep the state, where rows"
     ):
         check(MODEL, True, other, found)
     check(replace(MODEL, keep_state=True), True, other, found)

@@ -134,7 +134,7 @@ class _Dialect(Spark):
         }
 
         # Spark reads a WITH wherever a query may stand.
-        EXPRESSION_WITHOUT_NESTED_CTES = set()  # noqa: RUF012
+        EXPRESSION_WITHOUT_NESTED_CTES: set[type[exp.Expr]] = set()  # noqa: RUF012
 
         TYPE_MAPPING = {**Spark.Generator.TYPE_MAPPING, exp.DataType.Type.TIME: "TIME"}  # noqa: RUF012
 
