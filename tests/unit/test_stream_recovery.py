@@ -252,7 +252,10 @@ def test_a_table_that_was_built_anew_without_rows() -> None:
 
 def test_a_changed_query_names_what_changed() -> None:
     found = replace(GOING, signature={"keys": ["k", "l"], "window": "1 minute"})
-    assert problem(found) == "its query has changed in what its state depends on (keys). Put the query back, and it goes on."
+    assert (
+        problem(found)
+        == "its query has changed in what its state depends on (keys). Put the query back, and it goes on."
+    )
 
 
 def test_a_state_is_kept_where_only_rows_changed() -> None:
@@ -336,11 +339,12 @@ def test_aggregates_that_come_and_go_are_no_problem_unless_they_are_to_be() -> N
 def test_other_rows_are_a_problem_unless_their_author_says_so() -> None:
     found, other = replace(GOING, signature=_signature("a")), _signature("a", "b", source="t where x")
     with pytest.raises(
-        StreamError, match=r"what is read below the aggregates\)\. Put the query back, and it goes on\. To keep the state, where rows"
+        StreamError,
+        match=r"what is read below the aggregates\)\. Put the query back, and it goes on\. To keep the state",
     ):
         check(MODEL, True, other, found)
     check(replace(MODEL, keep_state=True), True, other, found)
-    with pytest.raises(StreamError, match=r"\(the ranking\). To build"):
+    with pytest.raises(StreamError, match=r"\(the ranking\). Put the query back"):
         check(replace(MODEL, keep_state=True), True, _signature("a", source="t where x", top=1), found)
 
 
