@@ -528,8 +528,8 @@ class Group(Node):
         if outside:
             text += f"\ngroup by {', '.join(outside)}"
         tests = [] if self.having is None else [self.having.sql]
-        if printer.ties and self._has_total and (self.sets or self.input.form == ROWS):
-            # A stream has its totals once there is something to count; so has Spark those of grouping sets, DuckDB hasn't.
+        if printer.ties and self._has_total and self.sets:
+            # Totals of grouping sets are there once there is something to count, in a stream and in Spark; not in DuckDB.
             tests.append("count(*) > 0")
         call = leaves_steps_out(self.input)
         if printer.ties and call is not None:
