@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from . import event_clock, mini_batch
+from . import bounded_queries, event_clock, mini_batch
 from .aggregation.grouping import check_items
 from .errors import NotInStages, NotMeant, QueryError, Unbounded
 from .operators.base import Dataflow, WindowClose, WindowResults, is_timed
@@ -59,7 +59,18 @@ def plan(
     Raises:
         QueryError: it doesn't parse, reads no stream, has no meaning over one, or its state can grow for ever (`Unbounded`).
     """
-    return _with_names_apart(text, known or {}, domains, ask, partial(_planned, ttl=ttl, emission=emission))
+    made = partial(_planned, ttl=ttl, emission=emission)
+
+    def fits(text: str, known: Mapping[str, Known]) -> bool:
+        try:
+            return _with_names_apart(text, known, domains, ask, made) is not None
+        except QueryError:
+            return False
+
+    try:
+        return _with_names_apart(text, known or {}, domains, ask, made)
+    except Unbounded as problem:
+        raise Unbounded(f"{problem}{bounded_queries.by_time(text, known or {}, fits)}") from problem
 
 
 def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None) -> WindowPlan:

@@ -450,7 +450,7 @@ def test_a_ranking_without_an_end_says_what_would_bound_it() -> None:
         "'ROW_NUMBER() OVER (PARTITION BY k ORDER BY v)' ranks all rows that ever come; say how many are asked for: WHERE r "
         "<= 10 in the query around it. To have the query as it is: The state of this query grows for ever: it keeps every "
         "row that ever comes. Set state_ttl (as in '7 days') to forget what was idle for so long; or bound it by time: "
-        "SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM db.s "
+        "SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM stream(db.s) "
         "WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY"
     )
 

@@ -47,8 +47,6 @@ class UnboundedState:
     """What may be missing in the query, as a sentence of its own."""
     or_else: str = ""
     """What else would bound it, at the end of a sentence."""
-    bounded: str = ""
-    """The query with a predicate that would bound it, as its author would write it."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from ..text import hints
 from ..text.clauses import relations
 from ..text.dialect import canonical, sql
 from ..text.names import digest
-from .bounds import bounded_by_time, fixed_keys, passed_end
+from .bounds import fixed_keys, passed_end
 from .from_items import FromItem, filter_below
 from .inputs import with_inputs
 from .projections import local, multiplies
@@ -112,7 +112,6 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
                 ),
                 "",
             ),
-            bounded=bounded_by_time(planner, written, source),
         )
     # What stands above a ranking whose groups expire goes by its rows' own lives.
     lives = ttl_over(inputs[0], planner.ttl) is None or is_result(select)
