@@ -25,15 +25,27 @@ def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
     return ((aliases or [""])[0], *columns)
 
 
+def called(key: Key, select: exp.Select) -> set[str]:
+    """What has to be named to say that the set of a key's values doesn't grow."""
+    alias, *columns = names_of(key, select)
+    # What Spark calls a computed column is hardly a name.
+    return {alias} if alias.isidentifier() or not columns else {*columns}
+
+
 def refusal_of(growth: UnboundedState, domains: frozenset[str]) -> str:
     """Why a query is refused whose state grows for ever, and what would bound it: a sentence whose end is open.
 
     Args:
         growth: of an operator.
-        domains: columns whose sets of values don't grow.
+        domains: columns of which it is said that their sets of values don't grow. The list that is proposed has them, too:
+            other keys may need them.
     """
-    missing = sorted((growth.columns or frozenset()) - domains)
-    domain = f", or constant_domains: {missing} if the set of their values doesn't grow" if missing else ""
+    missing = (growth.columns or frozenset()) - domains
+    domain = (
+        f", or constant_domains: {sorted(missing | domains)} if the set of their values doesn't grow"
+        if missing
+        else ""
+    )
     instead = f"{growth.instead} To have the query as it is: " if growth.instead else ""
     return (
         f"{instead}The state of this query grows for ever: it keeps {growth.what} that ever comes. Set state_ttl "

@@ -202,7 +202,7 @@ def _aggregate(
         if bounded or ends
         else UnboundedState(
             f"something for every value of {', '.join(key.sql for key in growing)}",
-            frozenset(unbounded_state.names_of(key, select)[0] or _first_column(key) for key in growing),
+            frozenset().union(*(unbounded_state.called(key, select) for key in growing)),
         )
     )
     ids = frozenset(key.name.lower() for key in keys) | (
@@ -247,11 +247,6 @@ def _key_of_end(
         if in_all and conditions.carried(node, alias, {str(end): "end"}) is not None:
             return key.name.lower()
     return None
-
-
-def _first_column(key: Key) -> str:
-    parsed: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
-    return next((column.name.lower() for column in parsed.find_all(exp.Column)), key.sql)
 
 
 def _group_label(select: exp.Select) -> str:
