@@ -56,6 +56,7 @@ _KINDS = {
     "OverAggregate": "an OVER over a whole stream",
     "TemporalFilter": "rows of the last time",
 }
+_OF_ALL_WINDOWS = "a GROUP BY over a window function without both window_start and window_end among its keys"
 
 _NEVER_CHANGES = (
     "config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave output_mode out, "
@@ -362,7 +363,15 @@ def _found(plan: Plan) -> str:
         f"{'a GROUP BY over ' if hasattr(s, 'metrics') else 'rows of '}{s.window.kind}()"
         for s in plan.dataflow.windowed
     ]
-    kinds += [_KINDS[name] for each in plan.dataflow.operators if (name := type(each).__name__) in _KINDS]
+    names = [type(each).__name__ for each in plan.dataflow.operators]
+    if not kinds and {"WindowResults", "WindowRows"} & {*names}:
+        # Windows that the query makes, and puts together with each other, or not at all.
+        grouped = "GroupAggregate" in names
+        names = [name for name in names if name != "GroupAggregate"]
+        kinds.append(
+            _OF_ALL_WINDOWS if grouped else "rows of a window function, which nothing groups or ranks"
+        )
+    kinds += [_KINDS[name] for name in names if name in _KINDS]
     return " and ".join(dict.fromkeys(kinds)) or "no aggregate"
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from . import event_clock, mini_batch
+from . import bounded_queries, column_names, event_clock, mini_batch
 from .aggregation.grouping import check_items
 from .errors import NotInStages, NotMeant, QueryError, Unbounded
 from .operators.base import Dataflow, WindowClose, WindowResults, is_timed
@@ -59,7 +59,36 @@ def plan(
     Raises:
         QueryError: it doesn't parse, reads no stream, has no meaning over one, or its state can grow for ever (`Unbounded`).
     """
-    return _with_names_apart(text, known or {}, domains, ask, partial(_planned, ttl=ttl, emission=emission))
+    made = partial(_planned, ttl=ttl, emission=emission)
+
+    def fits(text: str, known: Mapping[str, Known]) -> bool:
+        try:
+            return _with_names_apart(text, known, domains, ask, made) is not None
+        except QueryError:
+            return False
+
+    try:
+        return _with_names_apart(text, known or {}, domains, ask, made)
+    except Unbounded as problem:
+        if misspelt := column_names.unknown(domains, text, known or {}):
+            rest = [name for name in domains if name not in misspelt]
+            _without(misspelt, partial(plan, text, known, ttl, rest, ask, emission))
+        raise Unbounded(f"{problem}{bounded_queries.by_time(text, known or {}, fits)}") from problem
+
+
+def _without(misspelt: Sequence[str], made: Callable[[], Plan]) -> None:
+    """Plans a query again without the constant_domains that no column is called, which bound nothing.
+
+    Raises:
+        Unbounded: as before; these are named.
+    """
+    listed = ", ".join(f"'{name}'" for name in misspelt)
+    try:
+        made()
+    except Unbounded as problem:
+        raise Unbounded(
+            f"config 'constant_domains' names {listed}, and no column of this query is called so. {problem}"
+        ) from problem
 
 
 def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None) -> WindowPlan:

@@ -100,7 +100,7 @@ class Rewrites:
         self._fitting: set[str] = set()
         """Those that stand at a SELECT which has what they rewrite."""
         found = []
-        for select, hint in hints.take_hints(tree, _is_rewrite):
+        for select, hint in hints.take_hints(tree, is_asked_for):
             assert isinstance(hint, exp.Expr)
             name = hint.name.lower()
             self.asked[name] = select.meta[name] = _buckets(name, hint)
@@ -214,7 +214,8 @@ class Rewrites:
             self.done.append((name, what))
 
 
-def _is_rewrite(hint: exp.Expr | str) -> bool:
+def is_asked_for(hint: exp.Expr | str) -> bool:
+    """Whether a hint asks for a rewrite."""
     return isinstance(hint, exp.Expr) and hint.name.lower() in _FITS
 
 

@@ -8,13 +8,14 @@ from functools import partial
 import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.operators.base import OverAggregate
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
-from tests.differential.tables import Row
-from tests.differential.tree import Column
+from tests.differential.tables import Row, cuts
+from tests.differential.tree import Column, Model, Written
 from tests.differential.two_streams import ASKS, BIDS, put, rows_of
 from tests.functional.query import test_operators, test_queries, test_unwindowed
 from tests.functional.query.test_operators import FIVE, ITEMS, LAST_ROWS, window
@@ -27,6 +28,7 @@ ONLY_SPARK = {
     "streams: percentiles",
     "streams: percentiles of first rows",
     "operators: decimals of groups",
+    "operators: running totals of decimals",
 }
 """DuckDB can't be told what they say."""
 
@@ -124,6 +126,35 @@ def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str, 
     batch, program = CASES[name]()
     outcome = laboratory.stream(batch, program, cuts, delay=timedelta(hours=1))
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
+@pytest.mark.parametrize("name", [name for name in test_operators.QUERIES if "running" in name])
+@pytest.mark.parametrize("cuts", [1, 2, 6])
+def test_running_totals_of_the_types_that_spark_gives_them(
+    laboratory: duck.Laboratory, name: str, cuts: int
+) -> None:
+    plan = test_operators.planned(name, laboratory.ask)
+    assert any(isinstance(each, OverAggregate) and each.running for each in plan.dataflow.operators)
+    outcome = laboratory.stream(*_made(plan), cuts, delay=timedelta(minutes=25))
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
+def test_of_running_totals_the_state_has_a_row_for_each_key(laboratory: duck.Laboratory) -> None:
+    plan = test_operators.planned("running totals", laboratory.ask)
+    model = Model(
+        Written(generate.batch(plan), (*BIDS, *(Column(n, "") for n in "s n given least most mean".split())))
+    )
+    made = duck.Streamed(model, generate.program(plan), laboratory.base.cursor(), fold=True, delay=60_000_000)
+    for cut in cuts(6):
+        made.take(cut)
+    made.flush()
+    (table,) = (each for part, each in made.parts.items() if part.startswith("running_"))
+    run, *_ = [row[0] for row in made.database.execute(f"describe {table}").fetchall() if "__run_" in row[0]]
+    keys = {row[2] for row in rows_of("bids")}
+    assert made.database.execute(f'select count(*), count("{run}") from {table}').fetchone() == (
+        len(keys),
+        len(keys),
+    )
 
 
 @pytest.mark.parametrize("in_operators", [False, True])

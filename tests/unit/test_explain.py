@@ -410,6 +410,15 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
             "Source append",
         ],
     ),
+    "totals of a stream": (
+        f"select channel, ts, sum(price) over (partition by channel order by ts) as so_far from {BIDS}",
+        {"constant_domains": ["channel"]},
+        [
+            "Sink append: the next micro-batch",
+            "OverAggregate append: a later row of its partition, which takes its place",
+            "Source append",
+        ],
+    ),
     "LEAD over windows": (
         f"select channel, window_end, n - lead(n) over (partition by channel order by window_end) as less from {WINDOWS}",
         TTL,

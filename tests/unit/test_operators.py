@@ -219,7 +219,7 @@ def test_a_ranking_of_rows_that_only_come_keeps_its_first_rows() -> None:
     ("text", "sentence"),
     [
         (
-            f"select k, v, sum(v) over (partition by k order by ts) as s from {STREAM}",
+            f"select k, v, median(v) over (partition by k order by ts) as s from {STREAM}",
             "it keeps every row that ever comes",
         ),
         (f"select a.v from {STREAM} as a join {OTHER} as b on a.v = b.v", "it keeps every row of both sides"),
@@ -450,7 +450,7 @@ def test_a_ranking_without_an_end_says_what_would_bound_it() -> None:
         "'ROW_NUMBER() OVER (PARTITION BY k ORDER BY v)' ranks all rows that ever come; say how many are asked for: WHERE r "
         "<= 10 in the query around it. To have the query as it is: The state of this query grows for ever: it keeps every "
         "row that ever comes. Set state_ttl (as in '7 days') to forget what was idle for so long; or bound it by time: "
-        "SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM db.s "
+        "SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM stream(db.s) "
         "WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY"
     )
 
@@ -917,8 +917,71 @@ def test_what_bounds_frames() -> None:
         Unbounded, match=r"it keeps the last 2 rows for every value of u .* or constant_domains: \['u'\]"
     ):
         over("rows 2 preceding")
-    with pytest.raises(Unbounded, match=r"it keeps every row that ever comes\. Set state_ttl"):
-        over("", ("u",))
+    assert over("", ("u",))
+    with pytest.raises(
+        Unbounded, match=r"it keeps totals for every value of u .* or constant_domains: \['u'\]"
+    ):
+        over("", ())
+
+
+NUMBERS = "row_number() over (partition by k order by ts)"
+
+
+@pytest.mark.parametrize(
+    ("items", "values"),
+    [
+        (("sum(v) over (partition by k order by ts)",), 1),
+        (("sum(v) over (order by ts)",), 1),
+        (
+            (
+                "avg(v) over (partition by k order by ts)",
+                "sum(v / 1) over (partition by k order by ts rows unbounded preceding)",
+            ),
+            2,
+        ),
+        (("count(*) over (partition by k order by ts)", "count(u, v) over (partition by k order by ts)"), 2),
+        (
+            (
+                "min(case when u > 1 then v end) over (partition by k order by ts)",
+                "max(v) over (partition by k order by ts, u)",
+            ),
+            2,
+        ),
+        ((NUMBERS, "count(*) over (partition by k order by ts)"), 1),
+    ],
+)
+def test_of_running_aggregates_one_row_of_a_partition_is_kept(items: tuple[str, ...], values: int) -> None:
+    named = ", ".join(f"{item} as a{number}" for number, item in enumerate(items))
+    made = only(flow(f"select k, ts, {named} from {STREAM} where v > 3", None), OverAggregate)
+    assert isinstance(made, OverAggregate)
+    assert len(made.running) == values and not made.relation.changes
+    # With state_ttl a partition begins anew: its rows are kept, and say when.
+    if NUMBERS not in items:
+        kept = only(flow(f"select k, ts, {named} from {STREAM}", DAY), OverAggregate)
+        assert isinstance(kept, OverAggregate) and not kept.running
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "percentile(v, 0.5) over (partition by k order by ts) as p",
+        "sum(v) over (partition by k order by ts) as s, lag(v) over (partition by k order by ts) as l",
+        "sum(v) over (partition by k order by ts rows between unbounded preceding and 1 preceding) as s",
+        # It may be another value of the select list.
+        "v + 1 as v, sum(v) over (partition by k order by ts) as s",
+    ],
+)
+def test_of_other_frames_from_the_beginning_all_rows_are(items: str) -> None:
+    with pytest.raises(Unbounded, match="it keeps every row that ever comes"):
+        flow(f"select k, ts, {items} from {STREAM}", None)
+
+
+def test_numbers_of_rows_with_an_end_are_a_ranking() -> None:
+    numbered = f"(select *, {NUMBERS} as rn from {STREAM})"
+    assert "OverAggregate" in kinds(flow(f"select * from {numbered}", None))
+    assert "TopN" in kinds(flow(f"select * from {numbered} where rn <= 3", None))
+    with pytest.raises(Unbounded, match="ranks all rows that ever come; say how many"):
+        flow(f"select * from {numbered}", None, ())
 
 
 IN_TIME = "r.k = l.k and r.ts between l.ts - interval 1 minute and l.ts + interval 5 minutes"

@@ -53,6 +53,13 @@ def having(least: int) -> str:
     return of_groups(f"group by n having count(*) > {least}")
 
 
+@pytest.mark.parametrize("other", ["sum(x)", "max(v)", "count(v)", "avg(v)"])
+def test_totals_of_other_values_are_other_ones(other: str) -> None:
+    totals = f"select k, ts, {{}} over (partition by k order by ts) as s from {STREAM}"
+    assert not edited(totals.format("sum(v)"), totals.format("sum( v )")).refused
+    assert edited(totals.format("sum(v)"), totals.format(other)).refused
+
+
 def test_edited_again_and_again() -> None:
     assert not edited(having(1), having(2)).refused
     assert not edited(having(1), having(2), having(3), having(1)).refused

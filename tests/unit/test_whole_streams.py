@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 import pytest
@@ -163,10 +164,14 @@ def test_rows_leave_by_a_predicate_on_time() -> None:
     ("text", "domains", "found"),
     [
         (f"select city, count(*) from {B} group by city", [], "for every value of city"),
-        (f"select city, item, count(*) from {B} group by 1, 2", ["city"], "constant_domains: ['item']"),
+        (
+            f"select city, item, count(*) from {B} group by 1, 2",
+            ["city"],
+            "constant_domains: ['city', 'item']",
+        ),
         (f"select upper(city) as c, count(*) from {B} group by 1", [], "constant_domains: ['c']"),
         (top("ts", of=B), [], "for every value of item"),
-        (top("n desc"), ["item"], "constant_domains: ['bidder']"),
+        (top("n desc"), ["item"], "constant_domains: ['bidder', 'item']"),
         (f"select b.x from {B} b join {A} a on a.x = b.x", ["x"], "keeps every row of both sides"),
         (f"select percentile(x, 0.5) as p from {B}", [], "keeps every row that ever comes"),
     ],
@@ -417,11 +422,65 @@ def test_rows_that_come_and_go_are_undone_or_counted_by_value() -> None:
     ]
 
 
+@pytest.mark.parametrize("given", [[], ["city"], ["item"], ["upper"], ["x"], ["Item", "x"]])
+def test_the_domains_that_are_proposed_are_the_whole_list(given: list[str]) -> None:
+    text = f"select city, count(*) as n, x + y from {B} group by city, item, upper, x + y"
+    with pytest.raises(Unbounded) as refusal:
+        planner.plan(text, KNOWN, None, given)
+    proposed = re.search(r"constant_domains: (\[[^]]*\])", str(refusal.value))
+    assert proposed
+    assert ast.literal_eval(proposed[1]) == ["city", "item", "upper", "x", "y"]
+    planner.plan(text, KNOWN, None, ast.literal_eval(proposed[1]))
+
+
+@pytest.mark.parametrize(
+    ("text", "domains", "proposed"),
+    [
+        (f"select city, count(*) as n from {B} group by city", ["Ctiy"], ["city"]),
+        (
+            f"with w as (select city, x from {B}) select city, x, count(*) from w group by 1, 2",
+            ["Ctiy", "x"],
+            ["city", "x"],
+        ),
+    ],
+)
+def test_a_domain_that_no_column_is_called_is_named(
+    text: str, domains: list[str], proposed: list[str]
+) -> None:
+    with pytest.raises(Unbounded) as refusal:
+        planner.plan(text, KNOWN, None, domains)
+    assert str(refusal.value).startswith(
+        "config 'constant_domains' names 'Ctiy', and no column of this query is called so. The state of this query grows"
+    )
+    assert f"constant_domains: {proposed} if" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "domain"),
+    [
+        (f"select upper(city) as c, item, count(*) from {B} group by 1, 2", "City"),
+        (f"select upper(city) as C, item, count(*) from {B} group by 1, 2", "c"),
+        (
+            f"with w(place, item) as (select city, item from {B}) select place, item from w group by 1, 2",
+            "place",
+        ),
+        # It may be one of those, or what Spark calls one.
+        (f"select item, count(*) as n from (select * from {B}) group by item", "city"),
+        (f"select upper(city), item, count(*) from {B} group by 1, 2", "upper(city)"),
+        (f"select m, item, count(*) from {B} lateral view explode(xs) t as m group by 1, 2", "m"),
+    ],
+)
+def test_a_domain_that_a_column_may_be_called_is_not(text: str, domain: str) -> None:
+    with pytest.raises(Unbounded, match=r"^The state of this query grows"):
+        planner.plan(text, KNOWN, None, [domain])
+    planner.plan(text, KNOWN, None, [domain, "item"])
+
+
 def test_the_last_rows_of_keys_grow_with_these() -> None:
     known = {"raw.bid": Known("ts", ("id", "at"))}
     text = f"select x, count(*) from {B} group by x"
     assert keeping(flow(text, known=known)) == [ChangelogNormalize, GroupAggregate]
-    with pytest.raises(Unbounded, match=r"constant_domains: \['at', 'id'\]"):
+    with pytest.raises(Unbounded, match=r"constant_domains: \['at', 'id', 'x'\]"):
         planner.plan(text, known, None, ["x"])
     planner.plan(text, known, None, ["id", "at"])
 

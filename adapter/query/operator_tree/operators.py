@@ -300,19 +300,27 @@ class Operators:
         return replace(self.read[operator.inputs[0].name], node=node)
 
     def _over(self, operator: base.OverAggregate, inputs: tuple[Node, ...]) -> Node:
-        select, reach = select_of(operator.sql), operator.reach
+        select, reach = select_of(operator.written or operator.sql), operator.reach
         rows = "a row that frames of later rows reach back to"
         if operator.waits:
             rows = f"a row that waits for the watermark to pass its {operator.time}, or {rows[6:]}"
+        if operator.running:
+            rows = "a partition's last row with what its rows come to" + (
+                f", or {rows.partition(', or')[0]}" if operator.waits else ""
+            )
         ends = (
             [f"{reach.rows} later row{'' if reach.rows == 1 else 's'} of its partition"] if reach.rows else []
         )
         ends += [f"{intervals.format(reach.micros)} after its {operator.time}"] if reach.micros else []
         idle = self.bounds.after("its partition's last row")
+        if operator.running:
+            ends = ["a later row of its partition, which takes its place"]
         if operator.until:
             ends = [*ends, f"when the watermark has passed {text.until(operator.until)}"]
         clears = (
-            idle if reach.everything and not operator.until else " or ".join(ends) or "when it is put out"
+            idle
+            if reach.everything and not (operator.until or operator.running)
+            else " or ".join(ends) or "when it is put out"
         )
         if idle and not reach.everything:
             clears = f"{clears}, or {idle}"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..plan import GroupStage, KeyedStage, Stage, WindowPlan
     from ..ranking.ranks import Top as Ranking
     from ..windowing.windows import Window
+    from .running import RunningValue
 
 
 def input_name(number: int) -> str:
@@ -47,8 +48,6 @@ class UnboundedState:
     """What may be missing in the query, as a sentence of its own."""
     or_else: str = ""
     """What else would bound it, at the end of a sentence."""
-    bounded: str = ""
-    """The query with a predicate that would bound it, as its author would write it."""
 
 
 @dataclass(frozen=True)
@@ -326,6 +325,10 @@ class OverAggregate:
     growth: UnboundedState | None = None
     until: Until = ()
     """Until when a partition may get rows, by a key that carries event time; empty: that can't be told."""
+    running: tuple[RunningValue, ...] = ()
+    """The values that are put together with those of the rows before: of these one row is kept. Empty: rows are kept."""
+    written: str = ""
+    """The query with its aggregates as they were, where `sql` is of `running` values."""
 
 
 @dataclass(frozen=True)

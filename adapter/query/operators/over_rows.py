@@ -35,6 +35,7 @@ class OrderedRows:
         (self.below,) = operator.inputs
         self.row = quote(f"{self.part}_row")
         self.keys = [f"__key_{n}" for n in range(len(operator.keys))]
+        self.runs = [each.column for each in operator.running]
         self.due, self.touched = f"{self.part}_due", f"{self.part}_touched"
 
     def rows(self) -> Rows | None:
@@ -92,21 +93,38 @@ class OrderedRows:
             if self.operator.waits
             else f"(select struct(*) as {ROW} from {self.below.name})"
         )
-        return f"select {ROW}, {self._time} as {_TIME} from {source}"
+        rows = f"select {ROW}, {self._time} as {_TIME} from {source}"
+        if not self.runs:
+            return rows
+        own = [f"{each.value} as {each.column}" for each in self.operator.running]
+        return f"select {', '.join([ROW, _TIME, *own])}\nfrom {self._as_rows(rows)}"
 
     def _stored(self) -> str:
-        kept = f"select {self.row} as {ROW} from state where part = '{self.part}'"
-        return f"select {ROW}, {self._time} as {_TIME} from (\n{kept}\n)"
+        runs = [f"{self._stored_run(name)} as {name}" for name in self.runs]
+        kept = f"select {', '.join([f'{self.row} as {ROW}', *runs])} from state where part = '{self.part}'"
+        return f"select {', '.join([ROW, f'{self._time} as {_TIME}', *self.runs])} from (\n{kept}\n)"
+
+    def _stored_run(self, name: str) -> str:
+        return quote(f"{self.part}{name}")
+
+    def _as_rows(self, rows: str) -> str:
+        """For FROM: rows as the query has them, each with itself and its time beside its columns."""
+        own = ", ".join([f"{ROW}.*", ROW, _TIME])
+        return f"(\nselect {own} from (\n{rows}\n)\n) as {quote(self.operator.alias)}"
 
     def _keyed(self, rows: str) -> str:
         keys = [f"{key} as {name}" for key, name in zip(self.operator.keys, self.keys, strict=True)]
+        own = ", ".join([f"{ROW}.*", ROW, _TIME, *self.runs])
         return (
-            f"select {', '.join([ROW, _TIME, *keys])}\n"
-            f"from (\nselect {ROW}.*, {ROW}, {_TIME} from (\n{rows}\n)\n) as {quote(self.operator.alias)}"
+            f"select {', '.join([ROW, _TIME, *self.runs, *keys])}\n"
+            f"from (\nselect {own} from (\n{rows}\n)\n) as {quote(self.operator.alias)}"
         )
 
     def _items(self) -> str:
-        return f"{ROW} as {self.row}" + (f", {_due_at(_TIME)} as {DUE}" if self.operator.waits else "")
+        runs = [f"{name} as {self._stored_run(name)}" for name in self.runs]
+        return ", ".join([f"{ROW} as {self.row}", *runs]) + (
+            f", {_due_at(_TIME)} as {DUE}" if self.operator.waits else ""
+        )
 
     @property
     def _time(self) -> str:
@@ -126,7 +144,8 @@ class OrderedRows:
             before = f"lag({_TIME}) {self._within(f'order by {_TIME}')} as {_BEFORE}"
             so_far = self._within(f"order by {_TIME}")  # rows of one time are of one generation
             rows = f"select *, sum(if({gap}, 1, 0)) {so_far} as {OVER_LIFE}\nfrom (\nselect *, {before} from (\n{rows}\n)\n)"
-        text = over(self.operator.sql, [f"select {ROW}.*, {WEIGHT}{life} from (\n{rows}\n)"])
+        runs = "".join(f", {name}" for name in self.runs)
+        text = over(self.operator.sql, [f"select {ROW}.*, {WEIGHT}{runs}{life} from (\n{rows}\n)"])
         return f"select * except ({WEIGHT}) from (\n{text}\n) where {WEIGHT} = 1"
 
     def _fold(self) -> str:
@@ -146,10 +165,21 @@ class OrderedRows:
             f"select *, rank() {self._within(f'order by {_TIME} desc')} as __place, "
             f"max({_TIME}) {self._within()} as __newest from (\n{before}\n)"
         )
-        kept = f"select {ROW}, {_TIME} from (\n{placed}\n) where {needed}"
+        kept = (
+            self._totals(before) if self.runs else f"select {ROW}, {_TIME} from (\n{placed}\n) where {needed}"
+        )
         if self.operator.waits:
-            kept += f"\nunion all\nselect {ROW}, {_TIME} from (\n{rows}\n) where not {_passed()}"
+            listed = ", ".join([ROW, _TIME, *self.runs])
+            kept += f"\nunion all\nselect {listed} from (\n{rows}\n) where not {_passed()}"
         return f"select {NO_STEP}, {self._items()} from (\n{kept}\n)"
+
+    def _totals(self, rows: str) -> str:
+        """The last row of each partition, with what all of its rows come to, put together in order."""
+        so_far = self._within(f"order by {_TIME}")
+        runs = [f"{each.merged(so_far)} as {each.column}" for each in self.operator.running]
+        place = f"row_number() {self._within(f'order by {_TIME} desc')} as __place"
+        placed = f"select {', '.join([ROW, _TIME, *runs, place])} from (\n{rows}\n)"
+        return f"select {', '.join([ROW, _TIME, *self.runs])} from (\n{placed}\n) where __place = 1"
 
 
 def _due_at(time: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from sqlglot import exp
 
 from ..plan import Key
@@ -27,35 +25,29 @@ def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
     return ((aliases or [""])[0], *columns)
 
 
-def with_predicate(select: exp.Select, time: str | None, relations: Mapping[str, str]) -> str:
-    """A query with a predicate on time that would bound its state, as its author would write it."""
-    query = select.copy()
-    for subquery in list(query.find_all(exp.Subquery)):
-        inner = subquery.this
-        table = next(subquery.find_all(exp.Table), None)
-        if isinstance(inner, exp.Select) and inner.is_star and table is not None and table.name in relations:
-            alias = "" if subquery.alias.startswith(OWN_ALIAS) else subquery.alias
-            name = relations[table.name]
-            subquery.replace(exp.to_table(name, dialect=DIALECT, alias=alias or None))
-        elif subquery.alias.startswith(OWN_ALIAS):
-            subquery.set("alias", None)
-    column = time or "event_time"
-    return sql(query.where(f"{column} >= current_timestamp() - interval '7' day", dialect=DIALECT))
+def called(key: Key, select: exp.Select) -> set[str]:
+    """What has to be named to say that the set of a key's values doesn't grow."""
+    alias, *columns = names_of(key, select)
+    # What Spark calls a computed column is hardly a name.
+    return {alias} if alias.isidentifier() or not columns else {*columns}
 
 
 def refusal_of(growth: UnboundedState, domains: frozenset[str]) -> str:
-    """Why a query is refused whose state grows for ever, and what would bound it.
+    """Why a query is refused whose state grows for ever, and what would bound it: a sentence whose end is open.
 
     Args:
         growth: of an operator.
-        domains: columns whose sets of values don't grow.
+        domains: columns of which it is said that their sets of values don't grow. The list that is proposed has them, too:
+            other keys may need them.
     """
-    missing = sorted((growth.columns or frozenset()) - domains)
-    domain = f", or constant_domains: {missing} if the set of their values doesn't grow" if missing else ""
-    by_time = f"; or bound it by time: {growth.bounded}" if growth.bounded else "."
-    or_else = f"{domain}{growth.or_else}{by_time}"
+    missing = (growth.columns or frozenset()) - domains
+    domain = (
+        f", or constant_domains: {sorted(missing | domains)} if the set of their values doesn't grow"
+        if missing
+        else ""
+    )
     instead = f"{growth.instead} To have the query as it is: " if growth.instead else ""
     return (
         f"{instead}The state of this query grows for ever: it keeps {growth.what} that ever comes. Set state_ttl "
-        f"(as in '{intervals.format(7 * intervals.DAY)}') to forget what was idle for so long{or_else}"
+        f"(as in '{intervals.format(7 * intervals.DAY)}') to forget what was idle for so long{domain}{growth.or_else}"
     )

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ..operators import conditions, unbounded_state
-from ..operators.base import Project, Source
 from ..operators.relation import Relation
 from ..plan import Key
-from ..text import hints
 from ..text.dialect import sql
 from ..text.finite import is_finite
-from .from_items import FromItem
 
 if TYPE_CHECKING:
     from .planner import Planner
@@ -41,15 +38,3 @@ def is_covered(planner: Planner, names: tuple[str, ...]) -> bool:
     """Whether the set of a key's values doesn't grow, by what is said of it or of all its columns (`names_of`)."""
     alias, *columns = names or ("",)
     return alias in planner.domains or (bool(names) and all(column in planner.domains for column in columns))
-
-
-def bounded_by_time(planner: Planner, select: exp.Select, source: FromItem) -> str:
-    """A query over a stream with a predicate on time that bounds its state; empty: it is over something else."""
-    below = source.operator
-    time = None if below is None else below.relation.event_time
-    while isinstance(below, Project):
-        (below,) = below.inputs
-    if time is None or not isinstance(below, Source) or not hints.reads_stream(source.node):
-        return ""
-    relations = {stream.view: stream.relation for stream in planner.streams.streams.values()}
-    return unbounded_state.with_predicate(select, time, relations)

@@ -23,7 +23,7 @@ from ..text.dialect import DIALECT, canonical, parse, sql, unqualified
 from ..text.finite import is_finite
 from ..text.names import digest
 from ..windowing.locality import Source as From
-from .bounds import bounded_by_time, fixed_keys, is_covered, passed_end
+from .bounds import fixed_keys, is_covered, passed_end
 from .closing import closed
 from .from_items import FromItem
 from .inputs import with_inputs
@@ -92,7 +92,6 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         return over_groups(planner, select)
     if below.relation.open_for is not None:
         return plan_group(planner, select, replace(source, operator=closed(planner, below)))
-    written = select.copy()
     conditions.order_lists(select)
     template, inputs = with_inputs(planner, select, [replace(source, operator=closed(planner, below))])
     shown = [shown_as(template, key) for key in in_all]
@@ -110,7 +109,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     )
     growth = None
     if not all(each.relation.bounded for each in inputs):
-        growth = UnboundedState("every row", None, bounded=bounded_by_time(planner, written, source))
+        growth = UnboundedState("every row", None)
     groups = recomputed(
         planner, select, template, inputs, (keys,), (source.alias,), made, reason, growth=growth
     )
@@ -203,8 +202,7 @@ def _aggregate(
         if bounded or ends
         else UnboundedState(
             f"something for every value of {', '.join(key.sql for key in growing)}",
-            frozenset(unbounded_state.names_of(key, select)[0] or _first_column(key) for key in growing),
-            bounded=bounded_by_time(planner, select, source),
+            frozenset().union(*(unbounded_state.called(key, select) for key in growing)),
         )
     )
     ids = frozenset(key.name.lower() for key in keys) | (
@@ -249,11 +247,6 @@ def _key_of_end(
         if in_all and conditions.carried(node, alias, {str(end): "end"}) is not None:
             return key.name.lower()
     return None
-
-
-def _first_column(key: Key) -> str:
-    parsed: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
-    return next((column.name.lower() for column in parsed.find_all(exp.Column)), key.sql)
 
 
 def _group_label(select: exp.Select) -> str:

@@ -29,6 +29,14 @@ from .recomputing import ends_among, is_repeatable, recomputed, refuse_chance
 if TYPE_CHECKING:
     from .planner import Planner
 
+_BY_WINDOW = (
+    "; or compare window_start and window_end of both sides in its condition, so that rows of a window meet those of the "
+    "same one"
+)
+_TWO_BY_TWO = (
+    "; or join two at a time, the outer join last: the time between rows bounds what is kept of an outer join only of two "
+    "relations, as in (SELECT … FROM a JOIN b ON …) AS ab LEFT JOIN c ON …"
+)
 _IN_TIME = (
     "; or bound the time between them on both sides, as in a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' HOUR, by columns that "
     "carry event time (dbt's config event_time, window_end)"
@@ -124,7 +132,11 @@ def plan_join(
     growth = (
         None
         if bounded or ends or until
-        else UnboundedState("every row of both sides", None, or_else=_IN_TIME if plain else "")
+        else UnboundedState(
+            "every row of both sides",
+            None,
+            or_else=_IN_TIME if plain else _other_bound(select, streams, inner, changes),
+        )
     )
     passed = next(filter(None, (outputs.ends.get(alias.lower()) for alias in aliases)), None)
     if plain:
@@ -181,6 +193,24 @@ def plan_join(
         growth=growth,
         until=tuple(alone[alias.lower()] for alias in aliases) if alone else (),
     )
+
+
+def _other_bound(
+    select: exp.Select, streams: Sequence[FromItem], inner: Sequence[exp.Query], changes: bool
+) -> str:
+    """What would bound the state of a join that isn't an inner one, at the end of a sentence.
+
+    Args:
+        select: the query.
+        streams: what it joins.
+        inner: its queries over streams that stand elsewhere.
+        changes: whether rows of these change.
+    """
+    nodes = [*(each.node for each in streams), *inner]
+    if all(next(hints.windows_under(node), None) is not None for node in nodes):
+        return _BY_WINDOW
+    is_timed = not inner and not changes and TimeBounds(select, times_of(streams)).until() is not None
+    return _TWO_BY_TWO if is_timed and len(streams) > 2 else ""
 
 
 def _outer_in_time(

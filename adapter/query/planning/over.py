@@ -12,6 +12,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..identity import shown_as
 from ..operators import conditions, rankings
+from ..operators import running as running_values
 from ..operators.base import OVER_LIFE, Operator, OverAggregate, Top, TopN, UnboundedState, ttl_over
 from ..operators.hidden_items import hide_from_stars, with_weight
 from ..operators.reach import ordered_by, reach
@@ -22,7 +23,7 @@ from ..text import hints
 from ..text.clauses import relations
 from ..text.dialect import canonical, sql
 from ..text.names import digest
-from .bounds import bounded_by_time, fixed_keys, passed_end
+from .bounds import fixed_keys, passed_end
 from .from_items import FromItem, filter_below
 from .inputs import with_inputs
 from .projections import local, multiplies
@@ -112,7 +113,6 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
                 ),
                 "",
             ),
-            bounded=bounded_by_time(planner, written, source),
         )
     # What stands above a ranking whose groups expire goes by its rows' own lives.
     lives = ttl_over(inputs[0], planner.ttl) is None or is_result(select)
@@ -190,20 +190,30 @@ def _over_in_time(
     if relation.changes or time is None or multiplies(select):
         return None
     in_order = relation.event_time == time if waits else comes_in_order(relation.together.get(time))
-    reached = reach(over, time, source.alias) if in_order else None
+    keys = over[0].args.get("partition_by") or []
+    covered = fixed_keys(planner, keys, select)
+    # Numbers of all rows are kept as one where nothing expires; with an end it is a ranking.
+    counts = planner.ttl is None and covered and not relation.bounded and not ranks.ended(select)
+    reached = reach(over, time, source.alias, counts) if in_order else None
     if reached is None:
         return None
     if select.args.get("where"):
         # Of the rows that are kept each is one that frames have.
         return plan_over(planner, *_filtered_below(planner, select, source))
-    keys = over[0].args.get("partition_by") or []
-    covered = fixed_keys(planner, keys, select)
     # A partition within a window ends with it.
     timed = {column: column for column in relation.times}
     ending = filter(None, (conditions.carried(key, source.alias, timed) for key in keys))
     until = tuple((column, relation.times[column]) for column in sorted(ending))[:1]
+    grows = not until and not relation.bounded and planner.ttl is None
+    running = running_values.of_frames(template, source.alias) if grows and reached.everything else None
+    if running is None and any(isinstance(each.this, exp.RowNumber) for each in over):
+        return None
     growth = None
-    if not until and reached.everything and not relation.bounded:
+    if running is not None and not covered:
+        growth = UnboundedState(
+            f"totals for every value of {', '.join(map(sql, keys))}", frozenset(_names_in(keys))
+        )
+    elif running is None and not until and reached.everything and not relation.bounded:
         growth = UnboundedState("every row", None)
     elif not until and reached.rows and keys and not covered:
         last = "the last row" if reached.rows == 1 else f"the last {reached.rows} rows"
@@ -216,13 +226,15 @@ def _over_in_time(
         keys=outputs.carry_keys(relation.keys),
     )
     text = canonical(template)
-    weighed = with_weight(template, [(source.alias, WEIGHT)])
+    made_of, values = running or (template, ())
+    weighed = with_weight(made_of, [(source.alias, WEIGHT)])
+    hide_from_stars(weighed, [(source.alias, each.column) for each in values])
     if planner.ttl is not None:
         _begin_anew(weighed, source.alias)
     (below,) = inputs
     return planner.add(
         OverAggregate(
-            f"over_{digest(below.name, text)}",
+            f"{'running' if values else 'over'}_{digest(below.name, text)}",
             inputs,
             sql(weighed),
             tuple(map(sql, keys)),
@@ -234,6 +246,8 @@ def _over_in_time(
             waits,
             growth,
             until,
+            values,
+            sql(template) if values else "",
         )
     )
 

@@ -45,10 +45,11 @@ def _normalized(planner: Planner, source: Operator, known: Known, relation: str)
     assert isinstance(source, Source)
     missing = sorted({name.lower() for name in known.key} - planner.domains)
     keys = ", ".join(known.key)
+    proposed = sorted({*missing, *planner.domains})
     if planner.ttl is not None and missing:
         raise NotMeant(
             f"config 'state_ttl' forgets what was idle, but the rows of {relation} stay until others replace them; "
-            f"leave it out, or give the model constant_domains: {missing} if the set of their values doesn't grow."
+            f"leave it out, or give the model constant_domains: {proposed} if the set of their values doesn't grow."
         )
     name = f"normalize_{digest(source.name, *known.key, '/', known.event_time)}"
     return planner.add(

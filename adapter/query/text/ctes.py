@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..rewrites.refusals import is_random
-from .dialect import remove_with, sql, with_clause
+from .dialect import from_clause, remove_with, sql, with_clause
 
 _RANDOM = "random"
 """The mark of a query of WITH that gives other values each time: which it is."""
@@ -101,8 +101,17 @@ def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Quer
     if not columns:
         return query
     items = query.selects
-    if len(items) != len(columns) or any(item.is_star for item in items):
-        raise _unclear(name, columns, "that has '*' or another number of them")
+    values = _values_of(query)
+    width = len(items) if values is None else len(values.expressions[0].expressions)
+    if values is None and any(item.is_star for item in items):
+        raise _unclear(name, columns, "that has '*'")
+    if width != len(columns):
+        raise _unclear(name, columns, f"that has {width} of them")
+    if values is not None:
+        alias = values.args.get("alias") or exp.TableAlias(this=exp.to_identifier("named"))
+        alias.set("columns", [column.copy() for column in columns])
+        values.set("alias", alias)
+        return query
     first = query
     while not isinstance(first, exp.Select):
         first = first.this
@@ -119,6 +128,13 @@ def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Quer
     return exp.select(*renamed).from_(
         exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("named")))
     )
+
+
+def _values_of(query: exp.Query) -> exp.Values | None:
+    """VALUES whose columns have no names, where that is all of a query."""
+    source = from_clause(query) if isinstance(query, exp.Select) and query.is_star else None
+    values = source.this if source is not None and not query.args.get("joins") else None
+    return values if isinstance(values, exp.Values) and not values.alias_column_names else None
 
 
 def _unclear(name: str, columns: Sequence[exp.Expr], what: str) -> QueryError:

@@ -186,7 +186,10 @@ def mark_streams(tree: exp.Query) -> None:
         if marked_as_stream(select):
             tables = list(select.find_all(exp.Table))
             if len(tables) != 1:
-                raise QueryError(f"stream() marks one table, found {_listed(tables) or 'none'} under it.")
+                raise QueryError(
+                    f"stream() marks one table, found {_listed(tables) or 'none'} under it; put it around the one that is "
+                    "the stream, where the query reads it: FROM {{ stream(ref('…')) }}."
+                )
             mark(tables[0])
     for select in tree.find_all(exp.Select):
         if window := window_of(select):

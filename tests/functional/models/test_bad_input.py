@@ -202,7 +202,7 @@ BAD = {
         streaming("select * from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }}", "window_aggregate"),
         [
             "Model not_an_aggregate: materialized='window_aggregate' asks for a GROUP BY over a window function, "
-            "found no aggregate; use materialized='streaming_table'.",
+            "found rows of a window function, which nothing groups or ranks; use materialized='streaming_table'.",
         ],
     ),
     "not_cumulate": (

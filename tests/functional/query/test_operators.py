@@ -177,6 +177,23 @@ QUERIES = {
         lag(price) over (partition by item order by ts, price, bidder) as before from {B}) group by item""",
     "running sum of rows": f"""select item, ts, price, sum(price) over (partition by item order by ts, price, bidder
         rows between unbounded preceding and current row) as s from {B}""",
+    "running totals": f"""select item, ts, price, bidder, sum(price) over (partition by item order by ts) as s,
+        count(*) over (partition by item order by ts) as n, count(price, bidder) over (partition by item order by ts rows
+        unbounded preceding) as given, min(price) over (partition by item order by ts) as least,
+        max(case when price > 20 then bidder end) over (partition by item order by ts) as most,
+        round(100 / avg(price + 1) over (partition by item order by ts), 9) as mean from {B}
+        where price > 5 or price is null""",
+    "running totals of decimals": f"""select item, ts, bidder, sum(cast(price / 3 as decimal(9, 2))) over (order by ts) as s,
+        cast(round(avg(cast(price / 3 as decimal(9, 2))) over (order by ts), 4) as double) as a,
+        sum(cast(price as double)) over (order by ts) as d,
+        sum(price) over (order by ts, bidder, item, price rows between unbounded preceding and current row) as r,
+        sum(case when price > 50 then price end) over (order by ts) as many from {B}""",
+    "running numbers": f"""select *, row_number() over (partition by item order by ts) as place,
+        sum(price) over (partition by item order by ts) as s from {B}""",
+    "running totals of windows": f"""select *, sum(n) over (partition by item order by window_end) as so_far,
+        max(total) over (partition by item order by window_end) as most from ({FIVE})""",
+    "groups of running totals": f"""select item, max(n) as n, sum(s) as s from (select item, count(*) over (partition by item
+        order by ts) as n, sum(price) over (partition by item order by ts) as s from {B}) group by item""",
     "join of three": f"""select x.item as named, x.*, y.m, z.* except (item)
         from (select item, count(*) as n from {B} group by item) as x
         join (select item, count(*) as m from {A} group by item) as y on x.item = y.item
@@ -289,6 +306,8 @@ WITHOUT_TTL = {
     "windows of a full join in time", "windows of what is alone in time", "topn of windows of a left join in time",
     "windows of two left joins in time", "windows of a union with a join in time",
     "rows of windows of a left join in time",
+    "running sum of rows", "running totals", "running totals of decimals", "running numbers", "running totals of windows",
+    "groups of running totals",
 }  # fmt: skip
 """The others keep rows, or values, for which only a time bounds the state."""
 TTL = QUERIES.keys() - WITHOUT_TTL

@@ -1,0 +1,116 @@
+"""Refusals name the cause and say what to write instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming.query import expansion, planner
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.windowing import window_arguments
+
+KNOWN = {name: Known(event_time="ts") for name in ("a", "b", "c")}
+A, B, C = map(expansion.expand_stream, KNOWN)
+NEAR = "{0}.k = {1}.k and {0}.ts between {1}.ts - interval 1 minute and {1}.ts + interval 1 minute"
+
+
+def tumble(relation: str) -> str:
+    return expansion.expand(relation, window_arguments.make("tumble", "ts", "10 minutes"))
+
+
+def counts(relation: str) -> str:
+    keys = "window_start, window_end, k"
+    return f"select {keys}, count(*) as n from {tumble(relation)} group by {keys}"
+
+
+def refused(text: str) -> str:
+    with pytest.raises(QueryError) as problem:
+        planner.plan(text, KNOWN)
+    return str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("materialized", "text", "found"),
+    [
+        (
+            "window_aggregate",
+            f"select k, count(*) as n from {tumble('a')} group by k",
+            "a GROUP BY over a window function without both window_start and window_end among its keys",
+        ),
+        (
+            "window_aggregate",
+            f"select k, window_end, count(*) as n from {tumble('a')} group by k, window_end",
+            "a GROUP BY over a window function without both window_start and window_end among its keys",
+        ),
+        (
+            "window_aggregate",
+            f"select * from {tumble('a')}",
+            "rows of a window function, which nothing groups or ranks",
+        ),
+        ("topn", f"select k from {tumble('a')}", "rows of a window function, which nothing groups or ranks"),
+        ("topn", counts("a"), "a GROUP BY over tumble()"),
+        (
+            "window_aggregate",
+            f"select k, count(*) as n from {A} group by k",
+            "a GROUP BY over a whole stream",
+        ),
+        ("window_aggregate", f"select k from {A}", "no aggregate"),
+    ],
+)
+def test_what_a_materialization_found(materialized: str, text: str, found: str) -> None:
+    config = {"materialized": materialized}
+    if "group by k" in text and not text.endswith("window_start, window_end, k"):
+        config["constant_domains"] = ["k", "window_end"]  # type: ignore[assignment]
+    with pytest.raises(QueryError) as problem:
+        streaming.plan({"name": "m", "config": config}, text, KNOWN)
+    assert f", found {found}; use materialized='streaming_table'." in str(problem.value)
+
+
+def test_stream_over_several_tables_says_where_to_put_it() -> None:
+    assert refused(
+        "with j as (select a.k from a join b on a.k = b.k) select * from (select /*+ STREAM */ * from j)"
+    ) == (
+        "stream() marks one table, found a, b under it; put it around the one that is the stream, where the query reads it: "
+        "FROM {{ stream(ref('…')) }}."
+    )
+
+
+@pytest.mark.parametrize("values", ["values (1, 2), (3, 4)", "select * from values (1, 2), (3, 4)"])
+def test_values_get_their_names_from_with(values: str) -> None:
+    assert planner.plan(
+        f"with v(x, y) as ({values}) select a.k, v.y from {A} as a join v on v.x = a.v", KNOWN
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("select * from d", "that has '*'"),
+        ("select 1 as one", "that has 1 of them"),
+        ("values (1, 2, 3)", "that has 3 of them"),
+    ],
+)
+def test_names_of_with_that_fit_no_columns_say_why(query: str, what: str) -> None:
+    text = f"with v(x, y) as ({query}) select a.k from {A} as a join v on v.x = a.v"
+    assert refused(text) == f"'v(x, y)' names the columns of a query {what}; name them in its select list."
+
+
+def test_an_outer_join_of_three_is_told_to_be_one_of_two() -> None:
+    text = f"select a.k from {A} as a join {B} as b on {NEAR.format('b', 'a')} left join {C} as c on {NEAR.format('c', 'a')}"
+    assert "; or join two at a time, the outer join last" in refused(text)
+    two = f"(select a.ts, a.k from {A} as a join {B} as b on {NEAR.format('b', 'a')})"
+    assert planner.plan(f"select ab.k from {two} as ab left join {C} as c on {NEAR.format('c', 'ab')}", KNOWN)
+    assert "two at a time" not in refused(f"select a.k from {A} as a left join {B} as b on a.k = b.k")
+
+
+def test_rows_of_windows_that_are_asked_for_are_told_to_be_of_the_same() -> None:
+    text = f"select w.k from ({counts('a')}) as w where exists (select 1 from ({counts('b')}) as x where x.k = w.k{{}})"
+    assert "; or compare window_start and window_end of both sides in its condition" in refused(
+        text.format("")
+    )
+    assert planner.plan(
+        text.format(" and x.window_start = w.window_start and x.window_end = w.window_end"), KNOWN
+    )
+    other = f"select w.k from ({counts('a')}) as w where exists (select 1 from {B} as x where x.k = w.k)"
+    assert "compare window_start" not in refused(other)
