@@ -19,6 +19,7 @@ from ..text.dialect import canonical
 
 _OF_WHOLE_PARTITIONS = (
     exp.Lead,
+    exp.RowNumber,
     exp.Rank,
     exp.DenseRank,
     exp.PercentRank,
@@ -45,14 +46,13 @@ class Reach:
         )
 
 
-def reach(windows: Sequence[exp.Window], time: str, alias: str, counts: bool = False) -> Reach | None:
+def reach(windows: Sequence[exp.Window], time: str, alias: str) -> Reach | None:
     """How far the frames of OVER clauses reach back that stand in order of time.
 
     Args:
         windows: the clauses, of one SELECT.
         time: the column (lower case) that rows come in the order of.
         alias: what the SELECT calls these rows.
-        counts: whether ROW_NUMBER counts all rows before one; else it is a ranking.
 
     Returns:
         None: they aren't all of the same partitions, aren't in this order, or look at rows that come later.
@@ -62,7 +62,7 @@ def reach(windows: Sequence[exp.Window], time: str, alias: str, counts: bool = F
         return None
     found = Reach()
     for each in windows:
-        one = _reach_of(each, counts) if ordered_by(each, alias) == time else None
+        one = _reach_of(each) if ordered_by(each, alias) == time else None
         if one is None:
             return None
         found |= one
@@ -86,15 +86,13 @@ def ordered_by(window: exp.Window, alias: str) -> str | None:
     return column.name.lower() if of in ("", alias.lower()) else None
 
 
-def _reach_of(window: exp.Window, counts: bool) -> Reach | None:
+def _reach_of(window: exp.Window) -> Reach | None:
     function, spec = window.this, window.args.get("spec")
     if isinstance(function, exp.Filter):
         function = function.this
     looks_for_values = isinstance(function, exp.IgnoreNulls)
     if isinstance(function, exp.IgnoreNulls | exp.RespectNulls):
         function = function.this
-    if isinstance(function, exp.RowNumber):
-        return Reach(everything=True) if counts else None
     if isinstance(function, _OF_WHOLE_PARTITIONS):
         return None
     if isinstance(function, exp.Lag):

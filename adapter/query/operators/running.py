@@ -25,7 +25,6 @@ from ..text.names import digest
 from ..text.types import types_of
 from . import conditions
 
-_ONE = "CAST(TRUE AS BIGINT)"
 _PLAIN = ("bigint", "double")
 """Types of sums that are summed up further as they are."""
 
@@ -93,11 +92,6 @@ def _clause(window: exp.Window) -> str:
     """OVER and what follows."""
     alone = window.copy()
     alone.set("this", exp.RowNumber())
-    if isinstance(window.this, exp.RowNumber):
-        # Rows that nothing tells apart have different numbers all the same.
-        alone.set(
-            "spec", exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
-        )
     return sql(alone).removeprefix("ROW_NUMBER() ")
 
 
@@ -105,8 +99,6 @@ def _parts_of(window: exp.Window) -> tuple[Sequence[RunningValue], str] | None:
     """The running values of an OVER clause, and the result of them; None: it isn't made of such."""
     function = window.this
     spec = window.args.get("spec")
-    if isinstance(function, exp.RowNumber):
-        return [RunningValue(_ONE)], "cast({0} as int)"
     if spec is not None and not _is_running(spec):
         return None
     if not isinstance(function, exp.AggFunc) or any(

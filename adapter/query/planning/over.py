@@ -192,9 +192,7 @@ def _over_in_time(
     in_order = relation.event_time == time if waits else comes_in_order(relation.together.get(time))
     keys = over[0].args.get("partition_by") or []
     covered = fixed_keys(planner, keys, select)
-    # Numbers of all rows are kept as one where nothing expires; with an end it is a ranking.
-    counts = planner.ttl is None and covered and not relation.bounded and not ranks.ended(select)
-    reached = reach(over, time, source.alias, counts) if in_order else None
+    reached = reach(over, time, source.alias) if in_order else None
     if reached is None:
         return None
     if select.args.get("where"):
@@ -206,8 +204,6 @@ def _over_in_time(
     until = tuple((column, relation.times[column]) for column in sorted(ending))[:1]
     grows = not until and not relation.bounded and planner.ttl is None
     running = running_values.of_frames(template, source.alias) if grows and reached.everything else None
-    if running is None and any(isinstance(each.this, exp.RowNumber) for each in over):
-        return None
     growth = None
     if running is not None and not covered:
         growth = UnboundedState(

@@ -188,7 +188,7 @@ QUERIES = {
         sum(cast(price as double)) over (order by ts) as d,
         sum(price) over (order by ts, bidder, item, price rows between unbounded preceding and current row) as r,
         sum(case when price > 50 then price end) over (order by ts) as many from {B}""",
-    "running numbers": f"""select *, row_number() over (partition by item order by ts) as place,
+    "running totals beside all columns": f"""select *, count(*) over (partition by item order by ts) as place,
         sum(price) over (partition by item order by ts) as s from {B}""",
     "running totals of windows": f"""select *, sum(n) over (partition by item order by window_end) as so_far,
         max(total) over (partition by item order by window_end) as most from ({FIVE})""",
@@ -306,7 +306,8 @@ WITHOUT_TTL = {
     "windows of a full join in time", "windows of what is alone in time", "topn of windows of a left join in time",
     "windows of two left joins in time", "windows of a union with a join in time",
     "rows of windows of a left join in time",
-    "running sum of rows", "running totals", "running totals of decimals", "running numbers", "running totals of windows",
+    "running sum of rows", "running totals", "running totals of decimals",
+    "running totals beside all columns", "running totals of windows",
     "groups of running totals",
 }  # fmt: skip
 """The others keep rows, or values, for which only a time bounds the state."""
