@@ -87,7 +87,7 @@ def test_random_programs_that_have_it(on_duckdb: duck.Laboratory, part: str) -> 
 
 
 @pytest.mark.parametrize(
-    "name", mostly_thorough(SHORT_LIVED, [each for each in SHORT_LIVED if each not in _SLOW])
+    "name", mostly_thorough(SHORT_LIVED, [each for each in SHORT_LIVED if each not in _SLOW][::2])
 )
 def test_when_state_is_folded_changes_nothing(on_duckdb: duck.Laboratory, name: str) -> None:
     case, rows = SHORT_LIVED[name], tables.make(1)
@@ -180,13 +180,13 @@ def test_random_queries_on_spark(on_spark: spark.Laboratory) -> None:
     assert found[EQUAL] > len(ON_SPARK) // 2
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", mostly_thorough(EXAMPLES, [*EXAMPLES][::2]))
 def test_what_once_differed_on_duckdb(on_duckdb: duck.Laboratory, name: str) -> None:
     outcome = on_duckdb.run(EXAMPLES[name], tables.make(1))
     assert outcome.kind in (EQUAL, REFUSED), outcome.detail
 
 
-@pytest.mark.parametrize("name", BECAME_EQUAL)
+@pytest.mark.parametrize("name", mostly_thorough(BECAME_EQUAL, [*BECAME_EQUAL][::2]))
 def test_what_became_equal_on_duckdb(on_duckdb: duck.Laboratory, name: str) -> None:
     outcome = on_duckdb.run(BECAME_EQUAL[name], tables.make(1))
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"

@@ -66,7 +66,6 @@ class TestBackfill:
     def backfill(self, project: Any, model: str, start: str, end: str) -> Any:
         return self.invoke(project, model, "--start", f"2024-03-04 {start}", "--end", f"2024-03-04 {end}")
 
-    @pytest.mark.thorough
     def test_late_rows_are_in_and_the_stream_goes_on(self, project: Any) -> None:
         run_dbt(["run", "--select", "events", "hours*", "curve*", "fed"])
         add("00:20 p1 d2", "03:30 p3 d1")

@@ -41,6 +41,7 @@ def crm(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.thorough
 class TestLookups:
     @pytest.fixture(scope="class")
     def models(self, events: Path, crm: Path) -> dict[str, str]:

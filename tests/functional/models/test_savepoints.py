@@ -42,7 +42,6 @@ class TestSavepoints(Commands):
         rows = spark.sql(f"select * from {project.test_schema}.pages").collect()
         return {row["page"]: row.asDict() for row in rows}
 
-    @pytest.mark.thorough
     def test_a_copy_before_a_deploy_and_back(self, project: Any, spark: Any, events: Path) -> None:
         run_dbt(["run"])
         assert self.done(project, "savepoint", "pages") == "pages has no savepoints.\n"

@@ -304,6 +304,7 @@ class TestMicrobatches:
         run_dbt([*run, *between("04", "08")])
         assert rows(project, "at_once") == rows(project, "expected")
 
+    @pytest.mark.thorough
     def test_retry_runs_the_batches_that_failed(self, project: Any) -> None:
         make_events(project)
         project.run_sql(

@@ -384,7 +384,7 @@ def test_what_is_not_finite_goes_with_its_row(spark: Any, storage_root: Path, as
     assert differences(streamed(spark, storage_root, path, plan, expected), expected, asked, 1) == []
 
 
-@pytest.mark.parametrize("of", mostly_thorough(["windows", "groups"], ["windows"]))
+@pytest.mark.parametrize("of", mostly_thorough(["windows", "groups"], []))
 def test_overflow_across_micro_batches_is_sparks_own(
     spark: Any, storage_root: Path, ask: Any, of: str
 ) -> None:
