@@ -530,7 +530,7 @@ def _of_ranked_rows(
         return False
     _of_fewer_rows(found, tops[0][root], tops[1][root], is_forgotten=new["state_ttl"] or not new["remade"])
     if found.remade:
-        found.replayed = [root]
+        found.replayed = [*new["parts"][root]]
     return True
 
 

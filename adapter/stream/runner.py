@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ..query.errors import QueryError
 from ..query.program import Program, StreamInput
 from .batches import Batches
 from .bootstrap import begin_with_table
@@ -506,7 +507,11 @@ def _remaking(session: SparkSession, work: Work) -> Work:
     assert work.program.remake is not None
     signature = work.state.signature() or {}
     replayed: Any = signature.get(REPLAYED) or ()
-    program = replace(work.program.remake(replayed), signature=work.program.signature)
+    try:
+        made = work.program.remake(replayed)
+    except QueryError as problem:
+        raise StreamError(f"Model {work.model.name}: {problem}") from problem
+    program = replace(made, signature=work.program.signature)
     return replace(work, program=program, sink=_sink(session, work.model, program))
 
 

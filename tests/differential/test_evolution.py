@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timezone
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.stream.differences import REPLAYED
 from tests.differential.duck import Laboratory
 from tests.differential.evolving import COLUMNS, EDIT, PIECES, Evolving, rows
 from tests.evolution import CONFIGS, KEPT, MIGRATED, OPERATORS, REFUSED, Query, configs_of, edits_of, query
@@ -138,3 +140,20 @@ def _by(found: list[dict[str, Any]], keys: list[str]) -> dict[tuple[Any, ...], l
 
 def _only(found: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
     return [{name: row.get(name) for name in names} for row in found]
+
+
+def test_another_edit_before_a_ranking_was_made_anew(laboratory: Laboratory) -> None:
+    """A run may end between the two: the ranking is found under whatever name its text has by then."""
+    old = query("TopN of rows")
+    fewer = replace(old, rows=2)
+    edited = Evolving(laboratory, old.text(), CONFIGS["few keys"])
+    edited.take(0, EDIT)
+    with patch.object(Evolving, "_remake"):
+        assert edited.edit(fewer.text()) == MIGRATED
+        assert edited.edit(replace(fewer, alias="c").text()) == KEPT
+    edited._remake(edited.signature[REPLAYED])
+    scratch = Evolving(laboratory, fewer.text(), CONFIGS["few keys"])
+    scratch.take(0, EDIT)
+    assert edited.rows() and sorted(map(repr, edited.rows())) == sorted(map(repr, scratch.rows()))
+    with pytest.raises(QueryError, match="what an edit is to be made anew from"):
+        edited._remake(["top_of_another_members"])

@@ -299,6 +299,53 @@ NET = (
             "lower",
         ),
         (
+            "select item, sum(p) as n from (select item, (select max(r) from rate where id = u) as p "
+            "from (select item, v as u from {}) as b) as c group by item",
+            "v as u",
+            "w as u",
+        ),
+        (
+            "select item, count(*) as n from (select item, k, v as u from {}) as b "
+            "where k in (select kk from rate where x = u) group by item",
+            "v as u",
+            "w as u",
+        ),
+        (
+            "select item, count(*) as n from (select item, v as u from {}) as b where exists (select id from dim as d "
+            "where d.x = b.u and exists (select 1 from z as b where b.i = d.i)) group by item",
+            "v as u",
+            "w as u",
+        ),
+        (
+            "select item, count(*) as n from (select item, v as u from {}) as b where exists "
+            "(select id from (select id, x from dim) where x = u) group by item",
+            "v as u",
+            "w as u",
+        ),
+        (
+            "select item, count(*) as n from (select item, v as u from {}) as b where exists (select 1 from z as q join "
+            "(select i from dim where dim.j = b.u) as e on e.i = q.i) group by item",
+            "v as u",
+            "w as u",
+        ),
+        (
+            "select item, sum(x * y) as n from (select item, x, y from {} lateral view explode(array(v, w)) e as x "
+            "lateral view explode(array(v, w)) f as y) group by item",
+            "item, x, y from",
+            "item, x, x as y from",
+        ),
+        (
+            "select item, count(*) as n from {} lateral view explode(array(v, w)) e as x "
+            "lateral view explode(array(v, w)) f as y where x < y group by item",
+            "x < y",
+            "y < x",
+        ),
+        (
+            "select item, sum(x) as n from {} as a join dim as d on a.k = d.id group by item",
+            "sum(x)",
+            "sum(d.x)",
+        ),
+        (
             "select item, sum(v) as n from (select item, v from {0} union all select item, v from {0}) group by item",
             "union all select item, v",
             "union all select item, v + 1 as v",

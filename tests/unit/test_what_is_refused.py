@@ -89,6 +89,8 @@ def test_values_get_their_names_from_with(values: str) -> None:
         ("select * from d", "that has '*'"),
         ("select 1 as one", "that has 1 of them"),
         ("values (1, 2, 3)", "that has 3 of them"),
+        ("select * from values (1, 2), (3, 4) where col1 > 1", "that has '*'"),
+        ("select * except (col1) from values (1, 2, 3)", "that has '*'"),
     ],
 )
 def test_names_of_with_that_fit_no_columns_say_why(query: str, what: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
+from ..errors import QueryError
 from ..event_clock import READS_CLOCK
 from ..plan import LookupTable, Plan
 from ..program import (
@@ -317,9 +318,16 @@ class _Generator:
         self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
         # The keys that a table outside is asked for come out of one more.
         self.uses.update(e.name for o in flow.operators if self._asked(o) for e in o.inputs)
+        rankings = [each for each in flow.operators if isinstance(each, TopN)]
+        there = {*self.state_names.values(), *(each.name for each in rankings), *map(members_part, rankings)}
+        if gone := {*replayed} - there:
+            raise QueryError(
+                f"what an edit is to be made anew from ({', '.join(sorted(gone))}) is no part of this query. Put the query "
+                "back that it was edited to, run it, and then change it."
+            )
         known = {name for name in self.state_names if self.state_names[name] in replayed}
         # Rankings of rows, too.
-        known |= {each.name for each in flow.operators if isinstance(each, TopN) and self._is_replayed(each)}
+        known |= {each.name for each in rankings if self._is_replayed(each)}
         known |= {below.name for each in flow.operators if each.name in known for below in in_order(each)}
         judged = [
             each

@@ -31,7 +31,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..plan import AggregateStage, RowsStage, WindowPlan
-from ..text.clauses import aggregate, conjuncts, hands_on_columns, joined
+from ..text.clauses import aggregate, conjuncts, hands_on_columns, joined, relations
 from ..text.dialect import DIALECT, canonical, parse
 from ..text.functions import makes_rows
 from ..text.names import digest, stages_renamed
@@ -487,7 +487,8 @@ def _with_lateral(read: _Read, lateral: exp.Lateral, rows: str) -> tuple[_Read, 
     if not lateral.args.get("view") or alias is None or not alias.name or alias.name.lower() in read.scope:
         raise Unclear(lateral)
     made = read.told(lateral.this, makes_several=True)
-    of = digest("lateral", made, bool(lateral.args.get("outer")))
+    # Two of one expression stand beside other rows each.
+    of = digest("lateral", rows, made, bool(lateral.args.get("outer")))
     columns = tuple((each.name, digest(of, place)) for place, each in enumerate(alias.columns))
     if not columns:
         raise Unclear(lateral)
@@ -581,19 +582,15 @@ class _Read:
 
     def _asked(self, query: exp.Query) -> str:
         """What a query over tables alone is that is asked for each row: its text, and what of the row it may name."""
-        inner = {
-            each.alias_or_name.lower()
-            for each in query.find_all(exp.Table, exp.Subquery, exp.Lateral, exp.CTE)
-        }
         if any(each.name in self.operators for each in query.find_all(exp.Table)):
             raise Unclear(query)
         named: list[str] = []
         for column in query.find_all(exp.Column):
-            qualified = column.table.lower()
-            if qualified in inner or isinstance(column.this, exp.Star):
+            if isinstance(column.this, exp.Star) or _is_of_query(column, query):
                 continue
+            # Without a relation's name it may be a column of the row that the tables don't have.
             may_be = [each for each in self.scope.values() if each.star or each.names(column.name)]
-            if qualified or may_be:
+            if column.table or may_be:
                 named.append(self._column(column, None))
         return digest("asked", canonical(query), named)
 
@@ -611,10 +608,8 @@ class _Read:
         listed = [alias for alias, each in self.scope.items() if each.names(name)]
         # Had another one such a column, too, the name would be refused.
         may_be = listed or [alias for alias, each in self.scope.items() if each.star] or [*self.scope]
-        if len(may_be) > 1 and (len(listed) > 1 or (defined or {}).get(name.lower()) is not None):
-            raise Unclear(column)
         if len(may_be) > 1:
-            return digest("of one", sorted(self._of(alias, name) for alias in may_be))
+            raise Unclear(column)
         (alias,) = may_be
         earlier = None if listed or defined is None else defined.get(name.lower())
         if earlier is None:
@@ -639,6 +634,23 @@ class _Read:
         left_out = star.args.get("except_") or ()
         (read,) = self.scope.values()
         return read.without(*(each.name for each in left_out if not each.name.startswith(_HIDDEN)))
+
+
+def _is_of_query(column: exp.Column, query: exp.Expr) -> bool:
+    """Whether a column in a query is surely one of the relations in it: what is nearest around it counts, and what stands in
+    FROM sees nothing of its neighbours."""
+    name = column.table.lower()
+    path: list[exp.Expr] = [column]
+    while name and path[-1] is not query and path[-1].parent is not None:
+        path.append(path[-1].parent)
+        node, child = path[-1], path[-2]
+        if not isinstance(node, exp.Select):
+            continue
+        stands_in = path[-3].arg_key if isinstance(child, exp.Join) else child.arg_key
+        own = {each.alias_or_name.lower() for each in (*relations(node), *(node.args.get("laterals") or ()))}
+        if name in own and stands_in not in ("from", "from_", "with", "with_", "this"):
+            return True
+    return False
 
 
 def placed(text: str, aliases: Sequence[str]) -> str:

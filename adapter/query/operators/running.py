@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ..text.dialect import DIALECT, arguments, function_name, sql
+from ..text.dialect import DIALECT, arguments, canonical, function_name, sql
 from ..text.names import digest
 from ..text.types import types_of
 from . import conditions
@@ -75,7 +75,7 @@ def of_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[Runni
     values: list[RunningValue] = []
     found = []
     for window in conditions.windows_of(made):
-        parts = _parts_of(window)
+        parts = _parts_of(window, alias)
         # A name may be of another value of the select list, and what a query inside says isn't of the row.
         called = {each.name.lower() for each in window.this.find_all(exp.Column) if not each.table}
         if parts is None or called & computed or window.find(exp.Query):
@@ -95,9 +95,13 @@ def _clause(window: exp.Window) -> str:
     return sql(alone).removeprefix("ROW_NUMBER() ")
 
 
-def _parts_of(window: exp.Window) -> tuple[Sequence[RunningValue], str] | None:
+def _parts_of(window: exp.Window, alias: str) -> tuple[Sequence[RunningValue], str] | None:
     """The running values of an OVER clause, and the result of them; None: it isn't made of such."""
-    function = window.this
+    function = window.this.copy()
+    for column in function.find_all(exp.Column):
+        # The state calls a value by its text, whatever its author calls the rows.
+        if column.table.lower() == alias.lower():
+            column.set("table", None)
     spec = window.args.get("spec")
     if spec is not None and not _is_running(spec):
         return None
@@ -143,7 +147,7 @@ def _summed(function: exp.Expr, name: str, value: str) -> tuple[Sequence[Running
 
 def _written(text: str) -> str:
     parsed: exp.Expr = exp.maybe_parse(text, dialect=DIALECT)
-    return sql(parsed)
+    return canonical(parsed)
 
 
 def _is_running(spec: exp.Expr) -> bool:

@@ -132,8 +132,11 @@ def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Quer
 
 def _values_of(query: exp.Query) -> exp.Values | None:
     """VALUES whose columns have no names, where that is all of a query."""
-    source = from_clause(query) if isinstance(query, exp.Select) and query.is_star else None
-    values = source.this if source is not None and not query.args.get("joins") else None
+    if not isinstance(query, exp.Select) or query.expressions != [exp.Star()]:
+        return None
+    said = {name for name, value in query.args.items() if value} - {"expressions", "from", "from_", "kind"}
+    source = from_clause(query)
+    values = source.this if source is not None and not said else None
     return values if isinstance(values, exp.Values) and not values.alias_column_names else None
 
 

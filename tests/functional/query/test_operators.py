@@ -178,8 +178,9 @@ QUERIES = {
     "running sum of rows": f"""select item, ts, price, sum(price) over (partition by item order by ts, price, bidder
         rows between unbounded preceding and current row) as s from {B}""",
     "running totals": f"""select item, ts, price, bidder, sum(price) over (partition by item order by ts) as s,
-        count(*) over (partition by item order by ts) as n, count(price, bidder) over (partition by item order by ts rows
-        unbounded preceding) as given, min(price) over (partition by item order by ts) as least,
+        count(*) over (partition by item order by ts) as n, count(price, bidder) over (partition by item
+        order by ts, price, bidder rows unbounded preceding) as given,
+        min(price) over (partition by item order by ts) as least,
         max(case when price > 20 then bidder end) over (partition by item order by ts) as most,
         round(100 / avg(price + 1) over (partition by item order by ts), 9) as mean from {B}
         where price > 5 or price is null""",
