@@ -254,6 +254,9 @@ EVERYTHING = "select true as anything from clock"
 """What is fired where the output is all that there is."""
 
 
+WHOLE = "whole"
+"""What a signature says of a table that is put out anew and compared as a whole: it may have had several rows of a key."""
+
 _SPARES = "fired.merge_from"
 """Of a session that goes on: what had closed before isn't of it."""
 

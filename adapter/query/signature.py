@@ -24,11 +24,12 @@ from .operators.base import (
     ttl_of,
 )
 from .operators.conditions import explodes
-from .operators.generate import OUTPUT, can_be_remade, parts_of
+from .operators.generate import OUTPUT, can_be_remade, parts_of, remakes_whole
 from .operators.groups import GroupChanges
 from .operators.top_n import members_part
 from .operators.upserts import kept_root, replaced, takes_back
 from .plan import AggregateStage, GroupStage, Plan, Stage
+from .program import WHOLE
 from .ranking.ranks import Top
 from .text.dialect import DIALECT, parse, sql
 from .text.names import digest, stages_renamed
@@ -164,7 +165,7 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
         **({"tops": tops} if tops else {}),
         **({"ranked": of_rows} if of_rows else {}),
         **({"kept": kept} if kept else {}),
-        "remade": can_be_remade(flow) and not emission.changes,
+        "remade": can_be_remade(flow) and not emission.changes and (WHOLE if remakes_whole(flow) else True),
         "groups": groups,
         "parts": parts,
         "output": OUTPUT if root is None else None,

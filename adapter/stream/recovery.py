@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..query.program import WHOLE
 from . import settings
 from .checkpoint import Checkpoint
 from .differences import ROW_KEY, Evolution, changed_in, evolution
@@ -252,8 +253,11 @@ def _row_key_problem(
         return None
     if not isinstance(had, Mapping) and _key_columns(had).keys() == _key_columns(has).keys():
         return None  # an earlier version noted only names
-    if anew and had and has and isinstance(had, Mapping) and _key_columns(had) == _key_columns(has):
-        return None
+    if anew and had and has and isinstance(had, Mapping):
+        before, after = _key_columns(had), _key_columns(has)
+        is_whole = signature.get("remade") == WHOLE and after.items() <= before.items()
+        if before == after or is_whole:
+            return None
     now, was = _told(has), _told(had)
     if now == was and isinstance(had, Mapping):
         now, was = (f"{now} where {' and '.join(each['scope'])}" for each in (has, had))

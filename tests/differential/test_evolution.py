@@ -157,3 +157,19 @@ def test_another_edit_before_a_ranking_was_made_anew(laboratory: Laboratory) -> 
     assert edited.rows() and sorted(map(repr, edited.rows())) == sorted(map(repr, scratch.rows()))
     with pytest.raises(QueryError, match="what an edit is to be made anew from"):
         edited._remake(["top_of_another_members"])
+
+
+@pytest.mark.parametrize("rank", ["row_number()", "dense_rank()"])
+def test_a_ranking_of_one_row_is_left(laboratory: Laboratory, rank: str) -> None:
+    """Its table had several rows of what is the key from now on."""
+    old = query("TopN of rows")
+    texts = [replace(old, rows=rows).text().replace("row_number()", rank) for rows in (3, 1)]
+    edited, scratch = (Evolving(laboratory, text, CONFIGS["few keys"]) for text in texts)
+    edited.take(0, EDIT)
+    scratch.take(0, EDIT)
+    assert edited.edit(texts[1]) == MIGRATED
+    for piece in range(EDIT, PIECES + 1):
+        found, wanted = (sorted(map(repr, each.rows())) for each in (edited, scratch))
+        assert found and found == wanted
+        for each in (edited, scratch):
+            each.take(piece, min(piece + 1, PIECES))

@@ -92,6 +92,13 @@ def can_be_remade(flow: Dataflow) -> bool:
     return flow.root.relation.changes and (found is None or found.key is not None)
 
 
+def remakes_whole(flow: Dataflow) -> bool:
+    """Whether the table that is put out anew is compared as a whole: of a ranking of one row the table may have had several
+    with that one's key."""
+    found = replaced(flow)
+    return found is not None and isinstance(found.operator, TopN) and found.operator.top.rows == 1
+
+
 def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
     """By operator the parts of the state that it has, or shares with others."""
     return parts_and_rows(flow, ttl)[0]
@@ -141,7 +148,7 @@ def program(
     )
     output, upsert = result.output, result.upsert
     if upsert is not None and replayed is not None:
-        if upsert.key:
+        if upsert.key and not remakes_whole(flow):
             upsert = replace(upsert, fired="select true as anything", scope="true")
         else:
             # What comes is all there is, whatever the table has.
