@@ -71,13 +71,14 @@ def _batch(laboratory: duck.Laboratory, plan: Plan) -> Rows:
 REFUSED_STILL: Mapping[str, set[str]] = {
     "other aliases": {"in"},
     "aliases where there were none": {"scalar"},
-    # Behind a `*` above windows all columns are read, and a join below them keeps what is read.
+    # Behind a `*` above windows all columns are read, and a join below them keeps what is read. So does an OVER.
     "streams in WITH": {
         "in",
         "scalar",
         "q7",
         "windows of two left joins in time",
         "rows of windows of a left join in time",
+        "groups of running totals",
     },
     "sides of joins swapped": {"names of what exists"},
 }
