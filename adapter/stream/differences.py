@@ -609,6 +609,8 @@ def _goes_on(
         is_given = "given" in has and had["metrics"].keys() != has["metrics"].keys()
         if is_given or _values_of_other_columns(was, now, name, groups):
             return False
+        if has["operator"] != new["root"] and _is_reworded(was, now, name):
+            return False
         if _of_group(had, has, name, same_rows or _is_of_same(was, now, name)).refused:
             return False
     for name, had in before.items():
@@ -631,6 +633,15 @@ def _other_columns(
     had, has = (each["metrics"].get(name, {}) for each in (was, now))
     before, after = (each[name]["metrics"] for each in groups)
     return [each for each in after if each in before and had.get(each) != has.get(each)]
+
+
+def _is_reworded(was: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
+    """Whether an aggregate of a group is what another one was, by another text. It begins anew, so what stands above it has
+    to: that would never get back what it was given."""
+    had, has = (each["metrics"].get(name, {}) for each in (was, now))
+    gone = {means for key, means in had.items() if key not in has}
+    come = {means for key, means in has.items() if key not in had}
+    return bool(gone & come) or ("" in gone | come and bool(gone and come))
 
 
 def _is_of_same(was: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:

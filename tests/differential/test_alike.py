@@ -80,7 +80,6 @@ REFUSED_STILL: Mapping[str, set[str]] = {
         "rows of windows of a left join in time",
         "groups of running totals",
     },
-    "sides of joins swapped": {"names of what exists"},
 }
 """By edit the queries of which it still makes another one."""
 WINDOWS_REFUSED_STILL: Mapping[str, set[str]] = {}

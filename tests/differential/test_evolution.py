@@ -173,3 +173,33 @@ def test_a_ranking_of_one_row_is_left(laboratory: Laboratory, rank: str) -> None
         assert found and found == wanted
         for each in (edited, scratch):
             each.take(piece, min(piece + 1, PIECES))
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "select n, count(*) as c from ({}) as g group by n",
+        "select n from ({}) as g",
+        "select max(n) as most, count(*) as c from ({}) as g",
+    ],
+)
+@pytest.mark.parametrize("aggregate", ["sum({})", "count(distinct {})"])
+def test_an_inner_aggregate_that_is_reworded_begins_anew_with_what_stands_above(
+    laboratory: Laboratory, above: str, aggregate: str
+) -> None:
+    """What was given of it before isn't left there."""
+    clicks = "(select /*+ STREAM */ * from clicks)"
+    texts = [
+        above.format(
+            f"select k, {aggregate.format(f'c.{x}')} as n from (select k, v as {x} from {clicks}) as c group by k"
+        )
+        for x in ("x", "z")
+    ]
+    edited = Evolving(laboratory, texts[0], CONFIGS["few keys"])
+    edited.take(0, EDIT)
+    if edited.edit(texts[1]) == REFUSED:
+        return
+    edited.take(EDIT, PIECES)
+    keys = 4
+    rows = edited.rows()
+    assert sum(row.get("c", 1) for row in rows) == keys

@@ -129,6 +129,10 @@ class Lineage:
         )
 
 
+_UNTOLD = Lineage("")
+"""Of what isn't understood."""
+
+
 def lineages(flow: Dataflow) -> dict[str, Lineage]:
     """The lineage of each operator, by its name."""
     found: dict[str, Lineage] = {}
@@ -274,7 +278,7 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
     if not plan.stages:
         return _opaque("rows", without_names(output), *(each.means for each in below))
     try:
-        return of_query(output, _of_stages(plan, operator.at_once)[1])
+        return of_query(output, _of_stages(plan, operator.at_once)[1] | _untold(plan, operator.at_once))
     except Unclear:
         pass
     for number, each in enumerate(plan.stages):
@@ -287,6 +291,12 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
     if any(each.level for each in plan.stages):
         raise Unclear(operator.name)
     return _opaque("windows", operator.at_once, without_names(output), *said)
+
+
+def _untold(plan: WindowPlan, at_once: bool) -> dict[str, Lineage]:
+    """The stages whose results aren't told: they are no tables beside the streams."""
+    told = _of_stages(plan, at_once)[1]
+    return {each.name: _UNTOLD for each in plan.stages if each.name not in told}
 
 
 def stage_rows(plan: WindowPlan, at_once: bool) -> dict[str, str]:
@@ -313,7 +323,10 @@ def _of_stages(plan: WindowPlan, at_once: bool) -> tuple[dict[str, str], dict[st
         if isinstance(stage, AggregateStage):
             windows = _of_stage(stage, rows[stage.name], means)
             with suppress(Unclear):
-                given[stage.name] = of_query(parse(stage.output), {f"{stage.name}_windows": windows})
+                others = {each.name: _UNTOLD for each in plan.stages}
+                given[stage.name] = of_query(
+                    parse(stage.output), {**others, f"{stage.name}_windows": windows}
+                )
         means[stage.name] = given[stage.name].means if stage.name in given else digest("windows", whole)
     return rows, given
 
@@ -518,7 +531,7 @@ def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, st
         return Lineage(rows, star=rows), node.alias_or_name
     if isinstance(node, exp.Subquery):
         return of_query(node.this, known), node.alias
-    if isinstance(node, exp.Table) and node.name in known:
+    if isinstance(node, exp.Table) and node.name in known and known[node.name] is not _UNTOLD:
         return known[node.name], node.alias_or_name
     raise Unclear(node)
 
