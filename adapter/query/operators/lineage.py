@@ -527,7 +527,8 @@ def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, st
         text.set("alias", None)
         if not is_repeatable(text):
             raise Unclear(node)
-        rows = digest("table", canonical(text))
+        told = without_names(text.this) if isinstance(text, exp.Subquery) else canonical(text)
+        rows = digest("table", told)
         return Lineage(rows, star=rows), node.alias_or_name
     if isinstance(node, exp.Subquery):
         return of_query(node.this, known), node.alias
