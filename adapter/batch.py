@@ -178,10 +178,9 @@ def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: 
         return
     streams = " and ".join(stream.relation.replace("`", "") for stream in overwriting.plan.streams)
     begins = "no row" if first is None else f"no row before {ranges.text(first)}"
-    later = "" if first is None else f"Begin the range at '{ranges.text(first)}' or later, or build"
     raise QueryError(
         f"{streams} has {begins}, but the table has windows that end from {ranges.text(oldest)} on: computed anew "
-        f"they would be gone. {later or 'Build'} the table anew with --full-refresh."
+        f"they would be gone. {_build_anew(first)}"
     )
 
 
@@ -192,12 +191,7 @@ def _check_whole(overwriting: Overwriting, oldest: int, table: str, ask: TimesRu
         if first is not None and first <= since:
             continue
         begins = "no rows" if first is None else f"no row before {ranges.text(first)}"
-        later = (
-            ""
-            if first is None
-            else f"Begin the range at '{ranges.text(stream.after(first))}' or later, or build"
-        )
-        anew = f"{later or 'Build'} the table anew with --full-refresh."
+        anew = _build_anew(None if first is None else stream.after(first))
         lost = _has_lost(stream, ask)
         if lost:
             raise QueryError(
@@ -210,6 +204,12 @@ def _check_whole(overwriting: Overwriting, oldest: int, table: str, ask: TimesRu
                 f"windows that end from {ranges.text(before)} on. Of windows that begin at {ranges.text(since)} a part "
                 f"may be gone when they are computed anew. {anew}"
             )
+
+
+def _build_anew(since: int | None) -> str:
+    """What to do where a stream doesn't reach back to windows; `since`: from when on it has all rows of them."""
+    later = "Build" if since is None else f"Begin the range at '{ranges.text(since)}' or later, or build"
+    return f"{later} the table anew with --full-refresh."
 
 
 def _has_lost(stream: Reach, ask: TimesRunner) -> bool | None:

@@ -14,7 +14,8 @@ from sqlglot import exp
 from . import stream_rewrites
 from .streams import Known
 from .text import hints
-from .text.dialect import DIALECT, from_clause, parse, sql, text_as_written
+from .text.clauses import without_queries
+from .text.dialect import DIALECT, from_clause, parse, sql
 
 _Fits = Callable[[str, Mapping[str, Known]], bool]
 """Whether a text can be planned with what is known of relations."""
@@ -150,7 +151,7 @@ def _untimed(tree: exp.Query, known: Mapping[str, Known]) -> tuple[str, ...]:
 def _shown(tree: exp.Query) -> str:
     """A query behind a colon; of a long one the SELECTs that read the streams."""
     written = _as_written(tree)
-    text = text_as_written(written)
+    text = sql(written)
     if len(text) <= _LONGEST:
         return f": {text}"
     bounded = [each for each in written.find_all(exp.Select) if each.meta_get(_MARK)]
@@ -159,13 +160,10 @@ def _shown(tree: exp.Query) -> str:
 
 def _outline(select: exp.Select) -> str:
     """A SELECT without the queries in it; of a long one without its select list, too."""
-    alone = select.copy()
-    for inner in [each for part in alone.iter_expressions() for each in part.find_all(exp.Query)]:
-        if not isinstance(inner, exp.Subquery):
-            inner.replace(exp.Var(this="…"))
-    if len(text := text_as_written(alone)) > _LONGEST:
+    alone = without_queries(select.copy())
+    if len(text := sql(alone)) > _LONGEST:
         alone.set("expressions", [exp.Var(this="…")])
-        text = text_as_written(alone)
+        text = sql(alone)
     return text
 
 

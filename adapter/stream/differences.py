@@ -414,14 +414,14 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         _of_ranked_rows(found, old, new, same_rows)
         return
     was, now = _alike(old, new)
+    of_same = _of_same_rows(was, now, groups[1], same_rows)
     if all(old.get(each) == new.get(each) for each in ("operators", "root", "parts", "tops")) or (
         "inputs" not in old
         and old.get("operators") == new.get("operators")
         and groups[0].keys() == groups[1].keys()
     ):
         for name in groups[0].keys() & groups[1].keys():
-            is_same = same_rows or _is_of_same(was, now, name)
-            found.refused += _of_group(groups[0][name], groups[1][name], name, is_same).words
+            found.refused += _of_group(groups[0][name], groups[1][name], name, name in of_same).words
         return
     if "inputs" not in old and "inputs" in new:
         found.refused.append(_SAID["inputs"])
@@ -445,12 +445,7 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
         return
     problems = {
         name: [
-            *_of_group(
-                _told_apart(was, now, name, groups),
-                groups[1][name],
-                name,
-                same_rows or _is_of_same(was, now, name),
-            ).refused,
+            *_of_group(_told_apart(was, now, name, groups), groups[1][name], name, name in of_same).refused,
             *_values_of_other_columns(was, now, name, groups),
         ]
         for name in groups[0].keys() & groups[1].keys()
@@ -476,8 +471,7 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     }
     for name in sorted(of_groups):
         had, has = _told_apart(was, now, name, groups), groups[1][name]
-        is_same = same_rows or _is_of_same(was, now, name)
-        _of_aggregates(found, {"name": name, **had}, {"name": name, **has}, is_same)
+        _of_aggregates(found, {"name": name, **had}, {"name": name, **has}, name in of_same)
         kept -= {had.get("given")}
         found.begun_in |= {part: found.begun[name] for part in new["parts"][has["operator"]]}
     lost, anew = (
@@ -603,6 +597,7 @@ def _goes_on(
         if names is None or any(columns[0].get(each) != columns[1].get(each, "") for each in names):
             return False
     before = {name: _told_apart(was, now, name, groups) for name in groups[0]}
+    of_same = _of_same_rows(was, now, groups[1], same_rows)
     for name, had in before.items():
         has = groups[1][name]
         # The row that a group gave last has its columns.
@@ -611,11 +606,10 @@ def _goes_on(
             return False
         if has["operator"] != new["root"] and _is_reworded(was, now, name):
             return False
-        if _of_group(had, has, name, same_rows or _is_of_same(was, now, name)).refused:
+        if _of_group(had, has, name, name in of_same).refused:
             return False
     for name, had in before.items():
-        is_same = same_rows or _is_of_same(was, now, name)
-        _of_aggregates(found, {"name": name, **had}, {"name": name, **groups[1][name]}, is_same)
+        _of_aggregates(found, {"name": name, **had}, {"name": name, **groups[1][name]}, name in of_same)
     if reshaped:
         found.reshaped.append("what it puts out")
         for part in sorted(_output(old) | _output(new)):
@@ -644,9 +638,14 @@ def _is_reworded(was: Mapping[str, Any], now: Mapping[str, Any], name: str) -> b
     return bool(gone & come) or ("" in gone | come and bool(gone and come))
 
 
-def _is_of_same(was: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
-    """Whether a group is known to be of the same rows, however these are written."""
-    return bool(now) and name in now["groups"] and was["groups"].get(name) == now["groups"][name]
+def _of_same_rows(
+    was: Mapping[str, Any], now: Mapping[str, Any], names: Collection[str], same_rows: bool
+) -> set[str]:
+    """The groups that are known to be of the same rows, however these are written; `same_rows`: all are, or are taken so."""
+    if same_rows:
+        return {*names}
+    told = [each.get("groups") or {} for each in (was, now)]
+    return {name for name in names if name in told[1] and told[0].get(name) == told[1][name]}
 
 
 def _told_apart(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ..query.text.shortening import shortened
+
 CLAUSES = "clauses"
 """The entry of a signature with a query's clauses, each a keyword and a text."""
 _SELECT = "SELECT"
@@ -52,4 +54,4 @@ def _said(kind: str, text: str) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rpartition(' ')[0]} …"
+    return shortened(text, _LONGEST)

@@ -74,7 +74,7 @@ from .relation import WEIGHT, weight_of
 from .row_counts import RowCounts
 from .time_bounds import kept_until
 from .top_n import RankedGroups, members_part
-from .upserts import replaced, takes_back
+from .upserts import Replaced, replaced, takes_back
 from .window_changes import ChangedWindows
 from .window_close import OpenWindows
 
@@ -92,10 +92,9 @@ def can_be_remade(flow: Dataflow) -> bool:
     return flow.root.relation.changes and (found is None or found.key is not None)
 
 
-def remakes_whole(flow: Dataflow) -> bool:
-    """Whether the table that is put out anew is compared as a whole: of a ranking of one row the table may have had several
-    with that one's key."""
-    found = replaced(flow)
+def remakes_whole(found: Replaced | None) -> bool:
+    """Whether the table that is put out anew is compared as a whole, by what is the result: of a ranking of one row it may
+    have had several with that one's key."""
     return found is not None and isinstance(found.operator, TopN) and found.operator.top.rows == 1
 
 
@@ -148,7 +147,7 @@ def program(
     )
     output, upsert = result.output, result.upsert
     if upsert is not None and replayed is not None:
-        if upsert.key and not remakes_whole(flow):
+        if upsert.key and not remakes_whole(made.replaced):
             upsert = replace(upsert, fired="select true as anything", scope="true")
         else:
             # What comes is all there is, whatever the table has.

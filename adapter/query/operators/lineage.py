@@ -278,7 +278,7 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
     if not plan.stages:
         return _opaque("rows", without_names(output), *(each.means for each in below))
     try:
-        return of_query(output, _of_stages(plan, operator.at_once)[1] | _untold(plan, operator.at_once))
+        return of_query(output, _of_stages(plan, operator.at_once)[1])
     except Unclear:
         pass
     for number, each in enumerate(plan.stages):
@@ -293,21 +293,17 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
     return _opaque("windows", operator.at_once, without_names(output), *said)
 
 
-def _untold(plan: WindowPlan, at_once: bool) -> dict[str, Lineage]:
-    """The stages whose results aren't told: they are no tables beside the streams."""
-    told = _of_stages(plan, at_once)[1]
-    return {each.name: _UNTOLD for each in plan.stages if each.name not in told}
-
-
 def stage_rows(plan: WindowPlan, at_once: bool) -> dict[str, str]:
     """By stage of windows what it has rows of: which windows, of which rows and keys, whatever is aggregated of them."""
     return _of_stages(plan, at_once)[0]
 
 
 def _of_stages(plan: WindowPlan, at_once: bool) -> tuple[dict[str, str], dict[str, Lineage]]:
-    """The same, and the lineage of the results of those that can be told."""
+    """The same, and the lineage of the results of all, `_UNTOLD` of those that aren't understood: they are no tables beside
+    the streams."""
     rows: dict[str, str] = {}
-    given: dict[str, Lineage] = {}
+    untold = dict.fromkeys([stage.name for stage in plan.stages], _UNTOLD)
+    given = dict(untold)
     means: dict[str, str] = {}
     for stage in plan.stages:
         try:
@@ -323,11 +319,11 @@ def _of_stages(plan: WindowPlan, at_once: bool) -> tuple[dict[str, str], dict[st
         if isinstance(stage, AggregateStage):
             windows = _of_stage(stage, rows[stage.name], means)
             with suppress(Unclear):
-                others = {each.name: _UNTOLD for each in plan.stages}
                 given[stage.name] = of_query(
-                    parse(stage.output), {**others, f"{stage.name}_windows": windows}
+                    parse(stage.output), {**untold, f"{stage.name}_windows": windows}
                 )
-        means[stage.name] = given[stage.name].means if stage.name in given else digest("windows", whole)
+        is_told = given[stage.name] is not _UNTOLD
+        means[stage.name] = given[stage.name].means if is_told else digest("windows", whole)
     return rows, given
 
 

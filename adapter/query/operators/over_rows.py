@@ -7,6 +7,8 @@ Their event times alone say so, so it is the same however the input is cut.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..program import STEP, Rows, StatePart, Step, now
 from ..text.intervals import HOUR
 from ..windowing.windows import quote
@@ -107,18 +109,14 @@ class OrderedRows:
     def _stored_run(self, name: str) -> str:
         return quote(f"{self.part}{name}")
 
-    def _as_rows(self, rows: str) -> str:
-        """For FROM: rows as the query has them, each with itself and its time beside its columns."""
-        own = ", ".join([f"{ROW}.*", ROW, _TIME])
+    def _as_rows(self, rows: str, runs: Sequence[str] = ()) -> str:
+        """For FROM: rows as the query has them, each with itself, its time and its running values beside its columns."""
+        own = ", ".join([f"{ROW}.*", ROW, _TIME, *runs])
         return f"(\nselect {own} from (\n{rows}\n)\n) as {quote(self.operator.alias)}"
 
     def _keyed(self, rows: str) -> str:
         keys = [f"{key} as {name}" for key, name in zip(self.operator.keys, self.keys, strict=True)]
-        own = ", ".join([f"{ROW}.*", ROW, _TIME, *self.runs])
-        return (
-            f"select {', '.join([ROW, _TIME, *self.runs, *keys])}\n"
-            f"from (\nselect {own} from (\n{rows}\n)\n) as {quote(self.operator.alias)}"
-        )
+        return f"select {', '.join([ROW, _TIME, *self.runs, *keys])}\nfrom {self._as_rows(rows, self.runs)}"
 
     def _items(self) -> str:
         runs = [f"{name} as {self._stored_run(name)}" for name in self.runs]

@@ -190,14 +190,14 @@ def _over_in_time(
     if relation.changes or time is None or multiplies(select):
         return None
     in_order = relation.event_time == time if waits else comes_in_order(relation.together.get(time))
-    keys = over[0].args.get("partition_by") or []
-    covered = fixed_keys(planner, keys, select)
     reached = reach(over, time, source.alias) if in_order else None
     if reached is None:
         return None
     if select.args.get("where"):
         # Of the rows that are kept each is one that frames have.
         return plan_over(planner, *_filtered_below(planner, select, source))
+    keys = over[0].args.get("partition_by") or []
+    covered = fixed_keys(planner, keys, select)
     # A partition within a window ends with it.
     timed = {column: column for column in relation.times}
     ending = filter(None, (conditions.carried(key, source.alias, timed) for key in keys))

@@ -29,6 +29,19 @@ def relations(select: exp.Select) -> list[exp.Expr]:
     return [node for node, _ in joined(select)]
 
 
+def without_queries(node: exp.Expr) -> exp.Expr:
+    """A node with a mark in the place of each query in it. Changes the node.
+
+    >>> from .dialect import parse, sql
+    >>> sql(without_queries(parse("select k from (select * from t) as a where v > (select max(v) from t)")))
+    'SELECT k FROM (…) AS a WHERE v > (…)'
+    """
+    for query in list(node.find_all(exp.Query)):
+        if query is not node and not isinstance(query, exp.Subquery):
+            query.replace(exp.Var(this="…"))
+    return node
+
+
 def output_names(query: exp.Expr) -> list[str]:
     """What each column of a query is called, in their order; "" for one that has no name, "*" for a star. Nothing for a
     relation whose columns aren't in the text.

@@ -182,20 +182,6 @@ def _check_build() -> None:
         ) from problem
 
 
-class _AsWritten(_Dialect):
-    """The same, for texts that are read by people: with clauses that Spark doesn't read, as QUALIFY, where they stand."""
-
-    class Generator(_Dialect.Generator):
-        """Prints a SELECT without changing it."""
-
-        TRANSFORMS = {  # noqa: RUF012
-            kind: made for kind, made in _Dialect.Generator.TRANSFORMS.items() if kind is not exp.Select
-        }
-
-
-_AS_WRITTEN_DIALECT = _AsWritten()
-
-
 def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     """The tree of one SELECT (or UNION of them).
 
@@ -247,17 +233,12 @@ def _take_into_brackets(query: exp.Subquery) -> None:
 
 
 def sql(tree: exp.Expr, pretty: bool = False) -> str:
-    """The text of a tree."""
-    return tree.sql(dialect=DIALECT, pretty=pretty)
+    """The text of a tree, with what Spark doesn't read where its author wrote it.
 
-
-def text_as_written(tree: exp.Expr) -> str:
-    """The text of a tree for a person, who may have written QUALIFY.
-
-    >>> text_as_written(parse("select k from t qualify row_number() over (order by v) = 1"))
+    >>> sql(parse("select k from t qualify row_number() over (order by v) = 1"))
     'SELECT k FROM t QUALIFY ROW_NUMBER() OVER (ORDER BY v) = 1'
     """
-    return tree.sql(dialect=_AS_WRITTEN_DIALECT)
+    return tree.sql(dialect=DIALECT, pretty=pretty)
 
 
 def from_clause(select: exp.Select) -> exp.From | None:

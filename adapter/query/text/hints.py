@@ -18,6 +18,7 @@ from ..windowing import window_arguments, windows
 from ..windowing.windows import Window
 from .dialect import canonical, from_clause, sql
 from .names import unmarked
+from .shortening import shortened
 
 _STREAM = "stream"
 _OPERATOR = "operator"
@@ -65,10 +66,7 @@ def quoted(node: exp.Expr, length: int = 80) -> str:
     >>> quoted(parse("select k from (select /*+ STREAM */ * from clicks) as c where v > 1"), 41)
     'SELECT k FROM stream(clicks) AS c WHERE …'
     """
-    text = unmarked(sql(as_quoted(node))).strip()
-    if len(text) <= length:
-        return text
-    return f"{text[: length - 1].rpartition(' ')[0]} …"
+    return shortened(unmarked(sql(as_quoted(node))).strip(), length)
 
 
 def as_quoted(node: exp.Expr) -> exp.Expr:

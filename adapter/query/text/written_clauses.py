@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from . import hints
-from .clauses import conjuncts, joined
+from .clauses import conjuncts, joined, without_queries
 from .dialect import sql
 from .names import unmarked
 
@@ -89,8 +89,4 @@ def _of_join(join: exp.Join) -> Iterator[tuple[str, str]]:
 
 def _outline(node: exp.Expr) -> str:
     """A text with a mark in the place of each query in it."""
-    holder = exp.Paren(this=node.copy())
-    for query in list(holder.find_all(exp.Query)):
-        if not isinstance(query, exp.Subquery):
-            query.replace(exp.Var(this="…"))
-    return sql(holder.this).strip()
+    return sql(without_queries(exp.Paren(this=node.copy())).this).strip()

@@ -90,12 +90,16 @@ UNIT_TESTS = "unit_tests:" + "".join(
 )
 
 
-class TestUnitTests:
-    """They give rows in the place of a table."""
+class OfBase:
+    """A project over a few rows."""
 
     @pytest.fixture(scope="class")
     def seeds(self) -> dict[str, str]:
         return {"base.csv": ROWS, "seeds.yml": TYPES}
+
+
+class TestUnitTests(OfBase):
+    """They give rows in the place of a table."""
 
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
@@ -113,11 +117,7 @@ class TestUnitTests:
         assert len(run_dbt(["test", "--select", "test_type:unit"])) == 6
 
 
-class TestWhereverItRuns:
-    @pytest.fixture(scope="class")
-    def seeds(self) -> dict[str, str]:
-        return {"base.csv": ROWS, "seeds.yml": TYPES}
-
+class TestWhereverItRuns(OfBase):
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
         return {
