@@ -107,8 +107,13 @@ class Step:
     those, with the same result. After a crash the state is all there is."""
     reads: tuple[str, ...] = ()
     """All parts of the state that its texts may read: these alone say which column a name is."""
+    whole: str | None = None
+    """The text to use instead where the part of the state that it looks into is small, or is written as a whole
+    (`StatePart.rewrite`), which reads these rows, too. It reads all of the part, and may have more rows."""
+    whole_of: str | None = None
+    """With that, the part."""
     asks: tuple[Asking, ...] = ()
-    """What `sql` looks up in the state; `initial` and `fresh` don't look there."""
+    """What `sql`, or `whole`, looks up in the state; `initial` and `fresh` don't look there."""
     lookups: tuple[Lookup, ...] = ()
     """Made before it, which reads them: the keys come out of earlier steps."""
 
@@ -170,6 +175,11 @@ class StatePart:
     closes: str | None = EXPIRES_AT
     """The column whose greatest value is the watermark at which all of its results are out; None: they
     always are."""
+    rewrite: str | None = None
+    """All rows of the part, which come in the place of those that are there, where a micro-batch touches so much of it that
+    this is no more to write, and less to read from then on. Made from steps with a `Step.whole`. None: it only grows."""
+    grows_by: str | None = None
+    """With that, the step with the rows that it grows by else."""
     reads: tuple[str, ...] = ()
     """As in `Step`."""
 

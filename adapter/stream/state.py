@@ -346,7 +346,14 @@ class StateTable:
             )
         return self._columns
 
-    def append(self, spark: SparkSession, parts: Mapping[str, str], position: Position, few: bool) -> None:
+    def append(
+        self,
+        spark: SparkSession,
+        parts: Mapping[str, str],
+        position: Position,
+        few: bool,
+        rewritten: Sequence[str] = (),
+    ) -> None:
         """Add rows in one commit that carries `position`.
 
         Args:
@@ -354,12 +361,19 @@ class StateTable:
             parts: queries by the name of their part; columns they lack are NULL.
             position: the step they belong to.
             few: they fit into one file.
+            rewritten: parts whose rows come in the place of all that are there.
         """
         assert self._table is not None
         rows = self._rows(spark, self._selected(spark, parts), few) if parts else None
+        for part in rewritten:
+            self._growth.pop(part, None)
         properties = replace(position, growth=self._growth).properties()
-        commit.append("state.append", self._model, self._table, rows, properties)
-        self._committed(parts, position)
+        if rows is not None and rewritten:
+            commit.overwrite("state.append", self._model, self._table, rows, properties, rewritten)
+        else:
+            commit.append("state.append", self._model, self._table, rows, properties)
+        self._committed([part for part in parts if part not in rewritten], position)
+        self._committed(rewritten, replace(position, folded=True))
 
     def fold(self, spark: SparkSession, parts: Mapping[str, str], position: Position) -> None:
         """Put the rows of queries in the place of all rows of their parts, in one commit that carries
@@ -418,6 +432,18 @@ class StateTable:
         with around("state.drop", self._model.name):
             spark.sql(f"drop table if exists {self._model.state} purge")
         self._table = self._columns = self._known_apart = None
+
+    def is_small(self, part: str) -> bool:
+        """Whether to read all rows of a part is no more work than to find some of them."""
+        return self._rows_of(part) <= _ROWS
+
+    def is_renewed_by(self, part: str, rows: int) -> bool:
+        """Whether so many new rows touch so much of a part that to write it as a whole is no more work."""
+        return rows >= _ROWS and 2 * rows >= self._rows_of(part) > 0
+
+    def _rows_of(self, part: str) -> int:
+        growth = self._growth.get(part, Growth())
+        return growth.folded + growth.rows
 
     @property
     def rows(self) -> int:

@@ -11,7 +11,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
@@ -623,17 +623,23 @@ class Streamed:
         """All changes, from the state as it was, the one commit, and what comes out; levels up to `taken` have nothing to
         take in."""
         made, there, closes = [], set(), self._closes()
+        rewritten: list[str] = []
         for number, level in enumerate(self.program.levels):
             new: list[str] = []
             if number > taken:
                 if number:
                     self._show_known(level, empty)
                     self._judge(level)
+                # Every other time all that may be written as a whole is.
+                whole = not empty and self.steps % 2 == 0
                 for step in level.ingest:
-                    self._step_of(step, empty)
+                    self._step_of(replace(step, sql=step.whole) if whole and step.whole else step, empty)
                 new = [self.parts[part.name] for part in level.parts]
                 for part, table in zip(level.parts, new, strict=True):
-                    self._show(f"new_{table}", _text(part, empty))
+                    rewrite = part.rewrite if whole else None
+                    self._show(f"new_{table}", rewrite or _text(part, empty))
+                    if rewrite:
+                        rewritten.append(table)
                 made += new
                 there |= {step.name for step in level.ingest}
             if not closes:
@@ -644,6 +650,8 @@ class Streamed:
                 for step in level.emit:
                     self._step_of(step, False)
                 self._show_state()
+        for table in rewritten:
+            self._do(f"delete from {table}")
         for table in made:
             self._do(f"insert into {table} by name select * from new_{table}")
         self._show_state()

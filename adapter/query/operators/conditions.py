@@ -17,6 +17,7 @@ from ..text import hints
 from ..text.clauses import aggregate, conjuncts, filters, only_asks, relations
 from ..text.dialect import DIALECT, arguments, canonical, function_name, is_distinct, sql, walk_same_query
 from ..text.functions import builtin, makes_rows
+from ..text.nodes import every
 from ..text.types import types_of
 from ..windowing.locality import in_each_row
 from .relation import Relation
@@ -106,7 +107,7 @@ class Outputs:
 
 def is_repeatable(select: exp.Expr) -> bool:
     """Whether a query over the same rows gives the same rows each time."""
-    return select.find(exp.TableSample) is None and not any(map(_is_another, select.find_all(exp.Func)))
+    return select.find(exp.TableSample) is None and not any(map(_is_another, every(select, exp.Func)))
 
 
 def _is_another(node: exp.Func) -> bool:
@@ -125,7 +126,7 @@ def why_not_again(select: exp.Query, to_the_digit: bool) -> str | None:
         select: the query.
         to_the_digit: whether another last digit is another value, or what it gave is found by its key.
     """
-    reasons = (_why_not_again(node, to_the_digit) for node in select.find_all(exp.AggFunc))
+    reasons = (_why_not_again(node, to_the_digit) for node in every(select, exp.AggFunc))
     return next((reason for reason in reasons if reason is not None), None)
 
 
@@ -195,7 +196,7 @@ def _is_rounded(node: exp.Expr) -> bool:
 def order_lists(query: exp.Expr) -> None:
     """Adds its value to the order of each LISTAGG … WITHIN GROUP, so that it gives the same of rows that are equal by that
     order. Changes the tree."""
-    for within in query.find_all(exp.WithinGroup):
+    for within in every(query, exp.WithinGroup):
         # Of DISTINCT values Spark takes no other order than theirs.
         if function_name(within.this) in _LISTS and not is_distinct(within.this) and not _is_ordered(within):
             value = arguments(within.this)[0].copy()
@@ -277,7 +278,7 @@ def _is_by_row(node: exp.Expr) -> bool:
 
 def explodes(select: exp.Select) -> bool:
     """Whether one row may become several in the select list."""
-    return any(makes_rows(node) for item in select.expressions for node in item.walk())
+    return any(makes_rows(node) for item in select.expressions for node in every(item, exp.Expr))
 
 
 def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list[exp.Query]:
@@ -288,7 +289,7 @@ def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list
         if isinstance(node, exp.Subquery):
             look(node.this)
         elif isinstance(node, exp.Query):
-            if any(_is_streaming(table) for table in node.find_all(exp.Table)):
+            if any(_is_streaming(table) for table in every(node, exp.Table)):
                 found.append(node)
         else:
             for child in node.iter_expressions():
@@ -312,8 +313,8 @@ def _is_streaming(table: exp.Table) -> bool:
 def reads_tables(template: exp.Expr) -> bool:
     """Whether a query over inputs reads tables beside them, inside expressions or in FROM."""
     # What stands in for a clock reads the watermark.
-    clocks = {id(table) for each in hints.stand_ins(template) for table in each.find_all(exp.Table)}
-    return any(not _is_streaming(table) and id(table) not in clocks for table in template.find_all(exp.Table))
+    clocks = {id(table) for each in hints.stand_ins(template) for table in every(each, exp.Table)}
+    return any(not _is_streaming(table) and id(table) not in clocks for table in every(template, exp.Table))
 
 
 def is_inner(join: exp.Join | None) -> bool:
@@ -504,7 +505,7 @@ def _side(node: exp.Expr, names: Sequence[str]) -> str | None:
     """The only alias whose columns an expression is made of."""
     if node.find(exp.Query):
         return None
-    found = {column.table.lower() for column in node.find_all(exp.Column)}
+    found = {column.table.lower() for column in every(node, exp.Column)}
     return found.pop() if len(found) == 1 and found <= set(names) else None
 
 
@@ -589,10 +590,10 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
         outer = _outer_side(over.this, names)
         item = query.expressions[0].unalias() if len(query.expressions) == 1 else None
         if outer is not None and item is not None and not item.find(exp.Star):
-            columns = list(item.find_all(exp.Column))
+            columns = list(every(item, exp.Column))
             if columns and all(column.table.lower() in ("", alias.lower()) for column in columns):
                 copy = item.copy()
-                for column in [copy] if isinstance(copy, exp.Column) else list(copy.find_all(exp.Column)):
+                for column in [copy] if isinstance(copy, exp.Column) else list(every(copy, exp.Column)):
                     column.set("table", exp.to_identifier(alias))
                 found[outer] = sql(copy)
     elif isinstance(over, exp.In):
@@ -615,7 +616,7 @@ def is_one_row(query: exp.Query) -> bool:
     if any(node.find(exp.Query) for node in nodes):
         return False
     own = {each.alias_or_name.lower() for each in relations(query)}
-    columns = [list(node.find_all(exp.Column)) for node in nodes]
+    columns = [list(every(node, exp.Column)) for node in nodes]
     if not all(column.table.lower() in own or not column.table for each in columns for column in each):
         return False
     compared = columns[len(query.expressions) :]
@@ -629,7 +630,7 @@ def _outer_side(node: exp.Expr, names: Sequence[str]) -> str | None:
     """The left side of IN, if it is made of columns of one relation around it."""
     if node.find(exp.Query):
         return None
-    columns = [node] if isinstance(node, exp.Column) else list(node.find_all(exp.Column))
+    columns = [node] if isinstance(node, exp.Column) else list(every(node, exp.Column))
     tables = {column.table.lower() for column in columns}
     if not columns:
         return None
@@ -642,7 +643,7 @@ def inner_aliases(template: exp.Select, start: int, inputs: int) -> tuple[str, .
     """What inner queries call the inputs from `start` on."""
     found = {}
     for query in inner_queries(template):
-        for table in query.find_all(exp.Table):
+        for table in every(query, exp.Table):
             if table.name.startswith(INPUT):
                 found[int(table.name.removeprefix(INPUT))] = table.alias_or_name
     return tuple(found[number] for number in range(start, inputs))

@@ -352,12 +352,14 @@ class _Generator:
                 continue  # of what is put out, after the commit
             self.made, begun, had = operator.name, len(self.steps), {*self.parts}
             self._make(operator)
+            own = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
             if replayed and operator.name not in known:
                 # Nothing is known of what stands on the groups, though the state has rows.
                 self.steps[begun:] = [
-                    replace(step, sql=step.initial or step.sql, asks=()) for step in self.steps[begun:]
+                    replace(step, sql=step.initial or step.sql, asks=(), whole=None, whole_of=None)
+                    for step in self.steps[begun:]
                 ]
-            own = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
+                own = [replace(part, rewrite=None) for part in own]
             also = [self.parts[part] for part in self.looks_into.get(operator.name, ())]
             self.steps[begun:] = reading(self.steps[begun:], [*own, *also])
             self.parts |= {part.name: part for part in reading(own, [*own, *also]) if part.name not in had}
@@ -535,6 +537,7 @@ class _Generator:
                 operator.name,
                 replayed=name in self.replayed,
                 takes_back=takes_back(self.flow, operator),
+                read_again=not self._is_ranked_alone(operator),
             )
             pieces = changes
             steps = changes.steps()
@@ -578,6 +581,17 @@ class _Generator:
             and not any(READS_CLOCK in each.sql for each in path)
             and READS_CLOCK not in operator.stage.rows
         )
+
+    def _is_ranked_alone(self, operator: GroupAggregate) -> bool:
+        """Whether all that reads groups is one ranking, which does so once."""
+        for each in self.flow.operators:
+            if isinstance(each, TopN) and each.descends is not None:
+                path, below = row_by_row(each.inputs[0])
+                if below is operator:
+                    return all(
+                        self.uses[name] == 1 for name in (operator.name, *(step.name for step in path))
+                    )
+        return False
 
     def _time_of(self, operator: Operator) -> str | None:
         """The column with the event time of rows whose keys expire, or come once, by that, where only the table stands

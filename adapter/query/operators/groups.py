@@ -16,7 +16,7 @@ from .relation import WEIGHT
 
 _SKETCHED = frozenset({"approx_count_distinct"})
 """Kept as sketches, whose estimate depends on the order in which they are merged."""
-_NEW, _HAD, _ROWS_BEFORE, _WAS = "__new", "__had", "__rows_before", "__was"
+_NEW, _HAD, _TOUCHED, _ROWS_BEFORE, _WAS = "__new", "__had", "__touched", "__rows_before", "__was"
 
 
 class GroupChanges(Groups):
@@ -29,6 +29,7 @@ class GroupChanges(Groups):
         name: the relation of the change.
         replayed: whether that has all groups of the state, as if they came in this step.
         takes_back: whether rows have to be retracted as they were given, to the last digit.
+        read_again: whether what reads the change does so more than once.
     """
 
     def __init__(
@@ -38,8 +39,9 @@ class GroupChanges(Groups):
         name: str,
         replayed: bool = False,
         takes_back: bool = True,
+        read_again: bool = True,
     ) -> None:
-        super().__init__(stage, ttl, fused=True)
+        super().__init__(stage, ttl, fused=True, read_again=read_again)
         self.name, self.replayed = name, replayed
         self._of_batch_too = False
         self.keeps_given = takes_back and any(map(is_inexact, stage.metrics))
@@ -65,13 +67,20 @@ class GroupChanges(Groups):
                 Step(self.name, f"select *, 1L as {WEIGHT} from {self.after}", persist=True),
             ]
         if not self.keeps_given and not (self.signed and self.stage.distinct_sets):
-            both, change = self._of_both()
-            asks = (Asking(self.part, _WAS),)
+            asks = (Asking(self.part, f"{_HAD} > 0", f"{_TOUCHED} > 0"),)
             initial = f"select *, 1L as {WEIGHT} from (\n{self._first()}\n)"
+            whole = self._of_both(None) if self.can_be_rewritten else None
             return [
                 *found[:-1],
-                Step(self.met, both, initial=initial, asks=asks),
-                Step(self.name, change, persist=True, initial=initial),
+                Step(
+                    self.met,
+                    self._of_both(self.changed),
+                    initial=initial,
+                    asks=asks,
+                    whole=whole,
+                    whole_of=self.part,
+                ),
+                Step(self.name, self._change_of_both(), persist=self.read_again, initial=initial),
             ]
         columns = ", ".join(self._columns())
         known = f"select {columns} from (\n{matching(self.part, self.keys, self.changed)}\n)"
@@ -96,39 +105,55 @@ class GroupChanges(Groups):
         )
         return found
 
-    def _of_both(self) -> tuple[str, str]:
-        """By one pass over what the state has of the touched keys: what they are with the batch and were without, side by
-        side; and the change that this is."""
+    @property
+    def can_be_rewritten(self) -> bool:
+        """Whether the part of groups may be written as a whole: it is all there is, and no key is forgotten."""
+        return (
+            bool(self.keys) and not (self.signed or self.stage.distinct_sets) and self.generations.ttl is None
+        )
+
+    @property
+    def _sides(self) -> tuple[list[MetricColumns], list[MetricColumns]]:
+        """The metrics with the batch, and without it."""
+        metrics = list(self.metrics)
+        return metrics, [
+            MetricColumns(replace(each.metric, name=f"__before_{each.metric.name}")) for each in metrics
+        ]
+
+    def _of_both(self, touched: str | None) -> str:
+        """By one pass over what the state has of the touched keys, or of all: what they are with the batch and were without,
+        side by side, in columns of the state."""
         columns = ", ".join(self._columns())
-        known = matching(self.part, self.keys, self.changed)
+        known = matching(self.part, self.keys, touched)
         rows = self.generations.latest(
             f"select {columns}, false as {_NEW} from (\n{known}\n)\nunion all\n"
             f"select {columns}, true as {_NEW} from {self.changed}"
         )
-        metrics = self.metrics
-        before = [
-            MetricColumns(replace(each.metric, name=f"__before_{each.metric.name}")) for each in metrics
-        ]
+        metrics, before = self._sides
         of_before = [
             f"if({_NEW}, null, {quote(name)}) as {quote(was)}"
             for own, then in zip(metrics, before, strict=True)
             for name, was in zip(own.columns(), then.columns(), strict=True)
         ]
-        also = {THERE: "count(*)", _HAD: f"count_if(not {_NEW})"}
-        is_there, was_there = f"{THERE} > 0", f"{_HAD} > 0"
+        also = {THERE: "count(*)", _HAD: f"count_if(not {_NEW})", _TOUCHED: f"count_if({_NEW})"}
         if self.signed:
             also |= {
                 ROWS_THERE: f"sum({ROWS_THERE})",
                 _ROWS_BEFORE: f"sum(if({_NEW}, 0, {ROWS_THERE}))",
             }
-            if self.keys:  # the only group is there though it has no rows any more
-                is_there, was_there = f"{ROWS_THERE} > 0", f"{was_there} and {_ROWS_BEFORE} > 0"
-        merged = self._merged(
+        return self._merged(
             f"(\nselect {', '.join(['*', *of_before])} from (\n{rows}\n)\n)",
             self.keys,
             [*metrics, *before],
             also,
         )
+
+    def _change_of_both(self) -> str:
+        """The change that these are: of each key the row of before goes and the new one comes."""
+        metrics, before = self._sides
+        is_there, was_there = f"{THERE} > 0", f"{_HAD} > 0"
+        if self.signed and self.keys:  # the only group is there though it has no rows any more
+            is_there, was_there = f"{ROWS_THERE} > 0", f"{was_there} and {_ROWS_BEFORE} > 0"
 
         def row(finished: list[MetricColumns]) -> str:
             values = [
@@ -139,16 +164,16 @@ class GroupChanges(Groups):
 
         both = (
             f"select {row(metrics)} as __after, {is_there} as __is, {row(before)} as __before, {was_there} as {_WAS}\n"
-            f"from (\n{merged}\n)"
+            f"from {self.met} where {_TOUCHED} > 0"
         )
         sides = (
             "struct(__after as __row, 1L as __times, __is as __there), "
             f"struct(__before as __row, -1L as __times, {_WAS} as __there)"
         )
-        return both, (
+        return (
             f"select __row.*, __times as {WEIGHT} from (\n"
             "select __side.__row as __row, __side.__times as __times, __side.__there as __there\n"
-            f"from {self.met} lateral view explode(array({sides})) each as __side\n"
+            f"from (\n{both}\n) lateral view explode(array({sides})) each as __side\n"
             f"where not (__is and {_WAS} and __after <=> __before)\n) where __there"
         )
 
@@ -193,6 +218,8 @@ class GroupChanges(Groups):
         found = super().parts()
         if self.keeps_given:
             found.append(self._given())
+        elif self.can_be_rewritten and not self.replayed:
+            found[0] = replace(found[0], rewrite=self._rewritten(), grows_by=self.changed)
         if not self.signed:
             return found
         listed = []
@@ -203,6 +230,11 @@ class GroupChanges(Groups):
                 StatePart(part.name, append, part.fold, closes=None, merges=part.merges, forgets=part.forgets)
             )
         return listed
+
+    def _rewritten(self) -> str:
+        """All groups after the batch, a row each."""
+        step, *kept = self._columns()
+        return f"select if({_TOUCHED} > 0, {now(step)}, null) as {step}, {', '.join(kept)} from {self.met}"
 
     def _of_values(self, members: DistinctSet, touched: str | None) -> str:
         if not self._of_batch_too:

@@ -181,8 +181,17 @@ def of_groups(
             lambda node: conditions.carried(node, alias, of_group),
             listed_names(selects[-1]) if selects else None,
         ),
+        descends=_descends(made, within, expires),
         of_ids=of_ids if expires else (),
     )
+
+
+def _descends(made: _Ranking, within: Sequence[str] | None, expires: bool) -> bool | None:
+    """See `TopN.descends`. How many are before a row says nothing of how many values are; and a ranking that a row is
+    behind in isn't touched by it, which matters where its members may be forgotten."""
+    if within is None or expires or not made.order or isinstance(made.function, exp.DenseRank):
+        return None
+    return bool(made.order[0].args.get("desc"))
 
 
 def _numbered(prefix: str, size: int) -> tuple[str, ...]:

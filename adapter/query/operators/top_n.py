@@ -20,7 +20,7 @@ from .relation import WEIGHT
 
 ROW, PLACE = "__ranked", "place"
 """The columns of candidates: a row, with what it is ranked within and by; and its place, as `first_of` calls it."""
-_CAME, _FRESH, _MEMBER, _LIFE = "__came", "__fresh", "__member", "__life_of_group"
+_CAME, _FRESH, _MEMBER, _LIFE, _LAST = "__came", "__fresh", "__member", "__life_of_group", "__last_first"
 
 
 def members_part(operator: TopN) -> str:
@@ -58,25 +58,69 @@ class RankedGroups:
         """Up to the rankings as they are after the batch, and who moved in them."""
         (below,) = self.operator.inputs
         came = f"select {self.columns}, true as {_FRESH} from {self.candidates} where {_CAME}"
+        # Of a few rows, to shuffle them costs less than to send them around by a job of its own.
+        hint = "" if self.operator.descends is None else "/*+ merge(gone) */ "
         stay = (
-            f"select {self.columns}, false as {_FRESH} from {self.known} as known\n"
+            f"select {hint}{self.columns}, false as {_FRESH} from {self.known} as known\n"
             f"left anti join {self.gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
         )
-        none = f"select {self.columns} from {self.candidates} where false"
-        members = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, self.candidates))
-        known = [Step(self.members, members, persist=True, initial=none)]
-        if self.expires:
-            living = self._living(f"select * from {self.members}", "watermark_before", self.columns)
-            known.append(Step(self.known, living, persist=True, initial=none))
         last = self.now if self.operator.improves else self.front
         ranked, first = self._first(f"{stay}\nunion all\n{came}"), self._first(came)
         return [
-            Step(self.candidates, self._rows(f"select * from {below.name}"), persist=True),
-            *known,
+            *self._candidates(self._rows(f"select * from {below.name}")),
             Step(last, ranked, persist=True, initial=first),
             *([] if self.operator.improves else self._moving_up()),
             self._moves(),
         ]
+
+    def _candidates(self, changed: str) -> list[Step]:
+        """The rows that come and go, and the members of the rankings that they are in."""
+        if self.operator.descends is None:
+            return [
+                Step(self.candidates, changed, persist=True),
+                *self._known(self.candidates, self.candidates),
+            ]
+        assert self.operator.of_groups is not None
+        within = zip(self.keys, self.operator.of_groups, strict=True)
+        named = ", ".join(f"{quote(name)} as {key}" for key, name in within) or "true as anything"
+        return [
+            *self._known(
+                f"(select distinct {named} from {self.groups.changed})",
+                f"(\n{changed}\n)",
+                whole=self._members(self._stored()),
+            ),
+            # Counted: all that comes after is of a few rows.
+            Step(self.candidates, self._not_behind(changed), persist=True, materialize=True, initial=changed),
+        ]
+
+    def _known(self, touched: str, candidates: str, whole: str | None = None) -> list[Step]:
+        """The members of rankings that another relation has; `candidates`: rows with the same columns; `whole`: all members,
+        where there may be more."""
+        none = f"select {self.columns} from {candidates} where false"
+        members = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, touched))
+        of = None if whole is None else self.part
+        steps = [Step(self.members, members, persist=True, initial=none, whole=whole, whole_of=of)]
+        if self.expires:
+            living = self._living(f"select * from {self.members}", "watermark_before", self.columns)
+            steps.append(Step(self.known, living, persist=True, initial=none))
+        return steps
+
+    def _not_behind(self, changed: str) -> str:
+        """The rows that changed, without those behind the last of a full ranking, by what it is ordered by first.
+
+        None of these was a member, and none can be one without a member that falls behind where the last one stood:
+        then the groups of that ranking are read anyhow.
+        """
+        first, (least, behind) = f"{ROW}.`{ORDER}0`", ("min", "<") if self.operator.descends else ("max", ">")
+        by = f", {', '.join(self.keys)}" if self.keys else ""
+        # A place that is NULL is before all others, or behind: then nobody is known to be.
+        is_full = f"count(*) >= {self.operator.top.rows} and count({first}) = count(*)"
+        last = f"select case when {is_full} then {least}({first}) end as {_LAST}{by} from {self.known}"
+        last += f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
+        return (
+            f"select own.* from (\n{changed}\n) as own left join (\n{last}\n) as last "
+            f"on {same('own', 'last', self.keys)}\nwhere not coalesce(own.{first} {behind} last.{_LAST}, false)"
+        )
 
     def _rows(self, rows: str) -> str:
         """What rows of the input, with a weight each, are in a ranking: what they are within, and which of them came."""

@@ -11,6 +11,7 @@ from ..errors import QueryError
 from ..operators.base import Operator
 from ..text import hints
 from ..text.dialect import sql
+from ..text.nodes import every
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def table_of(name: str, alias: str) -> exp.Table:
 
 def reads_stream(node: exp.Expr) -> bool:
     """Whether there is a stream in something, or the operator of one."""
-    return any(map(hints.is_streamed, node.find_all(exp.Table)))
+    return any(map(hints.is_streamed, every(node, exp.Table)))
 
 
 def times_of(streams: Sequence[FromItem]) -> dict[str, dict[str, int]]:

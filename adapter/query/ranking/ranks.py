@@ -17,6 +17,7 @@ from ..errors import QueryError
 from ..text import hints
 from ..text.clauses import filters, only_asks
 from ..text.dialect import DIALECT, canonical, from_clause, function_name, sql
+from ..text.nodes import every
 from ..windowing.locality import Source, window_column
 from .rank_bounds import Places, places_let_through
 from .tie_breaking import values
@@ -51,7 +52,7 @@ def without_names(tree: exp.Query) -> exp.Query:
     for select in tree.find_all(exp.Select):
         named = {window.name.lower(): window for window in select.args.get("windows") or ()}
         select.set("windows", None)
-        for window in list(select.find_all(exp.Window)):
+        for window in list(every(select, exp.Window)):
             if window.args.get("alias") is None or window.find_ancestor(exp.Select) is not select:
                 continue
             asked = window.args["alias"].name

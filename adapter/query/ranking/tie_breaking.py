@@ -14,6 +14,7 @@ from sqlglot import exp
 from ..text import nested_types
 from ..text.dialect import DIALECT
 from ..text.maps import has_map, ordered
+from ..text.nodes import every, holds
 from ..windowing.windows import quote
 
 _BROKEN, _FIELDS = "ties_broken", "fields_of_ties"
@@ -25,7 +26,7 @@ def break_ties(select: exp.Select) -> None:
     if row is None or select.meta.get(_BROKEN):
         return
     select.meta[_BROKEN] = True
-    for window in select.find_all(exp.Window):
+    for window in every(select, exp.Window):
         order = window.args.get("order")
         if isinstance(window.this, exp.RowNumber) and order and window.parent_select is select:
             order.append("expressions", exp.Ordered(this=row.copy(), nulls_first=True))
@@ -46,7 +47,7 @@ def values(select: exp.Select) -> list[exp.Expr]:
 
 def listed(select: exp.Select) -> list[exp.Expr]:
     """A select list without ranks."""
-    return [item for item in select.expressions if not item.find(exp.Window)]
+    return [item for item in select.expressions if not holds(item, exp.Window)]
 
 
 def fields_of(select: exp.Select) -> list[str] | None:

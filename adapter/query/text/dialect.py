@@ -12,6 +12,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from ..errors import QueryError
+from .nodes import every
 from .spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
 
 
@@ -134,7 +135,7 @@ class _Dialect(Spark):
         }
 
         # Spark reads a WITH wherever a query may stand.
-        EXPRESSION_WITHOUT_NESTED_CTES: set[type[exp.Expr]] = set()  # noqa: RUF012
+        EXPRESSIONS_WITHOUT_NESTED_CTES: set[type[exp.Expr]] = set()  # noqa: RUF012
 
         TYPE_MAPPING = {**Spark.Generator.TYPE_MAPPING, exp.DataType.Type.TIME: "TIME"}  # noqa: RUF012
 
@@ -369,7 +370,7 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
     ('a', '`a - b`')
     """
     copy = node.copy()
-    for each in copy.walk():
+    for each in every(copy, exp.Expr):
         each.comments = None
         if isinstance(each, exp.Column) and each.name.lower() in unqualified:
             each.set("table", None)

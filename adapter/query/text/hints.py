@@ -18,6 +18,7 @@ from ..windowing import window_arguments, windows
 from ..windowing.windows import Window
 from .dialect import canonical, from_clause, sql
 from .names import unmarked
+from .nodes import every
 from .shortening import shortened
 
 _STREAM = "stream"
@@ -73,11 +74,11 @@ def as_quoted(node: exp.Expr) -> exp.Expr:
     """A tree of its own with what its author wrote in the place of what macros print."""
     holder = exp.Paren(this=node.copy())
     printed = {id(each): str(window_of(each)) for each in windows_under(holder)}
-    for select in list(holder.find_all(exp.Select)):
+    for select in list(every(holder, exp.Select)):
         table = select.find(exp.Table)
         if table is not None and (marked_as_stream(select) or _is_all_of(select, table)):
             printed[id(select)] = f"stream({_relation_of(table)})"
-    for select in [each for each in holder.find_all(exp.Select) if id(each) in printed]:
+    for select in [each for each in every(holder, exp.Select) if id(each) in printed]:
         call, around = exp.Var(this=printed[id(select)]), select.parent
         if isinstance(around, exp.Subquery):
             around.replace(exp.Table(this=call, alias=around.args.get("alias")))
@@ -248,7 +249,7 @@ def is_streamed(table: exp.Expr) -> bool:
 
 def reads_stream(node: exp.Expr) -> bool:
     """Whether a table under a node is read as a stream."""
-    return any(map(is_stream, node.find_all(exp.Table)))
+    return any(map(is_stream, every(node, exp.Table)))
 
 
 def relation_name(table: exp.Table) -> str:
@@ -298,7 +299,7 @@ def is_stand_in(node: exp.Expr) -> bool:
 
 def stand_ins(tree: exp.Expr) -> Iterator[exp.Expr]:
     """The expressions that stand in for others."""
-    return filter(is_stand_in, tree.walk())
+    return filter(is_stand_in, every(tree, exp.Expr))
 
 
 def as_written(tree: exp.Expr) -> exp.Expr:
@@ -310,6 +311,6 @@ def as_written(tree: exp.Expr) -> exp.Expr:
 
 def windows_under(tree: exp.Expr) -> Iterator[exp.Select]:
     """The window functions under a node, outermost first."""
-    for select in tree.find_all(exp.Select):
+    for select in every(tree, exp.Select):
         if window_of(select):
             yield select

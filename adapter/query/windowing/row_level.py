@@ -11,6 +11,7 @@ from ..streams import is_printed
 from ..text import hints
 from ..text.clauses import only_asks
 from ..text.dialect import function_name, sql, walk_same_query
+from ..text.nodes import every
 from .locality import Source
 
 
@@ -64,31 +65,31 @@ def check_relations(tree: exp.Expr) -> None:
     Raises:
         QueryError: PIVOT, TABLESAMPLE by number or a table function does.
     """
-    for pivot in tree.find_all(exp.Pivot):
+    for pivot in every(tree, exp.Pivot):
         if not pivot.args.get("unpivot") and _reads_stream(_pivoted(pivot)):
             raise QueryError(
                 f"'{sql(pivot).strip()[:80]}' over a stream; write its columns as aggregates with FILTER: "
                 "SELECT key, sum(x) FILTER (WHERE y = 'a') AS a … GROUP BY key."
             )
-    for join in tree.find_all(exp.Join):
+    for join in every(tree, exp.Join):
         if join.method == "NATURAL" and not is_printed(join) and _reads_stream(join.parent):
             raise QueryError(
                 f"'{sql(join).strip()[:80]}' over a stream: what a stream has besides the columns that a query names isn't "
                 "known; name those that are the same, with USING."
             )
-    for call in tree.find_all(exp.Func):
+    for call in every(tree, exp.Func):
         if function_name(call) == "session_window" and _reads_stream(call.find_ancestor(exp.Select)):
             raise QueryError(
                 f"'{sql(call)}' over a stream would be a session of each row; read the stream through the macro: "
                 "FROM {{ session(relation, 'time_column', '5 minutes') }} … GROUP BY window_start, window_end."
             )
-    for sample in tree.find_all(exp.TableSample):
+    for sample in every(tree, exp.TableSample):
         if sample.args.get("size") is not None and _reads_stream(sample.parent):
             raise QueryError(
                 f"'{sql(sample).strip()}' of a stream would take so many rows of each micro-batch; use "
                 "TABLESAMPLE (… PERCENT), or a ROW_NUMBER() with a filter on it."
             )
-    for table in tree.find_all(exp.Table):
+    for table in every(tree, exp.Table):
         if isinstance(table.this, exp.Func) and _reads_stream(table.this):
             raise QueryError(
                 f"'{sql(table)[:80]}' gives a stream to a table function, which would see the rows of one micro-batch at "

@@ -226,6 +226,20 @@ _KINDS = (
         changelog=True,
         domains=("k", "x"),
     ),
+    # Of a few columns and an end that counts can't fall behind.
+    Kind(
+        "most",
+        "select * from (select *, rank() over (partition by g order by c desc) as place from (select k, "
+        f"x % 40 as i, x % 3 as g, count(*) as c, min(v) as m from {_E} group by k, x % 40, x % 3)) where place <= 2",
+        changelog=True,
+        domains=("k", "i", "g"),
+    ),
+    Kind(
+        "running",
+        "select ts, k, v, sum(v) over (partition by k order by ts) as total, "
+        f"count(*) over (partition by k order by ts) as n from {_E}",
+        domains=("k",),
+    ),
     Kind(
         "latest",
         "select ts, k, v, i from (select *, row_number() over (partition by i order by ts desc) as place "

@@ -1,0 +1,34 @@
+"""What is in a tree: sqlglot's own walk goes through two generators for each node, and a plan asks hundreds of times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from sqlglot import exp
+
+_T = TypeVar("_T", bound=exp.Expr)
+
+
+def every(tree: exp.Expr, *kinds: type[_T]) -> Iterator[_T]:
+    """The nodes of a tree that are of a kind, the outermost first, as sqlglot's `find_all` gives them.
+
+    >>> from .dialect import parse
+    >>> [each.name for each in every(parse("select a, b + c from t"), exp.Column)]
+    ['a', 'b', 'c']
+    """
+    queue: list[exp.Expr] = [tree]
+    # It grows as it is gone through.
+    for node in queue:
+        if isinstance(node, kinds):
+            yield node
+        for value in node.args.values():
+            if type(value) is list:
+                queue += [each for each in value if isinstance(each, exp.Expr)]
+            elif isinstance(value, exp.Expr):
+                queue.append(value)
+
+
+def holds(tree: exp.Expr, *kinds: type[exp.Expr]) -> bool:
+    """Whether a tree has a node of a kind."""
+    return next(every(tree, *kinds), None) is not None
