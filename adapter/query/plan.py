@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -294,8 +294,8 @@ class Plan:
     """What a micro-batch is at most, where the text says so."""
     text: str = ""
     """Digest of the model's text, where it is known."""
-    clauses: tuple[tuple[str, str], ...] = ()
-    """The clauses of that text, as `written_clauses` tells them."""
+    clauses: Callable[[], Sequence[tuple[str, str]]] = field(default=tuple, compare=False, repr=False)
+    """Gives the clauses of that text, as `written_clauses` tells them."""
     unknown_functions: tuple[str, ...] = ()
     """Functions that aren't Spark's own, planned without a session: taken for functions of a row."""
     taken: frozenset[str] = frozenset()

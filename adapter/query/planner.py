@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar
 
 from sqlglot import exp
@@ -223,8 +223,8 @@ class _Text:
     """A model's text as a tree, with what it says beside its rows."""
 
     tree: exp.Query
-    clauses: tuple[tuple[str, str], ...]
-    """Those that its author wrote."""
+    clauses: Callable[[], list[tuple[str, str]]]
+    """Gives those that its author wrote."""
     rewrites: Rewrites
     hint: MiniBatch | None
     unknown_functions: tuple[str, ...]
@@ -264,7 +264,6 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     """A text in which streams are marked, and aggregates known as such, with the types of sums. Changes the tree."""
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
-    clauses = tuple(written_clauses(tree))
     tree = ranks.without_qualify(ranks.without_names(ctes.inline(tree)))
     ranks.note(tree)
     unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
@@ -281,6 +280,8 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
         find_types(tree, ask)
         session_zone.mark(tree, ask)
     # Without anybody to ask a plan is for looking at.
+    # Only who keeps them asks for them.
+    clauses = cache(lambda: written_clauses(_parsed(text)))
     return _Text(tree, clauses, rewrites, hint, unknown, None if ask is None else star, nameless)
 
 

@@ -53,7 +53,7 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
         found["lookups"] = tables
     if plan.text:
         found["text"] = plan.text
-        found["clauses"] = [list(each) for each in plan.clauses]
+        found["clauses"] = [list(each) for each in plan.clauses()]
     if windows is not None:
         if windows.stages:
             # Early results may come and go: rows of the state are there until the last one.
