@@ -38,6 +38,7 @@ KNOWN = {"raw.bid": Known("ts"), "raw.ask": Known("ts"), "raw.best": Known("ts",
 BEST = "(select /*+ STREAM */ * from raw.best)"
 METRICS = "count(*) as n, sum(price) as s, max(price) as hi, min(price) as lo"
 GROUPS = f"select item, bidder, {METRICS} from {B} group by item, bidder"
+COUNTS = f"select item, count(*) as n, max(price) as hi from {B} group by item"
 
 
 def plan(text: str, ttl: int | None = None) -> Plan:
@@ -110,6 +111,61 @@ def test_rows_of_a_ranking_are_not_compared(rank: str) -> None:
 
 def test_forgotten_groups_come_back_worse() -> None:
     assert strategy(ranking(top("n desc"), DAY)) == "RetractableTopN"
+
+
+@pytest.mark.parametrize(
+    ("over", "ttl", "descends"),
+    [
+        ("row_number() over (partition by item order by s desc, n)", None, True),
+        ("rank() over (partition by item order by lo)", None, False),
+        ("row_number() over (order by s desc)", None, True),
+        # As many rows may be as many values, or fewer.
+        ("dense_rank() over (partition by item order by s desc)", None, None),
+        # Which rankings are touched isn't known by the keys of the groups.
+        ("rank() over (partition by n order by s desc)", None, None),
+        # A ranking that rows are behind in isn't touched: its members may be forgotten.
+        ("rank() over (partition by item order by s desc)", DAY, None),
+    ],
+)
+def test_which_rows_are_behind_the_last_of_a_full_ranking(
+    over: str, ttl: int | None, descends: bool | None
+) -> None:
+    text = f"select * from (select *, {over} as place from ({GROUPS})) where place <= 3"
+    assert ranking(text, ttl).descends is descends
+    steps = generate.program(plan(text, ttl), ttl=ttl).levels[0].ingest
+    (candidates,) = (step for step in steps if step.name.endswith("_candidates"))
+    assert ("__last_first" in candidates.sql) is (descends is not None)
+    # Of an empty state there is no last one.
+    assert "__last_first" not in (candidates.initial or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "ttl", "rewritten"),
+    [
+        (f"select n, count(*) as c from ({COUNTS}) group by n", None, [True, False]),
+        (f"select n, count(*) as c from ({COUNTS}) group by n", DAY, [False, False]),
+        # A sum of doubles is taken back as it was given.
+        (f"select n, sum(s) as s from ({GROUPS}) group by n", None, [False, False]),
+        (f"select sum(n) as c from (select count(*) as n from {B}) where n > 2", None, [False, False]),
+        (
+            f"select d, count(*) as c from (select item, count(distinct bidder) as d from {B} group by item) group by d",
+            None,
+            [False, False],
+        ),
+        # The result: its rows are put out from the state.
+        (GROUPS, None, [False]),
+    ],
+)
+def test_which_groups_may_be_written_as_a_whole(text: str, ttl: int | None, rewritten: list[bool]) -> None:
+    (level,) = generate.program(plan(text, ttl), ttl=ttl).levels
+    parts = [part for part in level.parts if part.name.endswith("_groups")]
+    assert [part.rewrite is not None for part in parts] == rewritten
+    for part in parts:
+        whole = [step.name for step in level.ingest if step.whole is not None and step.whole_of == part.name]
+        assert bool(whole) is (part.rewrite is not None)
+        if part.rewrite is not None:
+            assert whole[0] in part.rewrite
+            assert part.grows_by in {step.name for step in level.ingest}
 
 
 @pytest.mark.parametrize(

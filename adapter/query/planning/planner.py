@@ -7,7 +7,7 @@ all rows of the partitions that were touched, less what it gave before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 
 from sqlglot import exp
 
@@ -22,6 +22,7 @@ from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
 from ..text import hints
 from ..text.dialect import canonical
+from ..text.nodes import shape
 from ..windowing.emission import FINAL, Emission
 from . import results
 from .from_items import reads_stream, table_of
@@ -105,7 +106,8 @@ class Planner:
         """How many windows stand above what is visited, and are made of its rows."""
         self.domains = frozenset(name.lower() for name in domains)
         self.operators: dict[str, Operator] = {}
-        self.by_text: dict[str, Operator] = {}
+        self.visited: dict[Hashable, Operator] = {}
+        """What queries have become, by all that they say."""
         self.ranks: dict[str, None] = {}
         self.window_stages = 0
 
@@ -151,21 +153,19 @@ class Planner:
             return plan_source(self, node) if hints.is_stream(node) else None
         if not isinstance(node, exp.Query) or not reads_stream(node):
             return None
-        text = written = canonical(node)
-        if isinstance(node, exp.Select) and (ended := ranks.ended(node)):
-            # Of a ranking only the rows are kept that the filter around it lets through; read twice, it may end elsewhere.
-            text += f" {ended}"
-        if self.emission.changes and self.under_windows:
-            text += " as it comes"
-        if text not in self.by_text:
-            self.by_text[text] = self.query(node, written)
-        return self.by_text[text]
+        # Of a ranking only the rows are kept that the filter around it lets through; read twice, it may end elsewhere.
+        ended = ranks.ended(node) if isinstance(node, exp.Select) else {}
+        as_it_comes = self.emission.changes and self.under_windows > 0
+        visited = (shape(node), *sorted(ended.items()), as_it_comes)
+        if visited not in self.visited:
+            self.visited[visited] = self.query(node)
+        return self.visited[visited]
 
-    def query(self, node: exp.Query, text: str) -> Operator:
-        """The operator of a query that is visited for the first time; `text`: its, in canonical form."""
+    def query(self, node: exp.Query) -> Operator:
+        """The operator of a query that is visited for the first time."""
         if next(hints.windows_under(node), None) is not None:
             try:
-                return plan_window_results(self, node, text)
+                return plan_window_results(self, node, canonical(node))
             except NotMeant:
                 raise
             except QueryError:

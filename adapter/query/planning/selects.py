@@ -14,7 +14,6 @@ from ..operators.base import Operator, Project, Source, UnionAll, WindowResults,
 from ..ranking import ranks
 from ..text import hints
 from ..text.clauses import conjuncts
-from ..text.dialect import canonical
 from ..text.select_kind import is_grouped
 from ..windowing import on_change
 from ..windowing.locality import Source as From
@@ -41,7 +40,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
     ranks.check(select)
     single_rows.join(select)
     if is_grouped(select) and on_change.tell_of(select):
-        return planner.query(select, canonical(select))
+        return planner.query(select)
     for clause in ("cluster", "distribute", "sort", "order", "hint"):
         select.set(clause, None)
     if select.args.get("distinct"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import TypeVar
 
 from sqlglot import exp
@@ -32,3 +32,25 @@ def every(tree: exp.Expr, *kinds: type[_T]) -> Iterator[_T]:
 def holds(tree: exp.Expr, *kinds: type[exp.Expr]) -> bool:
     """Whether a tree has a node of a kind."""
     return next(every(tree, *kinds), None) is not None
+
+
+def shape(node: object) -> Hashable:
+    """What a tree says, to be compared: that of two is the same if and only if these are of the same text, but for quotes,
+    comments, and the case of names.
+
+    >>> from .dialect import parse
+    >>> shape(parse("select `A` from t -- all of them")) == shape(parse("select a from T"))
+    True
+    >>> shape(parse("select 'A' from t")) == shape(parse("select 'a' from t"))
+    False
+    """
+    if isinstance(node, exp.Identifier):
+        return node.name.lower()
+    if isinstance(node, exp.Expr):
+        said = [(name, value) for name, value in sorted(node.args.items()) if not _is_nothing(value)]
+        return (type(node), *((name, shape(value)) for name, value in said))
+    return tuple(map(shape, node)) if isinstance(node, list) else node
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or value is False or (type(value) is list and not value)
