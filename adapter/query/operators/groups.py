@@ -129,6 +129,9 @@ class GroupChanges(Groups):
             f"select {columns}, false as {_NEW} from (\n{known}\n)\nunion all\n"
             f"select {columns}, true as {_NEW} from {self.changed}"
         )
+        if touched is None:
+            # Hardly any two are of one key before they are shuffled, so that to put them together then is for nothing.
+            rows = f"select /*+ repartition({', '.join(self.keys)}) */ * from (\n{rows}\n)"
         metrics, before = self._sides
         of_before = [
             f"if({_NEW}, null, {quote(name)}) as {quote(was)}"
