@@ -129,7 +129,7 @@ def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str, 
 
 
 @pytest.mark.parametrize("name", [name for name in test_operators.QUERIES if "running" in name])
-@pytest.mark.parametrize("cuts", [1, 2, 6])
+@pytest.mark.parametrize("cuts", mostly_thorough([1, 2, 6], [2]))
 def test_running_totals_of_the_types_that_spark_gives_them(
     laboratory: duck.Laboratory, name: str, cuts: int
 ) -> None:

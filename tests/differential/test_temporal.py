@@ -15,6 +15,7 @@ from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
 from tests.differential.two_streams import put, rows_of
 from tests.planned import tree_of
+from tests.thorough import mostly_thorough
 
 KNOWN = {"bids": Known("ts"), "asks": Known("ts")}
 B, A = ("(select /*+ STREAM */ * from bids) as b", "(select /*+ STREAM */ * from asks) as a")
@@ -77,7 +78,7 @@ def watermark(laboratory: duck.Laboratory, text: str) -> str:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-@pytest.mark.parametrize("cuts", [1, 3, 6])
+@pytest.mark.parametrize("cuts", mostly_thorough([1, 3, 6], [3]))
 def test_rows_leave_when_the_watermark_has_passed_them(
     laboratory: duck.Laboratory, name: str, cuts: int
 ) -> None:

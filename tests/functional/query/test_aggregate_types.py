@@ -365,6 +365,7 @@ ODD = [
 ]
 
 
+@pytest.mark.thorough
 def test_what_is_not_finite_goes_with_its_row(spark: Any, storage_root: Path, ask: Any) -> None:
     path = f"{storage_root}/odd"
     for piece, values in enumerate(ODD):

@@ -30,6 +30,7 @@ def registry(spark: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 def test_the_functions_are_those_of_this_spark(spark: Any, registry: dict[str, Any]) -> None:
     jvm = spark._jvm
     bases = {

@@ -143,6 +143,7 @@ def test_any_pieces_in_any_order(spark: Any, events: str, name: str) -> None:
     assert table.rows == at_once(spark, TEXTS[name])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", mostly_thorough(["hop", "session", "dynamic_cumulate"], ["session"]))
 def test_rows_that_came_later_are_in_once_their_range_was_put_anew(
     spark: Any, events: str, name: str

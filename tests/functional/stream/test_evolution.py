@@ -486,6 +486,7 @@ def test_cut_short(spark: Any, storage_root: Path, failing: None, point: str) ->
                 assert row[name] == expected[key][name], (key, name)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", mostly_thorough(["tumble", "tumble, early"], ["tumble, early"]))
 def test_a_step_that_was_cut_short(spark: Any, storage_root: Path, failing: None, name: str) -> None:
     """What the old query had not put out yet when it ended comes once."""
@@ -844,6 +845,7 @@ def test_a_metric_more_in_a_ranking(spark: Any, storage_root: Path) -> None:
     assert in_order(s.table().select(*columns)) == in_order(s.batch(then).select(*columns))
 
 
+@pytest.mark.thorough
 def test_a_ranking_that_forgets_gets_shorter(spark: Any, storage_root: Path) -> None:
     s = Edited(spark, storage_root, state_ttl="20 minutes")
     s.add(

@@ -170,6 +170,7 @@ def test_keys_of_all_types_are_bound_as_what_they_are(spark: Any, storage_root: 
         assert (k, rate, at, str(price)) == ("o", 0.5, 1500, "1.50")
 
 
+@pytest.mark.thorough
 def test_a_cache_asks_once_for_what_is_there_and_for_what_is_not(
     spark: Any, storage_root: Path, shop: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

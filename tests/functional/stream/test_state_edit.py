@@ -169,6 +169,7 @@ def test_windows_that_are_open(spark: Any, tmp_path: Path) -> None:
     assert [row for row in stream.rows() if row[1] > 1000] == wanted
 
 
+@pytest.mark.thorough
 def test_a_name_of_two_types(spark: Any, tmp_path: Path) -> None:
     """Each type has a column of its own, which is changed and checked by the name that it has in the table."""
     by = "window_start, window_end, k"

@@ -325,7 +325,7 @@ def seconds_closed(stream: Stream, until: str = "timestamp_millis(4000)") -> str
     ) where window_end <= {until}"""
 
 
-@pytest.mark.parametrize("first", ["backfill", "run"])
+@pytest.mark.parametrize("first", mostly_thorough(["backfill", "run"], ["backfill"]))
 def test_a_backfill_beside_a_run_elsewhere(spark: Any, storage_root: Path, first: str) -> None:
     stream = made(spark, storage_root, "windows")
     stream.add(*FIRST, (1500, "b", 3))

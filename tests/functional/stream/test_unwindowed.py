@@ -40,7 +40,9 @@ def state(s: Stream, part: str) -> list[tuple[Any, ...]]:
     return sorted_rows(s.spark.table(s.model.state).where(f"part = '{part}'").drop("part").collect())
 
 
-@pytest.mark.parametrize("way", ["by place", "merge", "anew", "at once"])
+@pytest.mark.parametrize(
+    "way", mostly_thorough(["by place", "merge", "anew", "at once"], ["by place", "merge"])
+)
 def test_only_rows_that_changed_are_written(
     spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -186,6 +188,7 @@ def test_members_are_forgotten_with_their_groups(spark: Any, storage_root: Path)
     assert s.rows() == [(1, "d", 1, 1), (2, "a", 2, 1)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "small",
     [

@@ -194,6 +194,7 @@ def test_a_past_in_which_rows_were_changed(spark: Any, storage_root: Path) -> No
     assert stream.run().rows_in == 3
 
 
+@pytest.mark.thorough
 def test_snapshots_that_were_read_may_expire(counts: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     counts.add((2000, "a", 1))
     counts.run()
