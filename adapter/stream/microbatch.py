@@ -539,7 +539,8 @@ class MicroBatch:
 
     def _commit(self, parts: Mapping[str, str], few: bool) -> None:
         with self.figures.timed("commit_state"):
-            self._work.state.append(self._spark, parts, self.position, few, self._rewritten)
+            rewritten = [part for part in self._rewritten if part in parts]
+            self._work.state.append(self._spark, parts, self.position, few, rewritten)
             self.figures.commits += 1
 
     def _append(self, few: bool) -> None:

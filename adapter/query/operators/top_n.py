@@ -106,20 +106,24 @@ class RankedGroups:
         return steps
 
     def _not_behind(self, changed: str) -> str:
-        """The rows that changed, without those behind the last of a full ranking, by what it is ordered by first.
+        """Of the rows that changed the members that go, and those that come, but for what is behind the last of a full
+        ranking by what it is ordered by first: none of these can be one without a member that falls behind where the last
+        one stood, and then the groups of that ranking are read anyhow.
 
-        None of these was a member, and none can be one without a member that falls behind where the last one stood:
-        then the groups of that ranking are read anyhow.
+        Who goes is told by what identifies it: a sum of doubles that is computed again may be another one than the member's,
+        to the last digit.
         """
         first, (least, behind) = f"{ROW}.`{ORDER}0`", ("min", "<") if self.operator.descends else ("max", ">")
-        by = f", {', '.join(self.keys)}" if self.keys else ""
+        by, ids = ", ".join(self.keys), [*self.keys, *self.ids]
         # A place that is NULL is before all others, or behind: then nobody is known to be.
         is_full = f"count(*) >= {self.operator.top.rows} and count({first}) = count(*)"
-        last = f"select case when {is_full} then {least}({first}) end as {_LAST}{by} from {self.known}"
-        last += f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
+        place = f"case when {is_full} then {least}({first}) end as {_LAST}"
+        last = f"select {', '.join([place, *self.keys])} from {self.known}{f' group by {by}' if by else ''}"
+        members = f"select {', '.join([*ids, f'true as {_MEMBER}'])} from {self.known}"
         return (
-            f"select own.* from (\n{changed}\n) as own left join (\n{last}\n) as last "
-            f"on {same('own', 'last', self.keys)}\nwhere not coalesce(own.{first} {behind} last.{_LAST}, false)"
+            f"select own.* from (\n{changed}\n) as own\nleft join (\n{last}\n) as last on {same('own', 'last', self.keys)}\n"
+            f"left join (\n{members}\n) as members on {same('own', 'members', ids)}\n"
+            f"where if(own.{_CAME}, not coalesce(own.{first} {behind} last.{_LAST}, false), members.{_MEMBER} is not null)"
         )
 
     def _rows(self, rows: str) -> str:
