@@ -29,7 +29,7 @@ ORDERS = (
     "m desc nulls first, bidder",
     "item, s desc",
 )
-WITHIN = ("partition by item ", "partition by bidder ", "")
+WITHIN = ("partition by item ", "partition by bidder, bidder ", "")
 GROUPS = (
     f"""select item, bidder, count(*) as n, sum(price) as s, min(price) as m from {B} group by item, bidder"""
 )

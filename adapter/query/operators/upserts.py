@@ -168,13 +168,15 @@ def _told(operator: Operator) -> Mapping[str, str] | None:
     assert isinstance(operator, TopN | Recompute)
     if operator.shown is None or None in operator.shown:
         return None
-    return {str(name): f"{n}" for n, name in enumerate(operator.shown)}
+    # One column may be written twice.
+    return {str(name): f"{operator.shown.index(name)}" for name in operator.shown}
 
 
 def _in_order(operator: GroupAggregate | TopN | Recompute) -> tuple[str, ...]:
     if isinstance(operator, GroupAggregate):
         return identity_columns(operator.stage)
-    return tuple(f"{n}" for n in range(len(operator.shown or ())))
+    shown = operator.shown or ()
+    return tuple(f"{shown.index(name)}" for name in shown)
 
 
 def _select(step: Project | MaterializedProject) -> exp.Select:
