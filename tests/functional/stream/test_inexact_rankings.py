@@ -13,14 +13,15 @@ from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.functional.stream.harness import Stream
 from tests.planned import plan_of
+from tests.thorough import mostly_thorough
 
 EVENTS = "(select /*+ STREAM */ * from events)"
 SUMS = f"(select x, k, sum(cast(v as double) / 1000) as s, count(*) as n from {EVENTS} group by x, k)"
 RANKED = "select x, k from (select *, row_number() over (partition by x order by s desc, k) as rn from {}) where rn <= 1"
-RANKINGS = 200
+RANKINGS = 100
 
 
-@pytest.mark.parametrize("falls_twice", [False, True])
+@pytest.mark.parametrize("falls_twice", mostly_thorough([False, True], [True]))
 def test_a_member_that_falls_is_taken_away(spark: Any, storage_root: Path, falls_twice: bool) -> None:
     of = f"(select * from {SUMS} where s > -5000)" if falls_twice else SUMS
     program = generate.program(plan_of(RANKED.format(of), {"events": Known("ts")}))
