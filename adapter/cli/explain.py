@@ -295,11 +295,11 @@ def _texts(program: Program) -> Iterator[tuple[str, str]]:
             yield from _keys(step.lookups)
             yield f"{step.name}{' (computed once)' if step.persist else ''}", step.sql
             if step.whole is not None:
-                yield f"{step.name}, where {step.whole_of} is small or written as a whole", step.whole
+                yield f"{step.name}, where {step.whole.part} is small or written as a whole", step.whole.sql
         for part in level.parts:
             yield f"state += {part.name}", part.append
             if part.rewrite is not None:
-                yield f"state = {part.name}, where half of it is touched", part.rewrite
+                yield f"state = {part.name}, where half of it is touched", part.rewrite.sql
         for step in level.emit:
             yield f"{step.name}: results", step.sql
     made = {step.name for level in program.levels for step in (*level.ingest, *level.emit)}

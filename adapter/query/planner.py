@@ -279,9 +279,9 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     if ask is not None:
         find_types(tree, ask)
         session_zone.mark(tree, ask)
-    # Without anybody to ask a plan is for looking at.
     # Only who keeps them asks for them.
     clauses = cache(lambda: written_clauses(_parsed(text)))
+    # Without anybody to ask a plan is for looking at.
     return _Text(tree, clauses, rewrites, hint, unknown, None if ask is None else star, nameless)
 
 

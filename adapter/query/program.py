@@ -87,6 +87,25 @@ class Asking:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """A step that reads all of a part of the state, where that is small, or is written as a whole by the same micro-batch
+    (`Rewrite`), which reads these rows, too. There may be more of them than of the step that looks for some."""
+
+    sql: str
+    part: str
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """All rows of a part of the state, which come in the place of those that are there, where a micro-batch touches so much
+    of it that this is no more to write, and less to read from then on. Made from a step that is a `Whole`."""
+
+    sql: str
+    grows_by: str
+    """The step with the rows that the part grows by else."""
+
+
+@dataclass(frozen=True)
 class Step:
     """A view that is made in each micro-batch."""
 
@@ -107,11 +126,8 @@ class Step:
     those, with the same result. After a crash the state is all there is."""
     reads: tuple[str, ...] = ()
     """All parts of the state that its texts may read: these alone say which column a name is."""
-    whole: str | None = None
-    """The text to use instead where the part of the state that it looks into is small, or is written as a whole
-    (`StatePart.rewrite`), which reads these rows, too. It reads all of the part, and may have more rows."""
-    whole_of: str | None = None
-    """With that, the part."""
+    whole: Whole | None = None
+    """What to use instead of `sql` where that is less work."""
     asks: tuple[Asking, ...] = ()
     """What `sql`, or `whole`, looks up in the state; `initial` and `fresh` don't look there."""
     lookups: tuple[Lookup, ...] = ()
@@ -175,11 +191,8 @@ class StatePart:
     closes: str | None = EXPIRES_AT
     """The column whose greatest value is the watermark at which all of its results are out; None: they
     always are."""
-    rewrite: str | None = None
-    """All rows of the part, which come in the place of those that are there, where a micro-batch touches so much of it that
-    this is no more to write, and less to read from then on. Made from steps with a `Step.whole`. None: it only grows."""
-    grows_by: str | None = None
-    """With that, the step with the rows that it grows by else."""
+    rewrite: Rewrite | None = None
+    """What to use instead of `append` where that is less work; None: it only grows."""
     reads: tuple[str, ...] = ()
     """As in `Step`."""
 

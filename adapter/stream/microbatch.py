@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..query.program import Asking, Boundaries, Level, Lookup, Program, StatePart, Step, clock_column
+from ..query.program import Asking, Boundaries, Level, Lookup, Program, Rewrite, StatePart, Step, clock_column
 from . import executed
 from .clock import shown
 from .columns import check_kept
@@ -85,8 +85,6 @@ class MicroBatch:
         """The steps that were made before their level's others."""
         self.asked: dict[str, tuple[Asking, ...]] = {}
         """By how their counts are called, what steps have asked the state for."""
-        self._rewritten: list[str] = []
-        """The parts of the state that are written as a whole."""
         self._made: set[str] | None = None
         """The steps that were made before the commit of the state; None: that commit isn't of this object."""
         self._input_schema: StructType | None = None
@@ -487,32 +485,35 @@ class MicroBatch:
 
     def _rows_of_part(self, part: StatePart, is_empty: bool, is_read: bool) -> str:
         """A part's new rows; where they are read before they are written they are computed once."""
-        text = text_of(part, is_empty)
-        if not is_empty and self._is_rewritten(part):
-            assert part.rewrite is not None
-            self._rewritten.append(part.name)
-            text = part.rewrite
+        rewrite = self._rewrite_of(part)
+        text = text_of(part, is_empty) if rewrite is None else rewrite.sql
         if not is_read:
             return self._seen(part, text)
         name = f"{part.name}__new"
         self._show(Step(name, text, persist=True, reads=part.reads))
         return f"select * from {name}"
 
-    def _is_rewritten(self, part: StatePart) -> bool:
-        """Whether a part is written as a whole, as far as it is known how much comes to it."""
-        if part.rewrite is None or part.grows_by is None:
-            return False
-        return self._work.state.is_renewed_by(part.name, self._rows_of.get(part.grows_by, 0))
+    def _rewrite_of(self, part: StatePart) -> Rewrite | None:
+        """How a part is written as a whole, where it is: as far as it is known how much comes to it."""
+        rewrite = part.rewrite
+        if rewrite is None:
+            return None
+        rows = self._rows_of.get(rewrite.grows_by, 0)
+        return rewrite if self._work.state.is_renewed_by(part.name, rows) else None
 
     def _as_it_costs_least(self, step: Step) -> Step:
         """A step with the text that is the least work for so many rows."""
-        if step.whole is None or step.whole_of is None:
+        whole = step.whole
+        if whole is None:
             return step
+        if whole.part in self._rewritten():
+            return replace(step, sql=whole.sql, persist=True)
+        return replace(step, sql=whole.sql) if self._work.state.is_small(whole.part) else step
+
+    def _rewritten(self) -> list[str]:
+        """The parts of the state that are written as a whole."""
         parts = (part for level in self._work.program.levels for part in level.parts)
-        part = next(part for part in parts if part.name == step.whole_of)
-        if self._is_rewritten(part):
-            return replace(step, sql=step.whole, persist=True)
-        return replace(step, sql=step.whole) if self._work.state.is_small(part.name) else step
+        return [part.name for part in parts if self._rewrite_of(part) is not None]
 
     def _move_to(self, watermark: Watermark) -> None:
         """Notes how far the streams have come with this step."""
@@ -539,7 +540,7 @@ class MicroBatch:
 
     def _commit(self, parts: Mapping[str, str], few: bool) -> None:
         with self.figures.timed("commit_state"):
-            rewritten = [part for part in self._rewritten if part in parts]
+            rewritten = [part for part in self._rewritten() if part in parts]
             self._work.state.append(self._spark, parts, self.position, few, rewritten)
             self.figures.commits += 1
 

@@ -273,7 +273,7 @@ class StateTable:
             StreamError: another run of the model has written it.
         """
         assert self._table is not None
-        self._growth = {part: growth for part, growth in self._growth.items() if part not in change.emptied}
+        self._growth = self._growth_but_of(change.emptied)
         settings = {
             _SIGNATURE: json.dumps(signature, sort_keys=True),
             **self._with_inputs(inputs),
@@ -365,9 +365,7 @@ class StateTable:
         """
         assert self._table is not None
         rows = self._rows(spark, self._selected(spark, parts), few) if parts else None
-        for part in rewritten:
-            self._growth.pop(part, None)
-        properties = replace(position, growth=self._growth).properties()
+        properties = replace(position, growth=self._growth_but_of(rewritten)).properties()
         if rows is not None and rewritten:
             commit.overwrite("state.append", self._model, self._table, rows, properties, rewritten)
         else:
@@ -379,9 +377,8 @@ class StateTable:
         """Put the rows of queries in the place of all rows of their parts, in one commit that carries
         `position` on."""
         assert self._table is not None
-        growth = {part: growth for part, growth in self._growth.items() if part not in parts}
         rows = self._rows(spark, self._texts(spark, parts), few=False)
-        properties = replace(position, growth=growth).properties()
+        properties = replace(position, growth=self._growth_but_of(parts)).properties()
         commit.overwrite("state.fold", self._model, self._table, rows, properties, list(parts))
         self._committed(parts, position)
         self._folded = True
@@ -389,8 +386,7 @@ class StateTable:
     def edit(self, rows: DataFrame, parts: Sequence[str], position: Position) -> None:
         """Put rows in the place of all rows of some parts, in one commit that carries `position`."""
         assert self._table is not None
-        growth = {part: growth for part, growth in self._growth.items() if part not in parts}
-        properties = replace(position, growth=growth).properties()
+        properties = replace(position, growth=self._growth_but_of(parts)).properties()
         commit.overwrite("state.edit", self._model, self._table, rows, properties, parts)
 
     def compact(self, spark: SparkSession) -> None:
@@ -439,7 +435,7 @@ class StateTable:
 
     def is_renewed_by(self, part: str, rows: int) -> bool:
         """Whether so many new rows touch so much of a part that to write it as a whole is no more work."""
-        return rows >= _ROWS and 2 * rows >= self._rows_of(part) > 0
+        return rows >= _ROWS and 0 < self._rows_of(part) <= 2 * rows and self.rows > 0
 
     def _rows_of(self, part: str) -> int:
         growth = self._growth.get(part, Growth())
@@ -516,6 +512,10 @@ class StateTable:
         assert self._table is not None
         for part in parts:
             self._grow(part, self._table.added_rows(part), position)
+
+    def _growth_but_of(self, parts: Collection[str]) -> dict[str, Growth]:
+        """What came to parts, without those whose rows go with the commit."""
+        return {part: growth for part, growth in self._growth.items() if part not in parts}
 
     def _grow_by(self, summary: Mapping[str, str], position: Position) -> None:
         for part in by_part(summary):

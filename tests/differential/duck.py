@@ -633,11 +633,11 @@ class Streamed:
                 # Every other time all that may be written as a whole is.
                 whole = not empty and self.steps % 2 == 0
                 for step in level.ingest:
-                    self._step_of(replace(step, sql=step.whole) if whole and step.whole else step, empty)
+                    self._step_of(replace(step, sql=step.whole.sql) if whole and step.whole else step, empty)
                 new = [self.parts[part.name] for part in level.parts]
                 for part, table in zip(level.parts, new, strict=True):
                     rewrite = part.rewrite if whole else None
-                    self._show(f"new_{table}", rewrite or _text(part, empty))
+                    self._show(f"new_{table}", _text(part, empty) if rewrite is None else rewrite.sql)
                     if rewrite:
                         rewritten.append(table)
                 made += new

@@ -161,11 +161,13 @@ def test_which_groups_may_be_written_as_a_whole(text: str, ttl: int | None, rewr
     parts = [part for part in level.parts if part.name.endswith("_groups")]
     assert [part.rewrite is not None for part in parts] == rewritten
     for part in parts:
-        whole = [step.name for step in level.ingest if step.whole is not None and step.whole_of == part.name]
+        whole = [
+            step.name for step in level.ingest if step.whole is not None and step.whole.part == part.name
+        ]
         assert bool(whole) is (part.rewrite is not None)
         if part.rewrite is not None:
-            assert whole[0] in part.rewrite
-            assert part.grows_by in {step.name for step in level.ingest}
+            assert whole[0] in part.rewrite.sql
+            assert part.rewrite.grows_by in {step.name for step in level.ingest}
 
 
 @pytest.mark.parametrize(

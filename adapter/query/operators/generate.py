@@ -356,7 +356,7 @@ class _Generator:
             if replayed and operator.name not in known:
                 # Nothing is known of what stands on the groups, though the state has rows.
                 self.steps[begun:] = [
-                    replace(step, sql=step.initial or step.sql, asks=(), whole=None, whole_of=None)
+                    replace(step, sql=step.initial or step.sql, asks=(), whole=None)
                     for step in self.steps[begun:]
                 ]
                 own = [replace(part, rewrite=None) for part in own]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..aggregation.aggregates import TYPED
 from ..aggregation.metric_columns import MetricColumns
 from ..plan import DistinctSet, GroupStage, Metric
-from ..program import STEP, Asking, StatePart, Step, now
+from ..program import STEP, Asking, Rewrite, StatePart, Step, Whole, now
 from ..windowing.windows import quote
 from .conditions import INEXACT
 from .group_state import ROWS_THERE, THERE, Groups
@@ -69,17 +69,10 @@ class GroupChanges(Groups):
         if not self.keeps_given and not (self.signed and self.stage.distinct_sets):
             asks = (Asking(self.part, f"{_HAD} > 0", f"{_TOUCHED} > 0"),)
             initial = f"select *, 1L as {WEIGHT} from (\n{self._first()}\n)"
-            whole = self._of_both(None) if self.can_be_rewritten else None
+            whole = Whole(self._of_both(None), self.part) if self._can_be_rewritten else None
             return [
                 *found[:-1],
-                Step(
-                    self.met,
-                    self._of_both(self.changed),
-                    initial=initial,
-                    asks=asks,
-                    whole=whole,
-                    whole_of=self.part,
-                ),
+                Step(self.met, self._of_both(self.changed), initial=initial, asks=asks, whole=whole),
                 Step(self.name, self._change_of_both(), persist=self.read_again, initial=initial),
             ]
         columns = ", ".join(self._columns())
@@ -106,11 +99,10 @@ class GroupChanges(Groups):
         return found
 
     @property
-    def can_be_rewritten(self) -> bool:
+    def _can_be_rewritten(self) -> bool:
         """Whether the part of groups may be written as a whole: it is all there is, and no key is forgotten."""
-        return (
-            bool(self.keys) and not (self.signed or self.stage.distinct_sets) and self.generations.ttl is None
-        )
+        others = self.keeps_given or self.signed or self.stage.distinct_sets or self.replayed
+        return bool(self.keys) and not others and self.generations.ttl is None
 
     @property
     def _sides(self) -> tuple[list[MetricColumns], list[MetricColumns]]:
@@ -221,8 +213,9 @@ class GroupChanges(Groups):
         found = super().parts()
         if self.keeps_given:
             found.append(self._given())
-        elif self.can_be_rewritten and not self.replayed:
-            found[0] = replace(found[0], rewrite=self._rewritten(), grows_by=self.changed)
+        if self._can_be_rewritten:
+            (groups,) = found
+            return [replace(groups, rewrite=Rewrite(self._rewritten(), self.changed))]
         if not self.signed:
             return found
         listed = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..program import EXPIRES_AT, STEP, StatePart, Step, now
+from ..program import EXPIRES_AT, STEP, StatePart, Step, Whole, now
 from ..ranking.ranks import Top
 from ..windowing.window_buffer import first_of
 from ..windowing.windows import quote
@@ -87,19 +87,18 @@ class RankedGroups:
             *self._known(
                 f"(select distinct {named} from {self.groups.changed})",
                 f"(\n{changed}\n)",
-                whole=self._members(self._stored()),
+                Whole(self._members(self._stored()), self.part),
             ),
             # Counted: all that comes after is of a few rows.
             Step(self.candidates, self._not_behind(changed), persist=True, materialize=True, initial=changed),
         ]
 
-    def _known(self, touched: str, candidates: str, whole: str | None = None) -> list[Step]:
+    def _known(self, touched: str, candidates: str, whole: Whole | None = None) -> list[Step]:
         """The members of rankings that another relation has; `candidates`: rows with the same columns; `whole`: all members,
         where there may be more."""
         none = f"select {self.columns} from {candidates} where false"
         members = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, touched))
-        of = None if whole is None else self.part
-        steps = [Step(self.members, members, persist=True, initial=none, whole=whole, whole_of=of)]
+        steps = [Step(self.members, members, persist=True, initial=none, whole=whole)]
         if self.expires:
             living = self._living(f"select * from {self.members}", "watermark_before", self.columns)
             steps.append(Step(self.known, living, persist=True, initial=none))

@@ -1,4 +1,5 @@
-"""What is in a tree: sqlglot's own walk goes through two generators for each node, and a plan asks hundreds of times."""
+"""What is in a tree, and what it says: a plan asks hundreds of times, and sqlglot's own walk goes through two generators for
+each node, and its texts are printed."""
 
 from __future__ import annotations
 

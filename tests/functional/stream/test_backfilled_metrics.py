@@ -32,7 +32,6 @@ from tests.functional.stream.test_evolution import (
     _by_key,
     _listed,
     cut_short_at,
-    failing,  # noqa: F401
     few,
     folded,  # noqa: F401
     grouped,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,6 @@ _WINDOW = expansion.expand("events", window_arguments.make("tumble", "ts", "2 se
 WINDOWS = (
     f"select window_start, window_end, k, count(*) as n from {_WINDOW} group by window_start, window_end, k"
 )
-
-
-@pytest.fixture
-def failing() -> Iterator[None]:
-    """Gives back what a test arms."""
-    yield
-    failpoints.arm(None)
 
 
 def history(stream: Stream, *rows: tuple[Any, ...], kind: str = EVENTS) -> str:

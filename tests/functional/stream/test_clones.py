@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,13 +40,6 @@ OPERATORS = f"select c, count(*) as keys from ({GROUPS}) group by c"
 def root(tmp_path: Path) -> Path:
     """A storage root of its own."""
     return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def failing() -> Iterator[None]:
-    """Gives back what a test arms."""
-    yield
-    failpoints.arm(None)
 
 
 def groups(spark: Any, root: Path) -> Stream:

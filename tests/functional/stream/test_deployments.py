@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,13 +47,6 @@ BY_V = "select v, count(*) as c from (select /*+ STREAM */ * from events) group 
 def root(tmp_path: Path) -> Path:
     """A storage root of its own."""
     return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def failing() -> Iterator[None]:
-    """Gives back what a test arms."""
-    yield
-    failpoints.arm(None)
 
 
 class Deploy:

@@ -219,13 +219,6 @@ def cut_short_at(point: str) -> Iterator[None]:
     failpoints.arm(None)
 
 
-@pytest.fixture
-def failing() -> Iterator[None]:
-    """Gives back what a test arms."""
-    yield
-    failpoints.arm(None)
-
-
 def windowed(kind: str, items: dict[str, str]) -> str:
     lengths, options = WINDOWS[kind]
     source = expansion.expand("events", window_arguments.make(kind, "ts", *lengths, **options))

@@ -17,7 +17,6 @@ from tests.functional.stream.test_evolution import (
     Edited,
     Event,
     cut_short_at,
-    failing,  # noqa: F401
     folded,  # noqa: F401
     in_order,
 )

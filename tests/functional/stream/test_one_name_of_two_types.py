@@ -23,12 +23,11 @@ from tests.functional.stream.test_evolution import (
     Edited,
     _by_key,
     cut_short_at,
-    failing,
     folded,
     in_order,
 )
 
-__all__ = ["failing", "folded"]  # fixtures; `folded` has the state folded after each micro-batch
+__all__ = ["folded"]  # a fixture that has the state folded after each micro-batch
 
 _GROUPS = f"select ts, k, count(*) as n, count(distinct x) as s from {STREAM} group by ts, k"
 

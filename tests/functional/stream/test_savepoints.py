@@ -47,13 +47,6 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def failing() -> Iterator[None]:
-    """Gives back what a test arms."""
-    yield
-    failpoints.arm(None)
-
-
 def take(stream: Stream, name: str) -> None:
     save(stream.spark, stream.model, name)
 

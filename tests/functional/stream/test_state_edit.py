@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,6 @@ WINDOWS = (
     "select window_start, window_end, k, count(*) as n, count(distinct x) as d "
     f"from {_WINDOW} group by window_start, window_end, k"
 )
-
-
-@pytest.fixture
-def failing() -> Iterator[None]:
-    """Gives back what a test arms."""
-    yield
-    failpoints.arm(None)
 
 
 def changed(stream: Stream, text: str, dry: bool = False) -> Edited:
