@@ -13,6 +13,7 @@ from ..operators.base import Operator, input_name
 from ..text import hints
 from ..text.clauses import joined, relations
 from ..text.dialect import sql
+from ..text.nodes import standing_in
 from .closing import closed
 from .from_items import FromItem, check_relation, table_of
 
@@ -51,15 +52,19 @@ def with_inputs(
     planner: Planner, select: exp.Select, read: Sequence[FromItem]
 ) -> tuple[exp.Select, tuple[Operator, ...]]:
     """A SELECT over ``__input_n`` in the place of its operators, and these."""
-    made = select.copy()
     inputs: list[Operator] = []
-    for each, node in zip(read, relations(made), strict=True):
+    tables: list[tuple[exp.Expr, exp.Expr]] = []
+    for each, node in zip(read, relations(select), strict=True):
         if each.operator is not None:
-            table = table_of(input_name(len(inputs)), each.alias)
-            for name in ("pivots", "sample"):
-                table.set(name, node.args.get(name))
-            node.replace(table)
+            tables.append((node, table_of(input_name(len(inputs)), each.alias)))
             inputs.append(each.operator)
+    # What is below them is planned, and may be most of the text.
+    with standing_in(tables):
+        made = select.copy()
+    for each, table in zip(read, relations(made), strict=True):
+        for name in ("pivots", "sample"):
+            if each.operator is not None and each.node.args.get(name):
+                table.set(name, each.node.copy().args[name])
     for query in conditions.inner_queries(made):
         if conditions.is_one_row(query):
             # It is kept as the one row that it is, not as all those that it is of.

@@ -30,11 +30,15 @@ from ..text import intervals
 from ..text.clauses import conjuncts
 from ..text.dialect import canonical, sql
 from ..text.names import digest, unmarked
+from ..text.nodes import every, standing_in
 from .from_items import FromItem
 from .inputs import with_inputs
 
 if TYPE_CHECKING:
     from .planner import Planner
+
+_LABEL = 100
+"""Characters of a label."""
 
 
 def plan_temporal_filter(planner: Planner, select: exp.Select, test: exp.Expr) -> Operator:
@@ -176,6 +180,24 @@ def multiplies(select: exp.Select) -> bool:
 
 
 def short(select: exp.Select) -> str:
-    """A query for a label."""
-    text = unmarked(sql(select))
-    return text if len(text) <= 100 else text[:97] + "…"
+    """The beginning of a query, for a label, which signatures of states hold. Of many queries above each other each would be
+    printed as often as there are others above it, so what is too deep to be seen isn't."""
+    depth, hidden = 0, True
+    while hidden:
+        depth += 1
+        queries = [each.this for each in every(select, exp.Subquery) if _depth(each, select) == depth]
+        with standing_in([(query, exp.Var(this="…")) for query in queries]):
+            text = unmarked(sql(select))
+        # Where one could be seen it may be the author's own, too.
+        hidden = bool(queries) and 0 <= text.find("(…") < _LABEL
+    return text if len(text) <= _LABEL else f"{text[: _LABEL - 3]}…"
+
+
+def _depth(query: exp.Expr, top: exp.Expr) -> int:
+    """How many queries in parentheses one is in, itself included."""
+    depth = 0
+    while query is not top:
+        depth += isinstance(query, exp.Subquery)
+        assert query.parent is not None
+        query = query.parent
+    return depth

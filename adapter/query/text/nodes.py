@@ -3,7 +3,8 @@ each node, and its texts are printed."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from sqlglot import exp
@@ -33,6 +34,23 @@ def every(tree: exp.Expr, *kinds: type[_T]) -> Iterator[_T]:
 def holds(tree: exp.Expr, *kinds: type[exp.Expr]) -> bool:
     """Whether a tree has a node of a kind."""
     return next(every(tree, *kinds), None) is not None
+
+
+@contextmanager
+def standing_in(nodes: Sequence[tuple[exp.Expr, exp.Expr]]) -> Iterator[None]:
+    """Has other nodes stand in the place of some of a tree, each of which has another above it, for as long as the tree is
+    copied or printed: what is below them needn't be then.
+
+    Args:
+        nodes: pairs of one of the tree and one that is in none.
+    """
+    for node, other in nodes:
+        node.replace(other)
+    try:
+        yield
+    finally:
+        for node, other in nodes:
+            other.replace(node)
 
 
 def shape(node: object) -> Hashable:
