@@ -466,6 +466,8 @@ class Streamed:
         self.newest: dict[str, int | None] = {each.relation: None for each in program.inputs}
         self.clock = Clock()
         self.parts: dict[str, str] = {}
+        self._apart = False
+        self._new: Collection[str] = ()
         self.target: list[Row] = []
         self.changes: list[tuple[Row, str, int]] = []
         self.read_changes = 0
@@ -523,17 +525,39 @@ class Streamed:
             self._show_state()
             for step in level.emit:
                 self._show(step.name, step.sql)
+        self._apart = self._are_apart()
 
     def _show_state(self, new: Collection[str] = ()) -> None:
         """Shows the state; with the rows that are to be added to some of its tables."""
-        if not self.parts:
-            return
+        self._new = new
+        self._show_parts(tuple(self.parts))
+
+    def _show_to(self, parts: Sequence[str]) -> None:
+        """Shows a text no other parts than it reads, where columns of one name are of several types."""
+        if self._apart:
+            self._show_parts(parts or tuple(self.parts))
+
+    def _show_parts(self, parts: Sequence[str]) -> None:
+        """Shows some parts of the state."""
         united = " union all by name ".join(
             f"select '{part}' as part, * from {each}"
-            for part, table in self.parts.items()
-            for each in (table, *([f"new_{table}"] if table in new else []))
+            for part in parts
+            for each in (
+                self.parts[part],
+                *([f"new_{self.parts[part]}"] if self.parts[part] in self._new else []),
+            )
         )
-        self._do(f"create or replace temp view state as {united}")
+        if united:
+            self._do(f"create or replace temp view state as {united}")
+
+    def _are_apart(self) -> bool:
+        """Whether parts have columns of one name and several types, which a union by name would make one of."""
+        columns = {
+            (name.lower(), kind)
+            for table in self.parts.values()
+            for name, kind, *_ in self._do(f"describe {table}").fetchall()
+        }
+        return len(columns) > len({name for name, _ in columns})
 
     def _is_empty(self) -> bool:
         return all(self._do(f"select count(*) from {t}").fetchone()[0] == 0 for t in self.parts.values())
@@ -637,6 +661,7 @@ class Streamed:
                 new = [self.parts[part.name] for part in level.parts]
                 for part, table in zip(level.parts, new, strict=True):
                     rewrite = part.rewrite if whole else None
+                    self._show_to(part.reads)
                     self._show(f"new_{table}", _text(part, empty) if rewrite is None else rewrite.sql)
                     if rewrite:
                         rewritten.append(table)
@@ -681,6 +706,7 @@ class Streamed:
 
     def _step_of(self, step: Step, empty: bool) -> None:
         self._look_up(step.lookups)
+        self._show_to(step.reads)
         nothing = step.unless_empty is not None and not self.counts.get(step.unless_empty, 1)
         self.counts[step.name] = self._show(step.name, _text(step, empty or nothing))
 
@@ -759,6 +785,7 @@ class Streamed:
             return
         for level in self.program.levels:
             for part in level.parts:
+                self._show_to(part.reads)
                 self._show(f"folded_{self.parts[part.name]}", part.fold)
         for table in self.parts.values():
             self._do(f"delete from {table}")

@@ -585,6 +585,10 @@ EXAMPLES = {
         "k v",
         state_ttl=LONG,
     ),
+    "a group by an aggregate that is called as a distinct column of another type": _case(
+        f"""select k, count(*) as n from (select min(day) as k, count(distinct k) as d from {stream("clicks")}) group by k""",
+        "k n",
+    ),
     "a join in time by times in other case": _case(
         f"""select a.k, b.v from {stream("clicks")} a join {stream("orders")} b
         on a.k = b.k and b.TS between a.ts and A.Ts + interval 2 hours""",

@@ -922,6 +922,13 @@ class Over(Node):
             raise Invalid("windows mixed")
 
 
+def _waits(node: Node) -> bool:
+    """Whether rows come out of a node when event time has come so far: in its order, or when no other row can meet them."""
+    if isinstance(node, Join):
+        return "interval" in node.more and not node.kind.endswith(("inner", "semi"))
+    return isinstance(node, Over)
+
+
 def _check_flush(root: Node) -> None:
     """Passes queries whose clock the flush leaves where it is; what waits for it moves it (`test_temporal.py` has that).
 
@@ -929,7 +936,7 @@ def _check_flush(root: Node) -> None:
         Invalid: it doesn't.
     """
     every = list(nodes(root))
-    waits = any(isinstance(e, Over) and not any(isinstance(b, Recent) for b in nodes(e)) for e in every)
+    waits = any(_waits(e) and not any(isinstance(b, Recent) for b in nodes(e)) for e in every)
     windows = any(isinstance(each, Windowed) for each in every)
     if waits and not windows and any(isinstance(each, Recent) for each in every):
         raise Invalid("a clock that a flush moves")
