@@ -262,6 +262,7 @@ def _parsed(text: str) -> exp.Query:
 
 def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     """A text in which streams are marked, and aggregates known as such, with the types of sums. Changes the tree."""
+    as_parsed = tree.copy()
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
     tree = ranks.without_qualify(ranks.without_names(ctes.inline(tree)))
@@ -280,7 +281,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
         find_types(tree, ask)
         session_zone.mark(tree, ask)
     # Only who keeps them asks for them.
-    clauses = cache(lambda: written_clauses(_parsed(text)))
+    clauses = cache(lambda: written_clauses(as_parsed))
     # Without anybody to ask a plan is for looking at.
     return _Text(tree, clauses, rewrites, hint, unknown, None if ask is None else star, nameless)
 

@@ -586,7 +586,8 @@ EXAMPLES = {
         state_ttl=LONG,
     ),
     "a group by an aggregate that is called as a distinct column of another type": _case(
-        f"""select k, count(*) as n from (select min(day) as k, count(distinct k) as d from {stream("clicks")}) group by k""",
+        f"""select k, count(*) as n from (
+        select min(day) as k, count(distinct k) as d from {stream("clicks")}) group by k""",
         "k n",
     ),
     "a join in time by times in other case": _case(

@@ -535,17 +535,23 @@ def check_path(select: exp.Select, window: Window, sources: Sequence[Source]) ->
     Raises:
         NotMergeable: one uses a window column that a row doesn't have before its windows close.
     """
+    _check_rows(select, window, sources, select.expressions)
+
+
+def _check_rows(
+    select: exp.Select, window: Window, sources: Sequence[Source], items: Sequence[exp.Expr]
+) -> None:
     if window.merges and any(select.args.get(clause) for clause in ("where", "joins", "laterals")):
         raise NotMergeable(
             f"a WHERE or JOIN between {window.kind}() and GROUP BY, which its bounds don't depend on"
         )
     known = known_before_closing(window)
-    for item in select.expressions:
+    for item in items:
         name = item.output_name.lower()
         hides = name in (WINDOW_START, WINDOW_END, WINDOW_TIME) and name not in known
         if hides and window_column(item.unalias(), sources) != name:
             raise NotMergeable(f"'{sql(item)}' has the name of a window's column below the aggregate")
-    for node in _row_level_expressions(select):
+    for node in [*items, *_conditions(select)]:
         for column in node.find_all(exp.Column):
             kind = window_column(column, sources)
             plain = node is column or (isinstance(node, exp.Alias) and node.this is column)
@@ -553,8 +559,9 @@ def check_path(select: exp.Select, window: Window, sources: Sequence[Source]) ->
                 raise NotMergeable(f"'{sql(node)}' uses {kind} below the aggregate")
 
 
-def _row_level_expressions(select: exp.Select) -> list[exp.Expr]:
-    parts = list(select.expressions)
+def _conditions(select: exp.Select) -> list[exp.Expr]:
+    """What a SELECT computes of each row beside its select list."""
+    parts: list[exp.Expr] = []
     for clause in ("where", "joins", "laterals"):
         value = select.args.get(clause)
         for node in value if isinstance(value, list) else [value] if value else []:
@@ -566,6 +573,4 @@ def _row_level_expressions(select: exp.Select) -> list[exp.Expr]:
 
 def check_rows_of_stage(select: exp.Select, window: Window, sources: Sequence[Source]) -> None:
     """The same for WHERE and joins of the aggregating SELECT itself."""
-    bare = select.copy()
-    bare.set("expressions", [])
-    check_path(bare, window, sources)
+    _check_rows(select, window, sources, ())

@@ -21,7 +21,6 @@ from ..ranking import limits, ranks
 from ..stream_rewrites import Rewrites
 from ..streams import Known, Streams
 from ..text import hints
-from ..text.dialect import canonical
 from ..text.nodes import shape
 from ..windowing.emission import FINAL, Emission
 from . import results
@@ -165,7 +164,7 @@ class Planner:
         """The operator of a query that is visited for the first time."""
         if next(hints.windows_under(node), None) is not None:
             try:
-                return plan_window_results(self, node, canonical(node))
+                return plan_window_results(self, node)
             except NotMeant:
                 raise
             except QueryError:

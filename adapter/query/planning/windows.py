@@ -27,6 +27,7 @@ from ..plan import AggregateStage, WindowPlan
 from ..text import hints
 from ..text.dialect import canonical
 from ..text.names import digest
+from ..text.nodes import shape
 from ..windowing import on_change
 from ..windowing.windows import Window, quote
 from .closing import closed, counting_late
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 _SEVERAL_STAGES = "Results of several stages."
 
 
-def plan_window_results(planner: Planner, node: exp.Query, text: str) -> Operator:
-    """Windows, and all that stays within one, by the planner of windows; `text`: the query's, in its canonical form.
+def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
+    """Windows, and all that stays within one, by the planner of windows.
 
     Raises:
         QueryError: it doesn't.
@@ -48,11 +49,11 @@ def plan_window_results(planner: Planner, node: exp.Query, text: str) -> Operato
         if hints.is_stream(table) and planner.streams.known(table.name).replaces:
             raise QueryError("A window function over a stream whose rows change.")
     changes = planner.emission.changes
-    if changes and len(set(map(canonical, hints.windows_under(node)))) > 1:
+    if changes and len(set(map(shape, hints.windows_under(node)))) > 1:
         raise QueryError(_SEVERAL_STAGES)
     found = planner.plan_windows(node.copy(), planner.streams, planner.window_stages, changes)
     if changes:
-        return _changing(planner, node, found, text)
+        return _changing(planner, node, found)
     planner.window_stages += len(found.stages)
     planner.ranks |= dict.fromkeys(found.ranks)
     label = ", ".join(dict.fromkeys(str(stage.window) for stage in found.stages)) or "windows"
@@ -65,7 +66,7 @@ def plan_window_results(planner: Planner, node: exp.Query, text: str) -> Operato
         )
         ends = [column for column, kind in found.carried.items() if kind == "window_end"]
         relation = Relation(open_until=ends[0] if ends else None, repeatable=conditions.is_repeatable(node))
-        return planner.add(WindowResults(f"rows_{digest(text)}", found, relation, label, inputs))
+        return planner.add(WindowResults(f"rows_{digest(canonical(node))}", found, relation, label, inputs))
     zones = {stage.window.time_zone for stage in found.stages}
     # Windows cut on another zone's clock may close at another time.
     zone = next(iter(zones)) or ""
@@ -84,10 +85,10 @@ def plan_window_results(planner: Planner, node: exp.Query, text: str) -> Operato
         keys=keys,
         repeatable=conditions.is_repeatable(node),
     )
-    return planner.add(WindowResults(f"windows_{digest(text)}", found, relation, label))
+    return planner.add(WindowResults(f"windows_{digest(canonical(node))}", found, relation, label))
 
 
-def _changing(planner: Planner, node: exp.Query, found: WindowPlan, text: str) -> Operator:
+def _changing(planner: Planner, node: exp.Query, found: WindowPlan) -> Operator:
     """The results of one stage, which may have several for each window.
 
     Raises:
@@ -120,7 +121,7 @@ def _changing(planner: Planner, node: exp.Query, found: WindowPlan, text: str) -
     planner.window_stages += 1
     planner.ranks |= dict.fromkeys(found.ranks)
     at_once = planner.under_windows > 0
-    identity = digest(text, *(["as it comes"] if at_once else []))
+    identity = digest(canonical(node), *(["as it comes"] if at_once else []))
     keys: tuple[frozenset[str], ...] = ()
     if found.certain and found.unique is not None and found.unique <= carried.keys():
         keys = (frozenset(carried[kind] for kind in found.unique),)

@@ -38,6 +38,7 @@ from ..streams import Streams
 from ..text import hints
 from ..text.clauses import column_names, joined, relations
 from ..text.dialect import canonical, function_name, sql, walk_same_query
+from ..text.nodes import shape
 from ..text.source_text import SourceText
 from . import on_change
 from .locality import Columns, Source, check, check_ranks, output_columns
@@ -82,7 +83,7 @@ class WindowPlanner:
         self.ranks: dict[str, None] = {}
         self.grouped: list[Window | None] = []
         self._visited: dict[int, tuple[exp.Expr, WindowedInfo]] = {}
-        self._reads = Counter(map(canonical, hints.windows_under(tree)))
+        self._reads = Counter(map(shape, hints.windows_under(tree)))
         """How often each window function is read."""
 
     def plan(self) -> WindowPlan:
@@ -401,7 +402,7 @@ class WindowPlanner:
         below = _passed_on(node)
         if not hints.window_of(below):
             return False
-        return below is node.this or self._reads[canonical(below)] == 1
+        return below is node.this or self._reads[shape(below)] == 1
 
     def _keep_rows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> None:
         """Puts kept rows in the place of every window function under a node."""
