@@ -26,6 +26,8 @@ QUERIES = [
     "select '(…' as mark, k from (select k, '(…' as v from (select * from (select * from t) as c) as a) as b",
     "select k from (select k from t union all select k from (select k from u where v > 1000000) as w) as x join "
     "(select k from y where k in (select z from (select z from tt where z is not null) as ttt)) as yy on yy.k = x.k",
+    "select k from (with w as (select k, v from (select k, v from t where v > 1000000000000) as a) select k from w) as b",
+    "select k from (select k, row_number() over (order by v) as n from (select k, v from t) as a qualify n = 1) as b",
     "select k from t where v > (select max(v) from (select v from t where k = 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa') as m)",
 ]
 

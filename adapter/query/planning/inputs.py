@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -62,9 +63,9 @@ def with_inputs(
     with standing_in(tables):
         made = select.copy()
     for each, table in zip(read, relations(made), strict=True):
-        for name in ("pivots", "sample"):
-            if each.operator is not None and each.node.args.get(name):
-                table.set(name, each.node.copy().args[name])
+        if each.operator is not None:
+            for name in ("pivots", "sample"):
+                table.set(name, deepcopy(each.node.args.get(name)))
     for query in conditions.inner_queries(made):
         if conditions.is_one_row(query):
             # It is kept as the one row that it is, not as all those that it is of.

@@ -45,6 +45,7 @@ def standing_in(nodes: Sequence[tuple[exp.Expr, exp.Expr]]) -> Iterator[None]:
         nodes: pairs of one of the tree and one that is in none.
     """
     for node, other in nodes:
+        assert node.parent is not None  # or it would be left where it is
         node.replace(other)
     try:
         yield
