@@ -542,10 +542,8 @@ class Streamed:
         united = " union all by name ".join(
             f"select '{part}' as part, * from {each}"
             for part in parts
-            for each in (
-                self.parts[part],
-                *([f"new_{self.parts[part]}"] if self.parts[part] in self._new else []),
-            )
+            for table in [self.parts[part]]
+            for each in (table, *([f"new_{table}"] if table in self._new else []))
         )
         if united:
             self._do(f"create or replace temp view state as {united}")

@@ -57,15 +57,14 @@ def with_inputs(
     tables: list[tuple[exp.Expr, exp.Expr]] = []
     for each, node in zip(read, relations(select), strict=True):
         if each.operator is not None:
-            tables.append((node, table_of(input_name(len(inputs)), each.alias)))
+            table = table_of(input_name(len(inputs)), each.alias)
+            for name in ("pivots", "sample"):
+                table.set(name, deepcopy(node.args.get(name)))
+            tables.append((node, table))
             inputs.append(each.operator)
     # What is below them is planned, and may be most of the text.
     with standing_in(tables):
         made = select.copy()
-    for each, table in zip(read, relations(made), strict=True):
-        if each.operator is not None:
-            for name in ("pivots", "sample"):
-                table.set(name, deepcopy(each.node.args.get(name)))
     for query in conditions.inner_queries(made):
         if conditions.is_one_row(query):
             # It is kept as the one row that it is, not as all those that it is of.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -182,14 +184,15 @@ def multiplies(select: exp.Select) -> bool:
 def short(select: exp.Select) -> str:
     """The beginning of a query, for a label, which signatures of states hold. Of many queries above each other each would be
     printed as often as there are others above it, so what is too deep to be seen isn't."""
-    depth, hidden = 0, True
-    while hidden:
-        depth += 1
-        queries = [each.this for each in every(select, exp.Subquery) if _depth(each, select) == depth]
-        with standing_in([(query, exp.Var(this="…")) for query in queries]):
+    queries = defaultdict(list)
+    for each in every(select, exp.Subquery):
+        queries[_depth(each, select)].append(each.this)
+    for depth in count(1):
+        with standing_in([(query, exp.Var(this="…")) for query in queries[depth]]):
             text = unmarked(sql(select))
         # Where one could be seen it may be the author's own, too.
-        hidden = bool(queries) and 0 <= text.find("(…") < _LABEL
+        if not queries[depth] or not 0 <= text.find("(…") < _LABEL:
+            break
     return text if len(text) <= _LABEL else f"{text[: _LABEL - 3]}…"
 
 
