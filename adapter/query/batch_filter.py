@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from .text import hints
 from .text.dialect import from_clause, parse, sql
+from .text.nodes import every
 
 
 def without_filter(text: str, start: str, end: str, streams: Collection[str]) -> str:
@@ -31,7 +32,7 @@ def without_filter(text: str, start: str, end: str, streams: Collection[str]) ->
     """
     tree = parse(text)
     wanted = {name.lower() for name in streams}
-    found = [select for select in tree.find_all(exp.Select) if _is_filtered(select, start, end, wanted)]
+    found = [select for select in every(tree, exp.Select) if _is_filtered(select, start, end, wanted)]
     for select in found:
         select.set("where", None)
     return sql(tree) if found else text

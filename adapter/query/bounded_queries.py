@@ -16,6 +16,7 @@ from .streams import Known
 from .text import hints
 from .text.clauses import without_queries
 from .text.dialect import DIALECT, from_clause, parse, sql
+from .text.nodes import every
 
 _Fits = Callable[[str, Mapping[str, Known]], bool]
 """Whether a text can be planned with what is known of relations."""
@@ -67,7 +68,7 @@ def _reads(tree: exp.Expr) -> list[exp.Subquery]:
     """Where streams are read without a window: what `stream()` prints, in the order of the text."""
     return [
         select.parent
-        for select in tree.find_all(exp.Select)
+        for select in every(tree, exp.Select)
         if hints.marked_as_stream(select)
         and isinstance(select.parent, exp.Subquery)
         and select.parent.find_ancestor(exp.Select) is not None
@@ -81,7 +82,7 @@ def _with_predicate(tree: exp.Query, read: exp.Subquery, known: Mapping[str, Kno
     Returns:
         Whether there is one: of a stream without an event time there is not.
     """
-    times = {*_times(tree, next(read.find_all(exp.Table)), known)}
+    times = {*_times(tree, next(every(read, exp.Table)), known)}
     if len(times) != 1:
         return False
     around = read.find_ancestor(exp.Select)
@@ -111,9 +112,7 @@ def _asks_others(select: exp.Select) -> bool:
         return True
     parts = [part for name, part in select.args.items() if name not in ("from", "from_", "with", "with_")]
     listed = [each for part in parts for each in (part if isinstance(part, list) else [part])]
-    return any(
-        isinstance(each, exp.Expr) and next(each.find_all(exp.Join, exp.Query), None) for each in listed
-    )
+    return any(isinstance(each, exp.Expr) and next(every(each, exp.Join, exp.Query), None) for each in listed)
 
 
 def _is_alone(select: exp.Select, read: exp.Subquery) -> bool:
@@ -131,19 +130,19 @@ def _is_alone(select: exp.Select, read: exp.Subquery) -> bool:
 def _times(tree: exp.Query, table: exp.Table, known: Mapping[str, Known]) -> Iterator[str]:
     """What the event times are called of a relation, or of those that a query of WITH reads."""
     by_name = {name.lower(): what for name, what in known.items()}
-    queries = {each.alias.lower(): each.this for each in tree.find_all(exp.CTE)}
+    queries = {each.alias.lower(): each.this for each in every(tree, exp.CTE)}
     tables = [table]
     while tables:
         name = hints.relation_name(tables.pop()).lower()
         if (query := queries.pop(name, None)) is not None:
-            tables += query.find_all(exp.Table)
+            tables += every(query, exp.Table)
         elif (time := by_name.get(name, Known()).event_time) is not None:
             yield time
 
 
 def _untimed(tree: exp.Query, known: Mapping[str, Known]) -> tuple[str, ...]:
     """The streams of which nothing says what their event time is."""
-    tables = [next(read.find_all(exp.Table)) for read in _reads(tree)]
+    tables = [next(every(read, exp.Table)) for read in _reads(tree)]
     names = dict.fromkeys(hints.relation_name(each) for each in tables if not any(_times(tree, each, known)))
     return tuple(names)
 
@@ -154,7 +153,7 @@ def _shown(tree: exp.Query) -> str:
     text = sql(written)
     if len(text) <= _LONGEST:
         return f": {text}"
-    bounded = [each for each in written.find_all(exp.Select) if each.meta_get(_MARK)]
+    bounded = [each for each in every(written, exp.Select) if each.meta_get(_MARK)]
     return f", where it reads its streams: {' and '.join(dict.fromkeys(map(_outline, bounded)))}"
 
 

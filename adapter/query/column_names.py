@@ -9,6 +9,7 @@ from sqlglot import exp
 from .streams import Known, is_printed
 from .text import hints
 from .text.dialect import parse
+from .text.nodes import every
 
 
 def unknown(names: Collection[str], text: str, known: Mapping[str, Known]) -> list[str]:
@@ -25,10 +26,10 @@ def unknown(names: Collection[str], text: str, known: Mapping[str, Known]) -> li
         known: what the project says of relations.
     """
     tree = parse(text)
-    if any(map(_is_authors, tree.find_all(exp.Star))):
+    if any(map(_is_authors, every(tree, exp.Star))):
         return []  # they may be among those
-    said = {node.name.lower() for node in tree.find_all(exp.Identifier)}
-    read = {hints.relation_name(table).lower() for table in tree.find_all(exp.Table)}
+    said = {node.name.lower() for node in every(tree, exp.Identifier)}
+    read = {hints.relation_name(table).lower() for table in every(tree, exp.Table)}
     for relation, what in known.items():
         if relation.lower() in read:
             said |= {name.lower() for name in (*what.key, *what.columns)}

@@ -15,6 +15,7 @@ from .plan import Plan
 from .streams import Known
 from .text import hints
 from .text.dialect import parse, sql
+from .text.nodes import every
 from .windowing import ranges
 from .windowing.windows import quote
 
@@ -108,7 +109,7 @@ def reading(text: str, instead: Mapping[str, str]) -> str:
     tree = parse(text)
     views = {relation.lower(): view for relation, view in instead.items()}
     left = dict(zip(views, instead, strict=True))
-    for table in list(tree.find_all(exp.Table)):
+    for table in list(every(tree, exp.Table)):
         relation = hints.relation_name(table).lower()
         if relation not in views:
             continue

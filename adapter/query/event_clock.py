@@ -22,6 +22,7 @@ from .streams import Known
 from .text import hints, intervals
 from .text.clauses import aggregate, conjuncts, filters, output_names, relations
 from .text.dialect import DIALECT, canonical, function_name, sql, walk_same_query
+from .text.nodes import every
 
 _CLOCKS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
 _NAMES = frozenset({"now", "current_timestamp", "current_date", "curdate", "current_time", "localtimestamp"})
@@ -140,7 +141,7 @@ class _Marker:
             found = self._of(hints.input_of(select), window.time_col)
             self.times |= found.same
             base |= found.base
-        for table in tree.find_all(exp.Table):
+        for table in every(tree, exp.Table):
             if hints.is_stream(table):
                 relation = hints.relation_name(table).lower()
                 time = self.known.get(relation, Known()).event_time
@@ -152,7 +153,7 @@ class _Marker:
         self.base = frozenset(base)
 
     def mark(self) -> None:
-        for select in list(self.tree.find_all(exp.Select)):
+        for select in list(every(self.tree, exp.Select)):
             bounds = [test for test in filters(select) if self._bounds(test, select)]
             if len(bounds) > 1 and not self.windowed:
                 raise QueryError(
@@ -271,14 +272,14 @@ class _Marker:
             made = item.unalias()
             if isinstance(made, exp.Column):
                 return self._passed(select, self._column(made, select))
-            columns = [each for each in made.find_all(exp.Column) if each.find_ancestor(exp.Select) is select]
+            columns = [each for each in every(made, exp.Column) if each.find_ancestor(exp.Select) is select]
             base = frozenset().union(*(self._column(each, select).base for each in columns))
             same = frozenset({(canonical(made), base)}) if base else frozenset()
             return self._passed(select, Lineage(base, same))
         stars = [item for item in select.expressions if item.is_star]
         tables = {item.table.lower() for item in stars if isinstance(item, exp.Column)}
-        every = any(isinstance(item, exp.Star) for item in stars)
-        sources = [each for each in relations(select) if every or each.alias_or_name.lower() in tables]
+        of_all = any(isinstance(item, exp.Star) for item in stars)
+        sources = [each for each in relations(select) if of_all or each.alias_or_name.lower() in tables]
         return self._passed(select, self._of_any(sources, name))
 
     def _passed(self, select: exp.Select, lineage: Lineage) -> Lineage:
@@ -297,7 +298,7 @@ class _Marker:
 
     def _all(self, query: exp.Expr) -> Iterator[tuple[str, str]]:
         yield from self.base
-        for table in query.find_all(exp.Table):
+        for table in every(query, exp.Table):
             if hints.is_stream(table):
                 yield hints.relation_name(table).lower(), ""
 

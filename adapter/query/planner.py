@@ -25,6 +25,7 @@ from .tables import lookups
 from .text import ctes, functions, hints, own_names, result_names, same_names, session_zone, stars
 from .text.dialect import parse, sql
 from .text.functions import QueryRunner
+from .text.nodes import every
 from .text.types import find_ties, find_types
 from .text.written_clauses import written_clauses
 from .upsert_keys import replacing
@@ -271,7 +272,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     tree = rank_filters.brought_down(tree)
     hints.mark_streams(tree)
     check_relations(tree)
-    selects = [*filter(_is_authors, tree.find_all(exp.Select))]
+    selects = [*filter(_is_authors, every(tree, exp.Select))]
     for select in selects:
         check_items(select)
     nameless = result_names.give(tree)
@@ -355,7 +356,7 @@ def _plan_within_windows(
 
 def _with_ties_broken(tree: exp.Query) -> exp.Query:
     copy = tree.copy()
-    for select in copy.find_all(exp.Select):
+    for select in every(copy, exp.Select):
         break_ties(select)
     return copy
 
@@ -363,7 +364,7 @@ def _with_ties_broken(tree: exp.Query) -> exp.Query:
 def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
     """Passes windows over streams whose rows stay what they are, as Flink does."""
     found = {relation.lower(): what for relation, what in known.items() if what.replaces}
-    for table in tree.find_all(exp.Table):
+    for table in every(tree, exp.Table):
         what = found.get(hints.relation_name(table).lower())
         if what is not None and hints.is_stream(table):
             how = (
@@ -440,5 +441,5 @@ def stream_relations(text: str) -> tuple[str, ...]:
     """
     tree = ctes.inline(parse(text))
     hints.mark_streams(tree)
-    tables = (table for table in tree.find_all(exp.Table) if hints.is_stream(table))
+    tables = (table for table in every(tree, exp.Table) if hints.is_stream(table))
     return tuple(dict.fromkeys(map(hints.relation_name, tables)))

@@ -33,6 +33,7 @@ from .program import WHOLE
 from .ranking.ranks import Top
 from .text.dialect import DIALECT, parse, sql
 from .text.names import digest, stages_renamed
+from .text.nodes import every
 from .text.source_text import ordered
 from .windowing.emission import FINAL, Emission
 from .windowing.window_buffer import row_name
@@ -209,15 +210,15 @@ def _takes_all_columns(stage: AggregateStage) -> bool:
     """Whether a column more below can change what rows there are, or what others are."""
     if any("*" in key.identity for key in stage.keys):
         return True
-    for star in parse(stage.rows).find_all(exp.Star):
+    for star in every(parse(stage.rows), exp.Star):
         over = star.parent.parent if isinstance(star.parent, exp.Column) else star.parent
         if not isinstance(over, exp.Select | exp.Count):
             return True
     # Not in what a window is expanded to, which has a NATURAL JOIN that is ours.
     query = parse(stage.source)
-    named = any(alias.args.get("columns") for alias in query.find_all(exp.TableAlias))
-    natural = any(join.args.get("method") for join in query.find_all(exp.Join))
-    distinct = any(select.args.get("distinct") for select in query.find_all(exp.Select))
+    named = any(alias.args.get("columns") for alias in every(query, exp.TableAlias))
+    natural = any(join.args.get("method") for join in every(query, exp.Join))
+    distinct = any(select.args.get("distinct") for select in every(query, exp.Select))
     return named or natural or distinct or query.find(exp.SetOperation, exp.Lateral) is not None
 
 

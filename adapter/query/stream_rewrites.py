@@ -37,6 +37,7 @@ from .rewrites.buckets import check_buckets
 from .rewrites.grouped import has_distinct
 from .text import hints
 from .text.dialect import parse, sql
+from .text.nodes import every
 
 ENUM_DISTINCT, SPLIT_DISTINCT, SPLIT_TOPN = "enum_distinct", "split_distinct", "split_topn"
 MOST_COLUMNS = 256
@@ -62,7 +63,7 @@ def hinted(name: str, text: str, buckets: int | None = None) -> str:
     """
     tree = ranks.without_qualify(parse(text, f"What {name} rewrites"))
     fits, nothing = _FITS[name]
-    found = [select for select in tree.find_all(exp.Select) if fits(select)]
+    found = [select for select in every(tree, exp.Select) if fits(select)]
     try:
         if buckets is not None:
             check_buckets(buckets)

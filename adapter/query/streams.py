@@ -12,6 +12,7 @@ from .plan import Stream
 from .program import BATCH_ID, CHANGE_TYPE
 from .text import hints
 from .text.clauses import output_names, relations
+from .text.nodes import every
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Streams:
     """Gives each stream of a tree a view, and its tables that name. Changes the tree."""
 
     def __init__(self, tree: exp.Query, known: Mapping[str, Known] | None = None) -> None:
-        self._identifiers = {node.this.lower() for node in tree.find_all(exp.Identifier)}
+        self._identifiers = {node.this.lower() for node in every(tree, exp.Identifier)}
         self.stage = _stage_name(tree)
         """What stages of windows are called, before their numbers."""
         self._stars = _free_stars(tree)
@@ -52,19 +53,19 @@ class Streams:
         """By relation, in lower case."""
         self.static: dict[str, None] = {}
         """The other relations."""
-        for number, select in enumerate(tree.find_all(exp.Select)):
+        for number, select in enumerate(every(tree, exp.Select)):
             window = hints.window_of(select)
             if window:
                 select.meta[_NUMBER] = number
                 below = hints.input_of(select)
                 plain = next(hints.windows_under(below), None) is None and _passes_rows(below)
-                for table in below.find_all(exp.Table) if plain else ():
+                for table in every(below, exp.Table) if plain else ():
                     if hints.is_stream(table):
                         column = column_of_stream(below, window.time_col, table)
                         times = self._times.setdefault(hints.relation_name(table).lower(), {})
                         # Several branches of one UNION ALL may take several.
                         times[number] = column if times.get(number, column) == column else None
-        for table in list(tree.find_all(exp.Table)):
+        for table in list(every(tree, exp.Table)):
             relation = hints.relation_name(table)
             if not hints.is_stream(table):
                 self.static.setdefault(relation)
@@ -146,8 +147,8 @@ def _passes_rows(query: exp.Expr) -> bool:
     return all(
         not any(select.args.get(clause) for clause in ("group", "distinct", "having", "qualify", "limit"))
         and sum(any(map(hints.is_stream, _tables(each))) for each in relations(select)) == 1
-        and not any(select.find_all(exp.Window))
-        for select in query.find_all(exp.Select)
+        and not any(every(select, exp.Window))
+        for select in every(query, exp.Select)
         if any(map(hints.is_stream, _tables(select)))
     )
 
@@ -155,7 +156,7 @@ def _passes_rows(query: exp.Expr) -> bool:
 def _free_stars(tree: exp.Query) -> str:
     """How the query's own stars spread columns: "none", "plain" (only in select lists), or "all"."""
     found = "none"
-    for star in tree.find_all(exp.Star):
+    for star in every(tree, exp.Star):
         holder = star.parent if isinstance(star.parent, exp.Column) else star
         parent = holder.parent
         if isinstance(parent, exp.Count):
@@ -181,7 +182,7 @@ def _free_stars(tree: exp.Query) -> str:
 def _only_hands_on(select: exp.Select) -> bool:
     """Whether the star of a SELECT below a window function brings nothing there but what is named above: where ROW_NUMBER
     numbers its rows, ties go by all of their columns."""
-    numbered = any(isinstance(each.this, exp.RowNumber) for each in select.find_all(exp.Window))
+    numbered = any(isinstance(each.this, exp.RowNumber) for each in every(select, exp.Window))
     return _window_over(select) is not None and not numbered and not select.args.get("limit")
 
 
@@ -300,4 +301,4 @@ def _at_same_place(column: str, node: exp.SetOperation, branch: exp.Expr) -> str
 
 
 def _tables(node: exp.Expr) -> list[exp.Table]:
-    return list(node.find_all(exp.Table))
+    return list(every(node, exp.Table))

@@ -9,9 +9,12 @@ from typing import IO
 
 import pytest
 
-_FIRST = (
-    "from dbt.adapters.spark_streaming.cli.interrupts import interrupts, without_trace\nimport atexit, time\n"
-)
+# A shell has what it runs in the background ignore Ctrl-C, these tests too.
+_FIRST = """
+from dbt.adapters.spark_streaming.cli.interrupts import interrupts, without_trace
+import atexit, signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
 _SAID = "Stopped at once. What wasn't committed yet is done by the next run.\n"
 
 

@@ -30,6 +30,7 @@ from ..text.dialect import (
     unqualified,
 )
 from ..text.names import ContentNames, digest
+from ..text.nodes import every
 from ..text.source_text import SourceText, columns_of
 from ..text.types import types_of
 from ..windowing.locality import Source, window_column
@@ -144,7 +145,7 @@ def sliced_input(select: exp.Select, window: Window) -> exp.Select:
         items |= {WINDOW_END: end, WINDOW_TIME: f"{end} - interval 1 microsecond"}
     below = without_windows("select * from below", "below")
     made: exp.Select = exp.maybe_parse(f"select input.* {LEAVING_OUT} from {below} as input", dialect=DIALECT)
-    read = next(made.find_all(exp.Table)).find_ancestor(exp.Select)
+    read = next(every(made, exp.Table)).find_ancestor(exp.Select)
     assert read is not None
     read.replace(hints.input_of(select).copy())
     for name, text in items.items():
@@ -468,7 +469,7 @@ class StageBuilder:
         """The column of the rows below that holds an expression. A key has one of its own: grouping
         sets blank it out, and a distinct value may stand beside it."""
         known = known_before_closing(self.window) if self.window else frozenset()
-        for column in node.find_all(exp.Column) if self.window else ():
+        for column in every(node, exp.Column) if self.window else ():
             kind = window_column(column, self.sources)
             if kind and kind not in known:
                 raise NotMergeable(f"'{sql(node)}' uses {kind} below the aggregate")
@@ -552,7 +553,7 @@ def _check_rows(
         if hides and window_column(item.unalias(), sources) != name:
             raise NotMergeable(f"'{sql(item)}' has the name of a window's column below the aggregate")
     for node in [*items, *_conditions(select)]:
-        for column in node.find_all(exp.Column):
+        for column in every(node, exp.Column):
             kind = window_column(column, sources)
             plain = node is column or (isinstance(node, exp.Alias) and node.this is column)
             if kind and kind not in known and not (plain and node.output_name.lower() == kind):

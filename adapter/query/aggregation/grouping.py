@@ -12,6 +12,7 @@ from ..expansion import WINDOW_COLUMNS
 from ..text.clauses import relations
 from ..text.dialect import canonical, read_alone, sql
 from ..text.functions import QueryRunner
+from ..text.nodes import every
 
 _IS_COLUMN = "is_column"
 """The mark of a name in GROUP BY that is a column, though an item of the select list has it, too."""
@@ -107,7 +108,7 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
                 made: exp.Expr = item.this
                 if node.meta_get(_IS_COLUMN):
                     return node
-                names = {column.name.lower() for column in made.find_all(exp.Column)}
+                names = {column.name.lower() for column in every(made, exp.Column)}
                 if not names and not _aggregates(made):
                     return node if _hides_column(item, select) else made
                 is_column = node.name.lower() in names and not isinstance(made, exp.Column)
@@ -133,7 +134,7 @@ def check_items(select: exp.Select) -> None:
         *(item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)),
     }
     for key in grouping(select).keys:
-        known |= {column.name.lower() for column in key.find_all(exp.Column)}
+        known |= {column.name.lower() for column in every(key, exp.Column)}
     for item in select.expressions:
         column = item.unalias()
         if isinstance(column, exp.Column) and not column.is_star:
@@ -153,7 +154,7 @@ def find_columns(select: exp.Select, ask: QueryRunner) -> None:
     """
     group = select.args.get("group")
     aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
-    for node in group.find_all(exp.Column) if group is not None else ():
+    for node in every(group, exp.Column) if group is not None else ():
         made = aliases.get(node.name.lower())
         if (
             made is None

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from ..text import intervals
 from ..text.finite import is_finite
+from ..text.nodes import every
 
 BOUNDED = "nothing: its input is bounded"
 ALL_BOUNDED = "nothing: its inputs are bounded"
@@ -67,5 +68,5 @@ class Bounds:
         return BOUNDED if is_bounded and not is_each else f"{_DOMAINS}, or have few values"
 
     def _covers(self, key: exp.Expr, aliases: Collection[str]) -> bool:
-        columns = {column.name.lower() for column in key.find_all(exp.Column)}
+        columns = {column.name.lower() for column in every(key, exp.Column)}
         return bool(self.domains & {*aliases}) or (bool(columns) and columns <= self.domains)

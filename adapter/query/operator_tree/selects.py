@@ -15,6 +15,7 @@ from ..ranking import ranks
 from ..text import hints
 from ..text.clauses import filters, joined
 from ..text.dialect import function_name, parse
+from ..text.nodes import every
 from . import text
 from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, Metric, Node, make
 
@@ -67,7 +68,7 @@ class Selects:
 
     def _moves(self, node: exp.Expr) -> bool:
         """Whether something changes from one micro-batch to the next but for tables."""
-        found = (self.resolve(table.name) for table in node.find_all(exp.Table))
+        found = (self.resolve(table.name) for table in every(node, exp.Table))
         return any(each is not None and each.node.changelog.kind != TABLE for each in found)
 
     def _set_operation(self, node: exp.SetOperation) -> Node:

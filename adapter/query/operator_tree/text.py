@@ -30,6 +30,7 @@ from ..ranking.limits import RANK
 from ..text import intervals
 from ..text.clauses import aggregate, filters, is_over
 from ..text.dialect import DIALECT, function_name, parse, sql, walk_same_query
+from ..text.nodes import every
 from ..windowing import on_change
 
 
@@ -117,7 +118,7 @@ def items(select: exp.Select) -> list[exp.Expr]:
         if _is_hidden(item):
             continue
         copy = item.copy()
-        for star in [copy, *copy.find_all(exp.Star)]:
+        for star in [copy, *every(copy, exp.Star)]:
             left = [each for each in star.args.get("except_") or () if not _is_hidden(each)]
             if isinstance(star, exp.Star):
                 star.set("except_", left or None)
@@ -141,7 +142,7 @@ def hands_on(select: exp.Select) -> bool:
     """Whether a select list has columns as they are and nothing else."""
     return all(
         (isinstance(item, exp.Star) and not any(item.args.values()))
-        or (isinstance(item, exp.Column) and not any(star.args.get("except_") for star in item.find_all(exp.Star)))
+        or (isinstance(item, exp.Column) and not any(star.args.get("except_") for star in every(item, exp.Star)))
         for item in items(select)
     )  # fmt: skip
 
@@ -279,16 +280,16 @@ def put_back(select: exp.Select, written: Mapping[str, str], group_keys: Sequenc
     """
     made = select.copy()
     holder = exp.Subquery(this=made)
-    for node in list(holder.find_all(exp.Cast)):
-        shifts = [int(each.expression.name) for each in node.find_all(exp.BitwiseRightShift)]
-        if shifts and any(column.name == GROUPING_ID for column in node.find_all(exp.Column)):
+    for node in list(every(holder, exp.Cast)):
+        shifts = [int(each.expression.name) for each in every(node, exp.BitwiseRightShift)]
+        if shifts and any(column.name == GROUPING_ID for column in every(node, exp.Column)):
             names = [group_keys[len(group_keys) - 1 - shift].sql for shift in reversed(shifts)]
             is_id = node.to.this == exp.DataType.Type.BIGINT
             call = f"grouping_id({', '.join(names)})" if is_id else f"grouping({names[0]})"
             node.replace(exp.maybe_parse(call, dialect=DIALECT))
     own = made.args.get("from_") or made.args.get("from")
-    inside = set(map(id, own.find_all(exp.Column))) if own else set()
-    for column in list(made.find_all(exp.Column)):
+    inside = set(map(id, every(own, exp.Column))) if own else set()
+    for column in list(every(made, exp.Column)):
         if id(column) not in inside and (text := written.get(column.name)) is not None:
             node = exp.maybe_parse(text, dialect=DIALECT)
             plain = (

@@ -10,6 +10,7 @@ from sqlglot import exp
 from ..plan import AggregateStage, GroupStage, WindowPlan
 from ..text.clauses import relations
 from ..text.dialect import parse
+from ..text.nodes import every
 from . import text
 from .groups import written_of
 from .selects import Read
@@ -60,7 +61,7 @@ def in_authors_words(stage: GroupStage) -> GroupStage:
 
     def without(sql: str) -> str:
         made = expression(sql)
-        for column in made.find_all(exp.Column):
+        for column in every(made, exp.Column):
             if column.table == alias:
                 column.set("table", None)
         return text.shown(made)

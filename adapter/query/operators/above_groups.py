@@ -16,6 +16,7 @@ from ..errors import QueryError
 from ..text import hints
 from ..text.clauses import is_over, relations
 from ..text.dialect import canonical, unqualified
+from ..text.nodes import every
 
 
 def lifted(select: exp.Select) -> exp.Select:
@@ -92,7 +93,7 @@ class _Lifting:
         if (name := self.columns.get(self._text(node))) is not None:
             return exp.column(name, quoted=True)
         if isinstance(node, exp.Query):
-            for column in node.find_all(exp.Column):
+            for column in every(node, exp.Column):
                 if column.table.lower() in self.outer - _own(node):
                     raise QueryError(
                         f"'{column.sql()}' of the groups stands in a subquery of their select list or HAVING; put the GROUP "
@@ -122,4 +123,4 @@ def _unwrapped(node: exp.Expr) -> exp.Expr:
 
 def _own(query: exp.Query) -> set[str]:
     """What a query calls the relations that it reads itself."""
-    return {each.alias_or_name.lower() for select in query.find_all(exp.Select) for each in relations(select)}
+    return {each.alias_or_name.lower() for select in every(query, exp.Select) for each in relations(select)}

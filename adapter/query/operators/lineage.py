@@ -35,6 +35,7 @@ from ..text.clauses import aggregate, conjuncts, hands_on_columns, joined, relat
 from ..text.dialect import DIALECT, canonical, parse
 from ..text.functions import makes_rows
 from ..text.names import digest, stages_renamed
+from ..text.nodes import every
 from ..text.source_text import ordered, without_names
 from .base import (
     BY,
@@ -282,7 +283,7 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
     except Unclear:
         pass
     for number, each in enumerate(plan.stages):
-        for table in output.find_all(exp.Table):
+        for table in every(output, exp.Table):
             if table.name == each.name:
                 if not table.alias:
                     table.set("alias", exp.TableAlias(this=exp.to_identifier(each.name)))
@@ -511,7 +512,7 @@ def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, st
     alias = node.args.get("alias")
     others = {name for name, value in node.args.items() if value} - {"this", "alias"}
     is_static = isinstance(node, exp.Table | exp.Subquery) and not any(
-        each.name in known or not isinstance(each.this, exp.Identifier) for each in node.find_all(exp.Table)
+        each.name in known or not isinstance(each.this, exp.Identifier) for each in every(node, exp.Table)
     )
     if is_static and isinstance(node, exp.Table):
         others -= {"db", "catalog"}
@@ -578,7 +579,7 @@ class _Read:
         if not is_repeatable(node):
             raise Unclear(node)
         holder = exp.Paren(this=node.copy())
-        for query in [each for each in holder.find_all(exp.Query) if each.find_ancestor(exp.Query) is None]:
+        for query in [each for each in every(holder, exp.Query) if each.find_ancestor(exp.Query) is None]:
             query.replace(exp.Var(this=f"q{self._asked(query)}"))
         for each in list(holder.walk()):
             if isinstance(each, exp.Query | exp.Window | exp.Lambda | exp.Star) or makes_rows(each):
@@ -592,10 +593,10 @@ class _Read:
 
     def _asked(self, query: exp.Query) -> str:
         """What a query over tables alone is that is asked for each row: its text, and what of the row it may name."""
-        if any(each.name in self.operators for each in query.find_all(exp.Table)):
+        if any(each.name in self.operators for each in every(query, exp.Table)):
             raise Unclear(query)
         named: list[str] = []
-        for column in query.find_all(exp.Column):
+        for column in every(query, exp.Column):
             if isinstance(column.this, exp.Star) or _is_of_query(column, query):
                 continue
             # Without a relation's name it may be a column of the row that the tables don't have.
@@ -671,7 +672,7 @@ def placed(text: str, aliases: Sequence[str]) -> str:
     """
     places = {alias.lower(): number for number, alias in enumerate(aliases)}
     holder = exp.Paren(this=_expression(text))
-    for each in holder.find_all(exp.Column):
+    for each in every(holder, exp.Column):
         if each.table.lower() in places:
             place = exp.to_identifier(f"__{places[each.table.lower()]}")
             each.set("table", place if len(places) > 1 else None)

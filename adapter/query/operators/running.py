@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from ..text.dialect import DIALECT, arguments, canonical, function_name, sql
 from ..text.names import digest
+from ..text.nodes import every
 from ..text.types import types_of
 from . import conditions
 
@@ -77,7 +78,7 @@ def of_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[Runni
     for window in conditions.windows_of(made):
         parts = _parts_of(window, alias)
         # A name may be of another value of the select list, and what a query inside says isn't of the row.
-        called = {each.name.lower() for each in window.this.find_all(exp.Column) if not each.table}
+        called = {each.name.lower() for each in every(window.this, exp.Column) if not each.table}
         if parts is None or called & computed or window.find(exp.Query):
             return None
         values += [each for each in parts[0] if each not in values]
@@ -98,7 +99,7 @@ def _clause(window: exp.Window) -> str:
 def _parts_of(window: exp.Window, alias: str) -> tuple[Sequence[RunningValue], str] | None:
     """The running values of an OVER clause, and the result of them; None: it isn't made of such."""
     function = window.this.copy()
-    for column in function.find_all(exp.Column):
+    for column in every(function, exp.Column):
         # The state calls a value by its text, whatever its author calls the rows.
         if column.table.lower() == alias.lower():
             column.set("table", None)

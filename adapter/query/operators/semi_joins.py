@@ -11,6 +11,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..text.clauses import aggregate, conjuncts, joined
+from ..text.nodes import every
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
 
@@ -59,7 +60,7 @@ def _join(test: exp.Expr, aliases: set[str]) -> exp.Join | None:
         if len(query.expressions) != 1 or query.is_star or isinstance(equal, exp.Tuple):
             return None
         tests.append(exp.EQ(this=equal.copy(), expression=query.expressions[0].unalias().copy()))
-    columns = [column for each in tests for column in each.find_all(exp.Column)]
+    columns = [column for each in tests for column in every(each, exp.Column)]
     named = all(len(c.parts) > 1 and c.parts[0].name.lower() in aliases | {alias} for c in columns)
     if not alias or alias in aliases or not tests or not named or any(each.find(exp.Query) for each in tests):
         return None

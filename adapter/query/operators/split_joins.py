@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..text.dialect import canonical
+from ..text.nodes import every
 
 _JOINED = "joined"
 
@@ -23,7 +24,7 @@ def split(select: exp.Select) -> None:
         below.append("expressions", item.copy())
     names: dict[str, str] = {}
     taken: set[str] = set()
-    for column in list(select.find_all(exp.Column)):
+    for column in list(every(select, exp.Column)):
         if isinstance(column.this, exp.Star):
             continue
         key = canonical(column)

@@ -19,6 +19,7 @@ from sqlglot import exp
 from ..aggregation.grouping import grouping
 from ..text.clauses import is_over
 from ..text.dialect import canonical, from_clause
+from ..text.nodes import every
 from ..text.select_kind import is_grouped
 from . import split_joins
 
@@ -63,7 +64,7 @@ def of_tables(select: exp.Select) -> list[exp.Query]:
     keys = {canonical(key) for key in grouping(select).keys}
     found: list[exp.Query] = []
     for clause in (*select.expressions, select.args.get("having"), select.args.get("group")):
-        for query in clause.find_all(exp.Query) if clause is not None else ():
+        for query in every(clause, exp.Query) if clause is not None else ():
             is_outermost = query.find_ancestor(exp.Select) is select and not isinstance(query, exp.Subquery)
             if is_outermost and query.find(exp.AggFunc) and _is_of_rows(_whole(query), select, keys):
                 found.append(query)

@@ -7,6 +7,7 @@ from sqlglot import exp
 from ..plan import Key
 from ..text import intervals
 from ..text.dialect import DIALECT, sql
+from ..text.nodes import every
 from .base import UnboundedState
 
 OWN_ALIAS = "__from_"
@@ -21,7 +22,7 @@ def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
         for item in select.expressions
         if isinstance(item, exp.Alias) and sql(item.this).lower() == sql(node).lower()
     ]
-    columns = list(dict.fromkeys(column.name.lower() for column in node.find_all(exp.Column)))
+    columns = list(dict.fromkeys(column.name.lower() for column in every(node, exp.Column)))
     return ((aliases or [""])[0], *columns)
 
 

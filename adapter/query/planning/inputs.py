@@ -14,7 +14,7 @@ from ..operators.base import Operator, input_name
 from ..text import hints
 from ..text.clauses import joined, relations
 from ..text.dialect import sql
-from ..text.nodes import standing_in
+from ..text.nodes import every, standing_in
 from .closing import closed
 from .from_items import FromItem, check_relation, table_of
 
@@ -75,7 +75,7 @@ def with_inputs(
             )
             inputs.append(closed(planner, operator))
             continue
-        for part in query.find_all(exp.Select):
+        for part in every(query, exp.Select):
             for node in relations(part):
                 operator = planner.visit(node)
                 if operator is not None:
@@ -84,7 +84,7 @@ def with_inputs(
                     alias = node.alias_or_name
                     node.replace(table_of(input_name(len(inputs)), alias or input_name(len(inputs))))
                     inputs.append(operator)
-    for table in made.find_all(exp.Table):
+    for table in every(made, exp.Table):
         if hints.is_stream(table):
             lateral = table.find_ancestor(exp.Lateral)
             if lateral is not None:

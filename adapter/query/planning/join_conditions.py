@@ -9,6 +9,7 @@ from sqlglot import exp
 from ..operators import conditions
 from ..operators.relation import Relation
 from ..text.clauses import conjuncts, only_asks
+from ..text.nodes import every
 from .from_items import FromItem, filter_below, reads_stream
 from .projections import multiplies
 
@@ -84,7 +85,7 @@ def put_filters_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
     def rest(test: exp.Expr | None) -> list[exp.Expr]:
         left = []
         for each in conjuncts(test):
-            of = {column.table.lower() for column in each.find_all(exp.Column)}
+            of = {column.table.lower() for column in every(each, exp.Column)}
             if len(of) == 1 and of <= aliases and conditions.is_repeatable(each) and not each.find(exp.Query):
                 found.setdefault(of.pop(), []).append(each)
             else:
@@ -120,7 +121,7 @@ def _is_equated(
             continue
         for own, other in ((test.this, test.expression), (test.expression, test.this)):
             column = own.unnest()
-            of = {found.table.lower() for found in other.find_all(exp.Column)}
+            of = {found.table.lower() for found in every(other, exp.Column)}
             if (
                 isinstance(column, exp.Column)
                 and column.table.lower() == each.alias.lower()

@@ -23,6 +23,7 @@ from ..text import hints
 from ..text.clauses import relations
 from ..text.dialect import canonical, sql
 from ..text.names import digest
+from ..text.nodes import every
 from .bounds import fixed_keys, passed_end
 from .from_items import FromItem, filter_below
 from .inputs import with_inputs
@@ -282,7 +283,7 @@ def _begin_anew(select: exp.Select, alias: str) -> None:
 
 
 def _names(node: exp.Expr) -> set[str]:
-    return {column.name.lower() for column in node.find_all(exp.Column)}
+    return {column.name.lower() for column in every(node, exp.Column)}
 
 
 def _names_in(keys: Sequence[exp.Expr]) -> set[str]:

@@ -27,7 +27,7 @@ from ..plan import AggregateStage, WindowPlan
 from ..text import hints
 from ..text.dialect import canonical
 from ..text.names import digest
-from ..text.nodes import shape
+from ..text.nodes import every, shape
 from ..windowing import on_change
 from ..windowing.windows import Window, quote
 from .closing import closed, counting_late
@@ -45,7 +45,7 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
     Raises:
         QueryError: it doesn't.
     """
-    for table in node.find_all(exp.Table):
+    for table in every(node, exp.Table):
         if hints.is_stream(table) and planner.streams.known(table.name).replaces:
             raise QueryError("A window function over a stream whose rows change.")
     changes = planner.emission.changes
@@ -59,9 +59,9 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
     label = ", ".join(dict.fromkeys(str(stage.window) for stage in found.stages)) or "windows"
     if not found.stages:
         holder = hints.windows_under(node)
-        names = {t.name for each in holder for t in each.find_all(exp.Table) if hints.is_stream(t)}
+        names = {t.name for each in holder for t in every(each, exp.Table) if hints.is_stream(t)}
         inputs = tuple(
-            plan_source(planner, next(t for t in node.find_all(exp.Table) if t.name == name))
+            plan_source(planner, next(t for t in every(node, exp.Table) if t.name == name))
             for name in sorted(names)
         )
         ends = [column for column, kind in found.carried.items() if kind == "window_end"]

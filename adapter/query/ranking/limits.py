@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..text.dialect import canonical, sql
+from ..text.nodes import every
 
 RANK = "__rank"
 
@@ -26,7 +27,7 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Select], bool]) -> 
     Raises:
         QueryError: one has no order, or counts something else than rows.
     """
-    for select in reversed(list(tree.find_all(exp.Select))):
+    for select in reversed(list(every(tree, exp.Select))):
         # What a LATERAL reads for each row is refused, as it was written.
         if select.find_ancestor(exp.Lateral) is not None:
             continue
@@ -64,7 +65,7 @@ def as_rank(select: exp.Select) -> exp.Select:
         copy = each.copy()
         if isinstance(copy.this, exp.Literal) and copy.this.is_int:
             copy.set("this", select.expressions[int(copy.this.name) - 1].unalias().copy())
-        for column in list(copy.find_all(exp.Column)):
+        for column in list(every(copy, exp.Column)):
             if not column.table and column.name.lower() in by_name:
                 column.replace(by_name[column.name.lower()].copy())
         ordered.append(copy)
@@ -103,7 +104,7 @@ def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp
     for each in copy.expressions:
         if (name := by_text.get(canonical(each.this))) is not None:
             each.set("this", exp.column(name, quoted=True))
-        for column in each.find_all(exp.Column):
+        for column in every(each, exp.Column):
             column.set("table", None)
     items = [exp.column(item.output_name, quoted=True) for item in select.expressions]
     alias = exp.TableAlias(this=exp.to_identifier("different"))

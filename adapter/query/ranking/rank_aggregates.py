@@ -23,6 +23,7 @@ from ..aggregation.grouping import grouping
 from ..errors import QueryError
 from ..identity import shown_as
 from ..text.clauses import branches, filters, is_over, left_out, relations
+from ..text.nodes import every
 from . import ranks
 from .rank_bounds import places_let_through
 
@@ -169,5 +170,5 @@ def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
 
 def _columns(nodes: Collection[exp.Expr]) -> set[str]:
     """The columns that expressions are made of, by name; "" for a query, of which nobody knows."""
-    found = {column.name.lower() for node in nodes for column in node.find_all(exp.Column)}
+    found = {column.name.lower() for node in nodes for column in every(node, exp.Column)}
     return found | ({""} if any(node.find(exp.Query) for node in nodes) else set())

@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from ..text import hints
 from ..text.clauses import column_names, conjuncts, filters, joined, relations
+from ..text.nodes import every
 from . import ranks
 from .rank_aggregates import places_asked_for
 from .rank_bounds import places_let_through
@@ -42,7 +43,7 @@ class _Asked:
 def brought_down(tree: exp.Query) -> exp.Query:
     """A tree in which rankings that have no end in the query right around them have that of a query further up. Changes the
     tree."""
-    for select in list(tree.find_all(exp.Select)):
+    for select in list(every(tree, exp.Select)):
         for name, last in places_asked_for(select).items():
             _bring(relations(select)[0], _Asked(name, last, False), here=True)
         several = len(relations(select)) > 1
@@ -132,7 +133,7 @@ def _is_within_windows(query: exp.Select, rank: exp.Window) -> bool:
 
 
 def _reads_stream(query: exp.Select) -> bool:
-    return any(map(hints.marked_as_stream, query.find_all(exp.Select))) or any(hints.windows_under(query))
+    return any(map(hints.marked_as_stream, every(query, exp.Select))) or any(hints.windows_under(query))
 
 
 def _filter(query: exp.Select, asked: _Asked) -> None:

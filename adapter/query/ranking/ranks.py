@@ -49,7 +49,7 @@ def without_names(tree: exp.Query) -> exp.Query:
     Raises:
         QueryError: a name means nothing.
     """
-    for select in tree.find_all(exp.Select):
+    for select in every(tree, exp.Select):
         named = {window.name.lower(): window for window in select.args.get("windows") or ()}
         select.set("windows", None)
         for window in list(every(select, exp.Window)):
@@ -76,7 +76,7 @@ def without_names(tree: exp.Query) -> exp.Query:
 def without_qualify(tree: exp.Query) -> exp.Query:
     """A tree with QUALIFY written as WHERE over a subquery. Changes the tree it is given."""
     # The innermost first: what stands around one is made of copies.
-    for select in reversed(list(tree.find_all(exp.Select))):
+    for select in reversed(list(every(tree, exp.Select))):
         if not select.args.get("qualify"):
             continue
         had = set(select.named_selects)
@@ -104,7 +104,7 @@ def _name_what_is_listed(select: exp.Select) -> None:
         for item in select.expressions
         if isinstance(item, exp.Alias) and isinstance(item.this, exp.Window)
     }
-    for window in list(qualify.find_all(exp.Window)):
+    for window in list(every(qualify, exp.Window)):
         if (name := listed.get(canonical(window))) is not None:
             window.replace(exp.column(name, quoted=True))
 
@@ -120,7 +120,7 @@ def ranks(select: exp.Expr) -> dict[str, exp.Window]:
 
 def note(tree: exp.Query) -> None:
     """Notes how rankings are written, for messages: their columns may be called otherwise when they are refused."""
-    for window in tree.find_all(exp.Window):
+    for window in every(tree, exp.Window):
         if isinstance(window.this, RANKS):
             window.meta[_WRITTEN] = sql(window)
 
@@ -151,7 +151,7 @@ def check(select: exp.Select) -> None:
     of_rows = _ranks_in(relation)
     last = bounds(select)
     for test in filters(select):
-        for column in test.find_all(exp.Column):
+        for column in every(test, exp.Column):
             if column.name.lower() in of_rows.keys() - last.keys() and _is_of(column.table, relation):
                 raise QueryError(
                     f"'{hints.quoted(test)}' sets no upper bound to the rank {column.name}; add {column.name} <= N."
@@ -258,7 +258,7 @@ def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:
     if len(sources) != 1:
         return None
     others = [select.args.get(clause) for clause in ("where", "group", "distinct", "laterals", "having")]
-    if len(list(select.find_all(exp.Window))) != 1 or not last or any(others):
+    if len(list(every(select, exp.Window))) != 1 or not last or any(others):
         return None
     ((name, rows),) = last.items()
     rank = ranks(select)[name]
@@ -288,7 +288,7 @@ def _of_row(node: exp.Expr, sources: Sequence[Source]) -> str | None:
     if window_column(node, sources):
         return None
     copy = node.copy()
-    for column in list(copy.find_all(exp.Column)):
+    for column in list(every(copy, exp.Column)):
         if window_column(column, sources):
             raise _WindowColumn
         field = exp.column(column.name, table="row", quoted=True)

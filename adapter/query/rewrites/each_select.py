@@ -9,6 +9,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..ranking import ranks
 from ..text.names import Names
+from ..text.nodes import every
 
 Rewrite = Callable[[exp.Select, Names], exp.Select]
 
@@ -28,10 +29,10 @@ def rewrite_each(
         QueryError: none fits, or none of those that fit can be rewritten.
     """
     tree = ranks.without_qualify(tree)
-    names = Names(node.this for node in tree.find_all(exp.Identifier))
+    names = Names(node.this for node in every(tree, exp.Identifier))
     problems: list[QueryError] = []
     done = False
-    for select in reversed(list(tree.find_all(exp.Select))):
+    for select in reversed(list(every(tree, exp.Select))):
         if not fits(select):
             continue
         try:

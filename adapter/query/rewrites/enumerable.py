@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..text.dialect import canonical, sql
+from ..text.nodes import every
 
 IsColumn = Callable[[exp.Expr], bool]
 IsKey = Callable[[exp.Expr], IsColumn]
@@ -85,7 +86,7 @@ def why_none(keys: Sequence[exp.Expr], where: exp.Expr | None, is_key: IsKey) ->
 
 def _not_literal(where: exp.Expr, is_column: IsColumn) -> exp.Expr | None:
     """The first IN list of a column that holds something else than literals."""
-    for test in where.find_all(exp.In):
+    for test in every(where, exp.In):
         if is_column(test.this) and _listed(test) is None:
             return test
     return None

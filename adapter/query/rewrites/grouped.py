@@ -17,6 +17,7 @@ from ..aggregation.grouping import grouping, resolve
 from ..errors import QueryError
 from ..text.dialect import arguments, canonical, function_name, is_distinct, sql, unqualified, walk_same_query
 from ..text.names import Names
+from ..text.nodes import every
 from .steps import column, expression, named
 
 _AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
@@ -202,7 +203,7 @@ class Grouped:
         return exp.alias_(self._over(item.unalias(), finished), column(name).this)
 
     def _check_having(self, having: exp.Expr) -> None:
-        for found in having.find_all(exp.Column):
+        for found in every(having, exp.Column):
             hidden = self._outputs.get(found.name.lower()) if not found.table else None
             own = self._key_of.get(self.canonical(found))
             if hidden is not None and own and self._key_of.get(self.canonical(hidden)) != own:
@@ -312,7 +313,7 @@ class Grouped:
                 )
         if node.find(exp.Query):
             raise QueryError(f"'{sql(node)}' holds a subquery; join what it gives in a query below.")
-        for star in node.find_all(exp.Star):
+        for star in every(node, exp.Star):
             if not isinstance(star.parent, exp.Count):
                 raise QueryError(f"'{sql(node)}' holds a '*'; name the columns that it stands for.")
 
@@ -326,7 +327,7 @@ class Grouped:
 
     def _over_rows(self, node: exp.Expr) -> exp.Expr:
         copy = node.copy()
-        for found in list(copy.find_all(exp.Column)):
+        for found in list(every(copy, exp.Column)):
             found.replace(column(self._row_column(found, "plain")))
         return copy
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..text import hints
 from ..text.dialect import from_clause, function_name, sql, with_clause
+from ..text.nodes import every
 from ..text.spark_functions import NONDETERMINISTIC
 from ..windowing.windows import Window
 
@@ -19,13 +20,13 @@ def check_repeatable(select: exp.Select) -> None:
     Raises:
         QueryError: one does not.
     """
-    for call in select.find_all(exp.Func):
+    for call in every(select, exp.Func):
         if is_random(call):
             raise QueryError(
                 f"'{sql(call)}' gives another value each time it is computed, so a rewritten query could give other "
                 "rows; store what it gives in a table below."
             )
-    for sample in select.find_all(exp.TableSample):
+    for sample in every(select, exp.TableSample):
         raise QueryError(
             f"'{sql(sample).strip()}' takes other rows each time it is read, so a rewritten query could give other "
             "rows; store the sample in a table below."
@@ -46,7 +47,7 @@ def check_read_twice(select: exp.Select) -> None:
         QueryError: one is cut off by LIMIT.
     """
     for node in _relations(select):
-        for below in node.find_all(exp.Limit, exp.Fetch):
+        for below in every(node, exp.Limit, exp.Fetch):
             if isinstance(below, exp.Limit) and below.expression.name == "0":
                 continue  # `dbt run --empty`
             raise QueryError(
@@ -87,7 +88,7 @@ def _relations(select: exp.Select) -> Iterator[exp.Expr]:
     while waiting:
         node = waiting.pop()
         yield node
-        for table in node.find_all(exp.Table):
+        for table in every(node, exp.Table):
             body = _named_query(table)
             if body is not None and id(body) not in seen:
                 seen.add(id(body))

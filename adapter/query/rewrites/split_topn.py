@@ -45,6 +45,7 @@ from ..errors import QueryError
 from ..ranking import ranks
 from ..text.dialect import canonical, from_clause, function_name, relation_names, sql, unqualified
 from ..text.names import Names
+from ..text.nodes import every
 from . import refusals
 from .buckets import check_buckets
 from .each_select import rewrite_each
@@ -87,7 +88,7 @@ def _ranked(select: exp.Select) -> exp.Select | None:
 
 def _read_rankings_where_they_stand(tree: exp.Query) -> None:
     """Puts a ranking that is a named query where it is read. Changes the tree."""
-    for clause in list(tree.find_all(exp.With)):
+    for clause in list(every(tree, exp.With)):
         for cte in list(clause.expressions):
             body = cte.this
             if (
@@ -98,7 +99,7 @@ def _read_rankings_where_they_stand(tree: exp.Query) -> None:
                 continue
             read = [
                 table
-                for table in (clause.parent or tree).find_all(exp.Table)
+                for table in every(clause.parent or tree, exp.Table)
                 if not table.db and table.name.lower() == cte.alias.lower()
             ]
             filtered = [table for table in read if _is_filtered(table)]
@@ -190,7 +191,7 @@ class _Rewrite:
             )
         ranks.check(self.below)
         ranks.check(self.select)
-        windows = list(self.below.find_all(exp.Window))
+        windows = list(every(self.below, exp.Window))
         own = [window for window in windows if window.parent_select is self.below]
         if len(own) > 1:
             other = next((each for each in own if not isinstance(each.this, ranks.RANKS)), own[1])

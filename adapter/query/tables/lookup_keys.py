@@ -23,6 +23,7 @@ from ..program import Lookup
 from ..rewrites.refusals import is_random
 from ..text.clauses import conjuncts, filters
 from ..text.dialect import DIALECT, from_clause, parse, sql
+from ..text.nodes import every
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def _reads(query: str, views: Collection[str]) -> bool:
 
 
 def _queries(tree: exp.Query, views: Collection[str]) -> Iterator[tuple[str, str]]:
-    for select in tree.find_all(exp.Select):
+    for select in every(tree, exp.Select):
         for join in select.args.get("joins") or ():
             if isinstance(join.this, exp.Table) and join.this.name in views and not join.this.db:
                 yield join.this.name, sql(_keys_query(select, join, views))
@@ -113,7 +114,7 @@ def _that_tell(
         if each.this.name not in views and each.args.get("on"):
             values.append(each.args["on"])
     needed = joins_needed(values, outside)
-    if any(not column.table for value in values for column in value.find_all(exp.Column)):
+    if any(not column.table for value in values for column in every(value, exp.Column)):
         # Whose column that is, is not known here.
         needed = [each for each in outside.values() if each.this.name != view]
     return [each for each in joins if each.this.name not in views or any(each is one for one in needed)]
@@ -121,10 +122,10 @@ def _that_tell(
 
 def _is_over(test: exp.Expr, aliases: Collection[str]) -> bool:
     """Whether a condition is surely over some relations alone."""
-    columns = list(test.find_all(exp.Column))
+    columns = list(every(test, exp.Column))
     if not columns or test.find(exp.Query):
         return False
-    if any(is_random(call) for call in test.find_all(exp.Func)):
+    if any(is_random(call) for call in every(test, exp.Func)):
         return False
     return all(column.table.lower() in aliases for column in columns)
 
@@ -145,7 +146,7 @@ def keys_of(join: exp.Join, alias: str) -> list[LookupKey]:
 
 def _is_value(node: exp.Expr, alias: str) -> bool:
     """Whether an expression is over other relations than the table, and not over none."""
-    columns = list(node.find_all(exp.Column))
+    columns = list(every(node, exp.Column))
     return bool(columns) and not node.find(exp.Query) and not any(is_of(each, alias) for each in columns)
 
 
@@ -167,7 +168,7 @@ def joins_needed(values: Sequence[exp.Expr], joins: Mapping[str, exp.Join]) -> l
     found: dict[int, exp.Join] = {}
     waiting = list(values)
     while waiting:
-        for column in waiting.pop().find_all(exp.Column):
+        for column in every(waiting.pop(), exp.Column):
             join = joins.get(column.table.lower())
             if join is not None and id(join) not in found:
                 found[id(join)] = join

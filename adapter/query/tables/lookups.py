@@ -25,6 +25,7 @@ from ..plan import LookupTable
 from ..rewrites.refusals import is_random
 from ..text import hints
 from ..text.dialect import parse, sql
+from ..text.nodes import every
 from .lookup_keys import LookupKey, is_of, joins_needed, keys_of, relations_before
 
 _VIEW = "lookup"
@@ -42,10 +43,10 @@ def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...
     """
     wanted = {relation.lower() for relation in relations}
     found: dict[str, LookupTable] = {}
-    every = [table for table in tree.find_all(exp.Table) if hints.relation_name(table).lower() in wanted]
+    named = [table for table in every(tree, exp.Table) if hints.relation_name(table).lower() in wanted]
     views: dict[int, str] = {}
-    names = frozenset(node.this.lower() for node in tree.find_all(exp.Identifier))
-    for table in sorted(every, key=_place):
+    names = frozenset(node.this.lower() for node in every(tree, exp.Identifier))
+    for table in sorted(named, key=_place):
         relation = hints.relation_name(table)
         if hints.is_stream(table):
             raise QueryError(
@@ -88,9 +89,7 @@ def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
     for operator in flow.operators:
         text = "" if isinstance(operator, Project | MaterializedProject) else getattr(operator, "sql", "")
         for table in tables:
-            if table.view in text and any(
-                each.name == table.view for each in parse(text).find_all(exp.Table)
-            ):
+            if table.view in text and any(each.name == table.view for each in every(parse(text), exp.Table)):
                 raise QueryError(
                     f"{table.relation}, a lookup table, is joined inside an expression of a query over streams; join it in "
                     "a WITH below, and read that in the expression."
@@ -99,7 +98,7 @@ def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
 
 def are_under(node: exp.Expr) -> bool:
     """Whether lookup tables are read under a node."""
-    return any(table.meta_get(_VIEW) for table in node.find_all(exp.Table))
+    return any(table.meta_get(_VIEW) for table in every(node, exp.Table))
 
 
 def _place(table: exp.Table) -> int:
@@ -163,7 +162,7 @@ def _join_of(table: exp.Table, relation: str) -> exp.Join:
             f"{_example(relation)}."
         )
     before = relations_before(join)
-    if not any(hints.is_stream(each) for node in before for each in node.find_all(exp.Table)):
+    if not any(hints.is_stream(each) for node in before for each in every(node, exp.Table)):
         raise QueryError(
             f"{what}, and nothing of a stream stands before it in its FROM, so there are no keys to ask for. "
             f"{_example(relation)}."
@@ -173,7 +172,7 @@ def _join_of(table: exp.Table, relation: str) -> exp.Join:
 
 def _check_values(keys: Sequence[LookupKey], relation: str) -> None:
     for key in keys:
-        for call in key.value.find_all(exp.Func):
+        for call in every(key.value, exp.Func):
             if is_random(call) or isinstance(call, exp.AggFunc):
                 raise QueryError(
                     f"The join with {relation}, a lookup table, compares {key.column} with '{sql(key.value)}', which isn't "

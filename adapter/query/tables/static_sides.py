@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from ..text.clauses import conjuncts, joined, only_asks
 from ..text.dialect import canonical
+from ..text.nodes import every
 
 _JOINED, _COLUMN = "joined", "__c_"
 
@@ -47,7 +48,7 @@ def nest(select: exp.Select, streaming: Sequence[bool], whole: bool = False) -> 
     of_first = [star for star in stars if isinstance(star, exp.Column) and star.table.lower() in aliases]
     if any(not isinstance(star, exp.Column) for star in stars) or len(of_first) > 1:
         return False
-    taken = {node.this.lower() for node in select.find_all(exp.Identifier)}
+    taken = {node.this.lower() for node in every(select, exp.Identifier)}
     alias = next(name for name in _names(_JOINED) if name not in taken)
     below = exp.Select()
     from_key = "from_" if "from_" in select.args else "from"
@@ -60,7 +61,7 @@ def nest(select: exp.Select, streaming: Sequence[bool], whole: bool = False) -> 
         below.append("expressions", exp.Star() if everything else star.copy())
     names: dict[str, str] = {}
     for item in [*select.expressions, *rest, *_others(select)]:
-        for column in list(item.find_all(exp.Column)):
+        for column in list(every(item, exp.Column)):
             if column in stars or column.find_ancestor(exp.Star) or not _is_of(column, aliases, select):
                 continue
             key = canonical(column)
@@ -78,7 +79,7 @@ def nest(select: exp.Select, streaming: Sequence[bool], whole: bool = False) -> 
             made: exp.Expr = exp.column(
                 exp.to_identifier(names[key], quoted=True), table=exp.to_identifier(alias)
             )
-            column.replace(exp.alias_(made, column.parts[-1].copy()) if column.parent is select else made)
+            column.replace(exp.alias_(made, column.this.copy()) if column.parent is select else made)
     for star in of_first:
         hidden = [exp.to_identifier(name, quoted=True) for name in names.values()]
         star.set("table", exp.to_identifier(alias))
@@ -108,11 +109,11 @@ def unclear(select: exp.Select) -> exp.Column | None:
         for node in value if isinstance(value, list) else [value] if value is not None else []:
             # What is joined is a query of its own.
             parts = [node.args.get("on")] if isinstance(node, exp.Join) else [node]
-            for test in (each for part in parts if part is not None for each in part.find_all(exp.Predicate)):
+            for test in (each for part in parts if part is not None for each in every(part, exp.Predicate)):
                 inside = test.find_ancestor(exp.Query)
                 if inside is None or inside is select or test.find(exp.Query) is not None:
                     continue
-                columns = list(test.find_all(exp.Column))
+                columns = list(every(test, exp.Column))
                 of_around = any(each.table.lower() in around for each in columns)
                 plain = [each for each in columns if not each.table]
                 if plain and not of_around and len({each.sql() for each in columns}) > 1:
@@ -165,7 +166,7 @@ def _are_qualified(select: exp.Select) -> bool:
     return all(
         column.parts[0].name.lower() in (made if len(column.parts) == 1 else whose)
         for part in parts
-        for column in part.find_all(exp.Column)
+        for column in every(part, exp.Column)
         if column.find_ancestor(exp.Query, exp.Star) is select
     )
 
@@ -191,7 +192,7 @@ def _push(select: exp.Select, below: exp.Select, aliases: set[str], may: bool) -
         return
     stay = []
     for test in conjuncts(where.this):
-        columns = list(test.find_all(exp.Column))
+        columns = list(every(test, exp.Column))
         asks_below = columns and all(_is_of(each, aliases, select) for each in columns)
         if asks_below and not test.find(exp.Query):
             below.where(test.copy(), copy=False)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from .dialect import from_clause, walk_same_query
+from .nodes import every
 
 
 def joined(select: exp.Select) -> list[tuple[exp.Expr, exp.Join | None]]:
@@ -36,7 +37,7 @@ def without_queries(node: exp.Expr) -> exp.Expr:
     >>> sql(without_queries(parse("select k from (select * from t) as a where v > (select max(v) from t)")))
     'SELECT k FROM (…) AS a WHERE v > (…)'
     """
-    for query in list(node.find_all(exp.Query)):
+    for query in list(every(node, exp.Query)):
         if query is not node and not isinstance(query, exp.Subquery):
             query.replace(exp.Var(this="…"))
     return node
@@ -107,7 +108,7 @@ def branches(case: exp.Case | exp.If) -> tuple[list[exp.If], exp.Expr | None]:
 def left_out(star: exp.Expr) -> set[str]:
     """The columns, in lower case, that a star doesn't hand on as they are: of its EXCEPT, REPLACE and RENAME."""
     changed = (each for arg in ("except_", "replace", "rename") for each in star.args.get(arg) or ())
-    return {part.name.lower() for each in changed for part in each.find_all(exp.Identifier)}
+    return {part.name.lower() for each in changed for part in every(each, exp.Identifier)}
 
 
 def hands_on_columns(star: exp.Expr) -> bool:
@@ -123,7 +124,7 @@ def hands_on_columns(star: exp.Expr) -> bool:
         return False
     listed = star.args.get("except_") or ()
     return all(
-        not isinstance(each, exp.Dot) and len(list(each.find_all(exp.Identifier))) == 1 for each in listed
+        not isinstance(each, exp.Dot) and len(list(every(each, exp.Identifier))) == 1 for each in listed
     )
 
 
@@ -142,7 +143,7 @@ def column_names(query: exp.Expr) -> list[str] | None:
         select = item.find_ancestor(exp.Select)
         read = [] if select is None or select.args.get("laterals") else relations(select)
         within = read[0].this if len(read) == 1 and isinstance(read[0], exp.Subquery) else None
-        kept = not any(left_out(star) for star in item.find_all(exp.Star))
+        kept = not any(left_out(star) for star in every(item, exp.Star))
         names = column_names(within) if isinstance(within, exp.Query) and kept else None
         if names is None:
             return None

@@ -16,6 +16,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..rewrites.refusals import is_random
 from .dialect import from_clause, remove_with, sql, with_clause
+from .nodes import every
 
 _RANDOM = "random"
 """The mark of a query of WITH that gives other values each time: which it is."""
@@ -73,7 +74,7 @@ def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = 
         QueryError: one is.
     """
     read: set[str] = set()
-    for query in tree.find_all(exp.Subquery):
+    for query in every(tree, exp.Subquery):
         if (found := query.meta_get(_RANDOM)) is None or not concerned(query):
             continue
         if found in read:
@@ -85,7 +86,7 @@ def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = 
 
 
 def _is_random(query: exp.Expr) -> bool:
-    return any(is_random(call) for call in query.find_all(exp.Func))
+    return any(is_random(call) for call in every(query, exp.Func))
 
 
 def _name_columns(query: exp.Subquery) -> None:

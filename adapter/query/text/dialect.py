@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from functools import cache
 
 import sqlglot
@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from ..errors import QueryError
-from .nodes import every
+from .nodes import every, shape
 from .spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
 
 
@@ -151,6 +151,9 @@ class _Dialect(Spark):
             value = expression.this
             if expression.is_type(exp.DataType.Type.TIME) and value.is_string and not safe_prefix:
                 return f"TIME{self.sql(value)}"
+            if not expression.to.expressions and not expression.is_type(exp.DataType.Type.JSON):
+                # That of Spark asks of each cast whether it is one to JSON, for which it parses the name of that type.
+                return str(sqlglot.Generator.cast_sql(self, expression, safe_prefix))
             return str(super().cast_sql(expression, safe_prefix))
 
         def filter_sql(self, expression: exp.Filter) -> str:
@@ -209,7 +212,7 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
         )
         raise QueryError(f"{what} is one SELECT; found {found}.")
     tree = trees[0]
-    for query in list(tree.find_all(exp.Subquery)):
+    for query in list(every(tree, exp.Subquery)):
         _take_into_brackets(query)
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
@@ -369,8 +372,23 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
     >>> canonical(parse("select `A`, `a - b`").expressions[0]), canonical(parse("select `a - b`").expressions[0])
     ('a', '`a - b`')
     """
-    copy = node.copy()
-    for each in every(copy, exp.Expr):
+    said = shape(node), frozenset(unqualified)
+    if said not in _TEXTS:
+        if len(_TEXTS) >= _MANY:
+            _TEXTS.clear()
+        _TEXTS[said] = _canonical(node.copy(), said[1])
+    return _TEXTS[said]
+
+
+_TEXTS: dict[tuple[Hashable, frozenset[str]], str] = {}
+"""The last canonical texts: a plan asks for the same ones again and again, and a text takes ten times as long as to tell
+that it is the same."""
+_MANY = 4096
+
+
+def _canonical(node: exp.Expr, unqualified: Collection[str]) -> str:
+    """The same, of a tree of its own."""
+    for each in every(node, exp.Expr):
         each.comments = None
         if isinstance(each, exp.Column) and each.name.lower() in unqualified:
             each.set("table", None)
@@ -378,4 +396,4 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
             each.set("this", each.this.lower())
             # A name with signs in it would be read as an expression.
             each.set("quoted", not each.this.isidentifier() and not each.this.isalnum())
-    return copy.sql(dialect=DIALECT, copy=False)
+    return node.sql(dialect=DIALECT, copy=False)

@@ -17,6 +17,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from . import spark_functions
 from .dialect import arguments, function_name, sql
+from .nodes import every
 
 
 class Kind(Enum):
@@ -75,7 +76,7 @@ def mark(tree: exp.Expr, functions: Functions | None) -> tuple[str, ...]:
         QueryError: the session can't tell what a function is.
     """
     unknown: dict[str, None] = {}
-    for call in list(tree.find_all(exp.Anonymous)):
+    for call in list(every(tree, exp.Anonymous)):
         whole = _qualified(call)
         if isinstance(whole.parent, exp.Hint | exp.Table | exp.Lateral):
             continue

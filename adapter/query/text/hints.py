@@ -120,7 +120,7 @@ def take_hints(
 ) -> list[tuple[exp.Expr, exp.Expr | str]]:
     """Takes hints off a tree: each with the SELECT it stood at. What can't be parsed inside of one is a text."""
     taken = []
-    for hint in list(tree.find_all(exp.Hint)):
+    for hint in list(every(tree, exp.Hint)):
         select = hint.parent
         assert select is not None
         own = [each for each in hint.expressions if wanted(each)]
@@ -186,21 +186,21 @@ def mark_streams(tree: exp.Query) -> None:
     Raises:
         QueryError: there is none, or more than one and nothing says which.
     """
-    for select in tree.find_all(exp.Select):
+    for select in every(tree, exp.Select):
         if marked_as_stream(select):
-            tables = list(select.find_all(exp.Table))
+            tables = list(every(select, exp.Table))
             if len(tables) != 1:
                 raise QueryError(
                     f"stream() marks one table, found {_listed(tables) or 'none'} under it; put it around the one that is "
                     "the stream, where the query reads it: FROM {{ stream(ref('…')) }}."
                 )
             mark(tables[0])
-    for select in tree.find_all(exp.Select):
+    for select in every(tree, exp.Select):
         if window := window_of(select):
             below = input_of(select)
-            if any(window_of(inner) for inner in below.find_all(exp.Select)):
+            if any(window_of(inner) for inner in every(below, exp.Select)):
                 continue  # a window over the result of a window
-            tables = list(below.find_all(exp.Table))
+            tables = list(every(below, exp.Table))
             if any(is_stream(table) for table in tables):
                 continue
             if len({sql(_bare(table)).lower() for table in tables}) != 1:

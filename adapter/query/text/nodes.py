@@ -65,7 +65,7 @@ def shape(node: object) -> Hashable:
     False
     """
     if isinstance(node, exp.Identifier):
-        return node.name.lower()
+        return exp.Identifier, node.this.lower()
     if isinstance(node, exp.Expr):
         said = [(name, value) for name, value in sorted(node.args.items()) if not _is_nothing(value)]
         return (type(node), *((name, shape(value)) for name, value in said))

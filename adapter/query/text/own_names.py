@@ -31,6 +31,7 @@ from ..program import Program, with_texts
 from ..streams import Known
 from . import names
 from .names import unmarked
+from .nodes import every
 
 _T = TypeVar("_T")
 _IS_OURS = re.compile(r"__\w+|_[wt](?:_\d+)?")
@@ -64,11 +65,11 @@ def mark(tree: exp.Expr) -> None:
 def _of_author(tree: exp.Expr) -> list[exp.Expr]:
     queries = {
         alias.this.name.lower()
-        for alias in tree.find_all(exp.TableAlias)
+        for alias in every(tree, exp.TableAlias)
         if isinstance(alias.this, exp.Identifier)
     }
     found: list[exp.Expr] = []
-    for node in tree.find_all(exp.Identifier):
+    for node in every(tree, exp.Identifier):
         if not may_be_ours(node.name):
             continue
         if names.is_marked(node.name.lower()):

@@ -23,6 +23,7 @@ from . import result_names
 from .clauses import relations
 from .dialect import sql, walk_same_query
 from .functions import QueryRunner
+from .nodes import every
 from .stars import columns_of
 
 
@@ -50,7 +51,7 @@ def tell_apart(
             known[query] = ask(query)
         return known[query]
 
-    names = {each.name.lower() for each in tree.find_all(exp.Identifier)}
+    names = {each.name.lower() for each in every(tree, exp.Identifier)}
     results = [*result_names.results(tree)]
     renamed: dict[str, str] = {}
     # From within, for what a query has depends on those below it.
@@ -58,7 +59,7 @@ def tell_apart(
         if not any(select is each for each in results):
             _tell_apart(select, names, renamed, None if ask is None else asked)
     for select in results if renamed else ():
-        below = {each.name for each in select.find_all(exp.Identifier) if each.name in renamed}
+        below = {each.name for each in every(select, exp.Identifier) if each.name in renamed}
         for item in select.expressions:
             given = _names_of(item, asked if ask is not None else None)
             if twins := below if given is None else below.intersection(given):

@@ -9,6 +9,7 @@ from ..streams import is_printed
 from . import hints
 from .clauses import aggregate
 from .dialect import sql
+from .nodes import every
 
 
 def is_grouped(select: exp.Select) -> bool:
@@ -36,7 +37,7 @@ def write_distinct_as_group(select: exp.Select) -> None:
         raise QueryError(
             "SELECT DISTINCT with GROUP BY over a stream: put one of the two into a query of its own."
         )
-    over = next((each for each in select.find_all(exp.Window) if not is_printed(each)), None)
+    over = next((each for each in every(select, exp.Window) if not is_printed(each)), None)
     if over is not None:
         raise NotInStages(
             f"SELECT DISTINCT of '{sql(over)}' over a stream: put one of the two into a query of its own."

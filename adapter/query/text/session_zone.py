@@ -14,6 +14,7 @@ from sqlglot import exp
 from . import instants
 from .functions import QueryRunner
 from .intervals import DAY, HOUR
+from .nodes import every
 
 _LONGEST_CHANGE = 3 * HOUR
 """No clock was put forward or back farther, but where a country changed sides of the date line."""
@@ -29,7 +30,7 @@ def mark(tree: exp.Expr, ask: QueryRunner) -> None:
         tree: a query.
         ask: asks the session.
     """
-    found = [each for each in tree.find_all(exp.Interval) if _joins(each) or _moves(each)]
+    found = [each for each in every(tree, exp.Interval) if _joins(each) or _moves(each)]
     if found and changes(str(ask("select current_timezone()")[0])):
         for each in found:
             each.meta[_SLACK] = _LONGEST_CHANGE
@@ -55,7 +56,7 @@ def _moves(interval: exp.Interval) -> bool:
 
 def slack(node: exp.Expr) -> int:
     """How much farther away a time may be than its intervals say, in microseconds."""
-    return max((each.meta_get(_SLACK, 0) for each in node.find_all(exp.Interval)), default=0)
+    return max((each.meta_get(_SLACK, 0) for each in every(node, exp.Interval)), default=0)
 
 
 @cache

@@ -29,6 +29,7 @@ from . import hints
 from .clauses import aggregate, conjuncts, relations
 from .dialect import canonical, parse, sql, with_clause
 from .functions import makes_rows
+from .nodes import every
 
 _ALL = None
 """In the place of the names that are asked for: all of them."""
@@ -103,7 +104,7 @@ def ordered(text: str) -> str:
     if " AND " not in text:
         return text
     query = parse(text)
-    for where in query.find_all(exp.Where):
+    for where in every(query, exp.Where):
         tests = sorted(conjuncts(where.this), key=sql)
         where.set("this", exp.and_(*tests, copy=False))
     return sql(query)
@@ -118,11 +119,11 @@ def columns_of(*nodes: exp.Expr) -> set[str] | None:
     (['a', 'v', 'w'], set(), None)
     """
     for node in nodes:
-        for star in node.find_all(exp.Star):
+        for star in every(node, exp.Star):
             if not isinstance(star.parent, exp.Count):
                 return None
     # What stands before a point may be a column that holds a struct.
-    return {each.name.lower() for node in nodes for each in node.find_all(exp.Identifier)}
+    return {each.name.lower() for node in nodes for each in every(node, exp.Identifier)}
 
 
 def _names_in(select: exp.Select, depth: int) -> dict[str, str] | None:
@@ -214,7 +215,7 @@ def _asked_for(select: exp.Select, wanted: frozenset[str] | None) -> list[exp.Ex
     asked = wanted
     while True:
         items = [item for item in select.expressions if _is_asked_for(item, asked)]
-        named = frozenset(each.name.lower() for item in items for each in item.find_all(exp.Identifier))
+        named = frozenset(each.name.lower() for item in items for each in every(item, exp.Identifier))
         if asked is _ALL or named <= asked:
             return items
         asked |= named

@@ -26,6 +26,7 @@ from sqlglot.errors import SqlglotError
 from .clauses import hands_on_columns, joined, left_out, only_asks
 from .dialect import DIALECT
 from .functions import QueryRunner
+from .nodes import every
 from .types import question
 
 
@@ -47,7 +48,7 @@ def write_out(
         One of which nothing says which they are, with its call; None: there is none.
     """
     unknown = None
-    for star in list(tree.find_all(exp.Star)):
+    for star in list(every(tree, exp.Star)):
         holder = star.parent if isinstance(star.parent, exp.Column) else star
         call = holder.parent
         if call is None or not _is_written_out(holder, call) or not concerned(holder):

@@ -16,6 +16,7 @@ from .dialect import DIALECT, arguments, function_name, read_alone, sql, walk_sa
 from .functions import QueryRunner, makes_rows
 from .maps import has_map
 from .nested_types import fields_of
+from .nodes import every
 from .select_kind import is_grouped
 
 _TYPES = "types"
@@ -36,8 +37,8 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
         tree: in which streams are marked.
         ask: carries out a query of one row.
     """
-    for select in tree.find_all(exp.Select):
-        if not any(hints.is_stream(table) for table in select.find_all(exp.Table)):
+    for select in every(tree, exp.Select):
+        if not any(hints.is_stream(table) for table in every(select, exp.Table)):
             continue
         find_columns(select, ask)
         if calls := list(_calls(select)):
@@ -57,7 +58,7 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
     Raises:
         QueryError: a MAP is among that, and can't be.
     """
-    for select in tree.find_all(exp.Select):
+    for select in every(tree, exp.Select):
         split = _is_split(select)
         kinds = _RANKS if split else (exp.RowNumber,)
         if not hints.reads_stream(select) or not _ranks_rows(select, kinds):
@@ -99,9 +100,9 @@ def _ranks_rows(select: exp.Select, kinds: tuple[type[exp.Expr], ...]) -> bool:
     others = {item.alias.lower() for item in select.expressions if item.find(exp.Window)}
     if not items or any(makes_rows(node) for item in items for node in item.walk()):
         return False
-    if any(column.name.lower() in others for item in items for column in item.find_all(exp.Column)):
+    if any(column.name.lower() in others for item in items for column in every(item, exp.Column)):
         return False
-    numbers = (window for window in select.find_all(exp.Window) if isinstance(window.this, kinds))
+    numbers = (window for window in every(select, exp.Window) if isinstance(window.this, kinds))
     return any(window.parent_select is select for window in numbers)
 
 
@@ -123,7 +124,7 @@ def _is_of_rows(call: exp.Expr, select: exp.Select) -> bool:
         around = around.find_ancestor(exp.Select)
     aliases = {item.alias.lower() for item in select.expressions if item.alias}
     (argument,) = arguments(call)
-    names = {column.name.lower() for column in argument.find_all(exp.Column) if not column.table}
+    names = {column.name.lower() for column in every(argument, exp.Column) if not column.table}
     return not names & aliases and argument.find(exp.AggFunc) is None
 
 

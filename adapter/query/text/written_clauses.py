@@ -24,6 +24,7 @@ from . import hints
 from .clauses import conjuncts, joined, without_queries
 from .dialect import sql
 from .names import unmarked
+from .nodes import every
 
 _LISTED = {"group": "GROUP BY", "order": "ORDER BY"}
 _CONDITIONS = {"where": "WHERE", "having": "HAVING", "qualify": "QUALIFY"}
@@ -33,7 +34,7 @@ def written_clauses(tree: exp.Query) -> list[tuple[str, str]]:
     """The clauses of all SELECTs of a query, each as its keyword and its text, outermost first. Queries within a text are
     left out of it: they have their own."""
     found: list[tuple[str, str]] = []
-    for query in hints.as_quoted(tree).find_all(exp.Query):
+    for query in every(hints.as_quoted(tree), exp.Query):
         if isinstance(query, exp.SetOperation):
             kind = type(query).__name__.upper()
             found.append(("SET", kind if query.args.get("distinct") is not False else f"{kind} ALL"))

@@ -15,6 +15,7 @@ from ..aggregation.grouping import grouping
 from ..errors import NotInStages, QueryError
 from ..text.clauses import aggregate, conjuncts, left_out, only_asks
 from ..text.dialect import arguments, sql
+from ..text.nodes import every
 
 Columns = Mapping[str, str]
 """Output column (lower case) → the window column it carries, or what else of a stage (`identity`)."""
@@ -143,7 +144,7 @@ def _groups_by_window(select: exp.Select, sources: Sequence[Source]) -> bool:
 def check_ranks(select: exp.Select, sources: Sequence[Source]) -> None:
     """Passes a SELECT whose OVER clauses are partitioned by ``window_end``."""
     for item in [*select.expressions, select.args.get("qualify")]:
-        for window in item.find_all(exp.Window) if item else ():
+        for window in every(item, exp.Window) if item else ():
             if not any(
                 window_key(key, sources) == "window_end" for key in window.args.get("partition_by") or ()
             ):

@@ -12,6 +12,7 @@ from ..errors import QueryError
 from ..text import ctes, hints
 from ..text.clauses import aggregate, only_asks
 from ..text.dialect import parse, sql
+from ..text.nodes import every
 from ..text.select_kind import is_grouped, write_distinct_as_group
 from .windows import OPTIONS, Window, quote
 
@@ -112,7 +113,7 @@ def _tell(over: exp.Select, group: exp.Select | None) -> None:
             said = [each for each in hint.expressions if not each.name.startswith(OPTIONS["emit"])]
             hint.set("expressions", said)
     told = parse(_with_new(window))
-    next(told.find_all(exp.Table)).replace(
+    next(every(told, exp.Table)).replace(
         exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier(_ROWS)))
     )
     node: exp.Expr = over

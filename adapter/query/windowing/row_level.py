@@ -22,8 +22,8 @@ def refuse_streams_in_expressions(select: exp.Select) -> None:
         QueryError: it reads one elsewhere.
     """
     for node in _outside_from(select):
-        for query in node.find_all(exp.Query):
-            if any(hints.is_stream(table) for table in query.find_all(exp.Table)):
+        for query in every(node, exp.Query):
+            if any(hints.is_stream(table) for table in every(query, exp.Table)):
                 raise NotInStages(
                     f"'{hints.quoted(query)}' reads a stream inside an expression; write it as a join "
                     "(LEFT SEMI, LEFT ANTI) in FROM."

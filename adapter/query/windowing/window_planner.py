@@ -38,7 +38,7 @@ from ..streams import Streams
 from ..text import hints
 from ..text.clauses import column_names, joined, relations
 from ..text.dialect import canonical, function_name, sql, walk_same_query
-from ..text.nodes import shape
+from ..text.nodes import every, shape
 from ..text.source_text import SourceText
 from . import on_change
 from .locality import Columns, Source, check, check_ranks, output_columns
@@ -385,7 +385,7 @@ class WindowPlanner:
         windows = {stage.name: stage.window for stage in self.stages.values()}
         found: dict[tuple[object, ...], Window] = {}
         for node in nodes:
-            results = [mark.name for inner in node.find_all(exp.Select) if (mark := hints.result_of(inner))]
+            results = [mark.name for inner in every(node, exp.Select) if (mark := hints.result_of(inner))]
             for window in (windows[name] for name in results):
                 cut = (window.kind, window.size, window.step, window.offset, window.time_zone)
                 found.setdefault(cut, window)
@@ -462,7 +462,7 @@ class WindowPlanner:
         if time != WINDOW_START or window.merges:
             return False
         windows = {stage.name: stage.window for stage in self.stages.values()}
-        marked = map(hints.result_of, hints.input_of(select).find_all(exp.Select))
+        marked = map(hints.result_of, every(hints.input_of(select), exp.Select))
         return all(_holds_whole(window, windows[mark.name]) for mark in marked if mark)
 
     def _keep_read(self, root: exp.Expr) -> bool:
@@ -477,7 +477,7 @@ class WindowPlanner:
         return f"{self.streams.stage}_{self.others + len(self.stages) + 1}"
 
     def _streams_under(self, node: exp.Expr) -> tuple[str, ...]:
-        names = (table.name for table in node.find_all(exp.Table) if hints.is_stream(table))
+        names = (table.name for table in every(node, exp.Table) if hints.is_stream(table))
         return tuple(dict.fromkeys(names))
 
 

@@ -24,6 +24,7 @@ from ..program import EXPIRES_AT
 from ..text import ctes, hints, own_names
 from ..text.dialect import parse
 from ..text.intervals import DAY
+from ..text.nodes import every
 from . import ranges
 from .ranges import TimeRange, WindowRange
 from .windows import Window, quote
@@ -264,7 +265,7 @@ class Overwriting:
         """The same for the query's rows, none of which may be without a window."""
         column = quote(self._column)
         condition = self._condition(column, ends)
-        if not any(join.side for join in parse(self.plan.output).find_all(exp.Join)):
+        if not any(join.side for join in every(parse(self.plan.output), exp.Join)):
             return condition
         advice = f"write coalesce(a.{self._column}, b.{self._column}) as {self._column}"
         message = f"An outer join leaves {self._column} NULL, so a row is of no window; {advice}."
