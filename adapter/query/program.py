@@ -93,6 +93,8 @@ class Whole:
 
     sql: str
     part: str
+    of_many: bool = False
+    """Whether it pays only where many rows come."""
 
 
 @dataclass(frozen=True)

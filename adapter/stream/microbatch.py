@@ -504,7 +504,7 @@ class MicroBatch:
     def _as_it_costs_least(self, step: Step) -> Step:
         """A step with the text that is the least work for so many rows."""
         whole = step.whole
-        if whole is None:
+        if whole is None or (whole.of_many and are_few(self._came or 0)):
             return step
         if whole.part in self._rewritten():
             return replace(step, sql=whole.sql, persist=True)

@@ -410,8 +410,8 @@ class TopN:
     improves: bool
     """Whether a group's place can only get better through its own rows."""
     descends: bool | None = None
-    """Of groups, whether what they are ordered by first is so in descending order; None: that doesn't say which of them
-    can't be among the first."""
+    """Whether what rows are ordered by first is so in descending order; None: that doesn't say which of them can't be among
+    the first."""
     growth: UnboundedState | None = None
     of_ids: tuple[str, ...] = ()
     """The groups' columns that `ids` are, where groups expire."""

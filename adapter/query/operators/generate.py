@@ -585,7 +585,7 @@ class _Generator:
     def _is_ranked_alone(self, operator: GroupAggregate) -> bool:
         """Whether all that reads groups is one ranking, which does so once."""
         for each in self.flow.operators:
-            if isinstance(each, TopN) and each.descends is not None:
+            if isinstance(each, TopN) and each.inputs[0].relation.changes and each.descends is not None:
                 path, below = row_by_row(each.inputs[0])
                 if below is operator:
                     return all(

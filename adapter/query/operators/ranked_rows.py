@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..program import STEP, Rows, StatePart, Step, now
+from ..program import STEP, Rows, StatePart, Step, Whole, now
 from ..windowing.window_buffer import first_of
 from ..windowing.windows import quote
 from .base import Source, TopN, in_order, over
@@ -21,7 +21,7 @@ from .key_generations import (
     touched_in_step,
 )
 from .relation import WEIGHT
-from .top_n import PLACE, ROW, members_part, shown, shown_as_it_is
+from .top_n import PLACE, ROW, is_behind, last_places, members_part, shown, shown_as_it_is
 
 DUE = "due"
 """The column with the watermark at which a row is put out."""
@@ -110,10 +110,26 @@ class RankedRows:
         # Of equal rows those that were there stay.
         ranked, initial = (self._first(rows, _FRESH) for rows in (self.generations.latest(both), of_batch))
         return [
-            *([] if self.is_timed else [Step(self.rows, self._rows(), persist=True)]),
+            *(
+                []
+                if self.is_timed
+                else [Step(self.rows, self._rows(), persist=True, whole=self._not_behind())]
+            ),
             *self.generations.steps(f"select {self.listed} from {self.rows}"),
             Step(self.now, ranked, persist=True, initial=initial),
         ]
+
+    def _not_behind(self) -> Whole | None:
+        """The rows without those behind the last of a full ranking by what it is ordered by first, which would be put in order
+        with all others to be left out then. None: a member may be forgotten, or all rankings come."""
+        if self.operator.descends is None or self.generations.ttl is not None or self.replayed:
+            return None
+        last = last_places(self.operator, self.keys, f"(\n{self._first(self._read(None))}\n)")
+        rows = (
+            f"select /*+ broadcast(last) */ own.* from (\n{self._rows()}\n) as own\n"
+            f"left join (\n{last}\n) as last on {same('own', 'last', self.keys)}\nwhere not {is_behind(self.operator)}"
+        )
+        return Whole(rows, self.part, of_many=True)
 
     def _known(self) -> str:
         """The rows of the state of the rankings that the micro-batch touches."""

@@ -124,7 +124,9 @@ def of_rows(
     if is_timed:
         hide_from_stars(made.rows, [(alias, ROW_TIME)])
         made.rows.append("expressions", exp.column(ROW_TIME, table=alias, quoted=True))
-    return replace(made.operator(template, below, relation), final=not relation.changes)
+    return replace(
+        made.operator(template, below, relation), final=not relation.changes, descends=_descends(made)
+    )
 
 
 def of_groups(
@@ -181,15 +183,15 @@ def of_groups(
             lambda node: conditions.carried(node, alias, of_group),
             listed_names(selects[-1]) if selects else None,
         ),
-        descends=_descends(made, within, expires),
+        # A ranking that a row is behind in isn't touched by it, which matters where its members may be forgotten.
+        descends=None if within is None or expires else _descends(made),
         of_ids=of_ids if expires else (),
     )
 
 
-def _descends(made: _Ranking, within: Sequence[str] | None, expires: bool) -> bool | None:
-    """See `TopN.descends`. How many are before a row says nothing of how many values are; and a ranking that a row is
-    behind in isn't touched by it, which matters where its members may be forgotten."""
-    if within is None or expires or not made.order or isinstance(made.function, exp.DenseRank):
+def _descends(made: _Ranking) -> bool | None:
+    """See `TopN.descends`. How many are before a row says nothing of how many values are."""
+    if not made.order or isinstance(made.function, exp.DenseRank):
         return None
     return bool(made.order[0].args.get("desc"))
 

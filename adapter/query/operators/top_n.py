@@ -112,17 +112,13 @@ class RankedGroups:
         Who goes is told by what identifies it: a sum of doubles that is computed again may be another one than the member's,
         to the last digit.
         """
-        first, (least, behind) = f"{ROW}.`{ORDER}0`", ("min", "<") if self.operator.descends else ("max", ">")
-        by, ids = ", ".join(self.keys), [*self.keys, *self.ids]
-        # A place that is NULL is before all others, or behind: then nobody is known to be.
-        is_full = f"count(*) >= {self.operator.top.rows} and count({first}) = count(*)"
-        place = f"case when {is_full} then {least}({first}) end as {_LAST}"
-        last = f"select {', '.join([place, *self.keys])} from {self.known}{f' group by {by}' if by else ''}"
+        ids = [*self.keys, *self.ids]
+        last = last_places(self.operator, self.keys, self.known)
         members = f"select {', '.join([*ids, f'true as {_MEMBER}'])} from {self.known}"
         return (
             f"select own.* from (\n{changed}\n) as own\nleft join (\n{last}\n) as last on {same('own', 'last', self.keys)}\n"
             f"left join (\n{members}\n) as members on {same('own', 'members', ids)}\n"
-            f"where if(own.{_CAME}, not coalesce(own.{first} {behind} last.{_LAST}, false), members.{_MEMBER} is not null)"
+            f"where if(own.{_CAME}, not {is_behind(self.operator)}, members.{_MEMBER} is not null)"
         )
 
     def _rows(self, rows: str) -> str:
@@ -295,6 +291,30 @@ class RankedGroups:
             f"select {now(STEP)} as {STEP}, own.{ROW} as {self.kept_row}, own.{_MEMBER} as {self.member}, "
             f"lives.{SINCE} as {self.since}\nfrom (\n{moved}\n) as own left join (\n{lives}\n) as lives on {on or 'true'}"
         )
+
+
+_FIRST = f"{ROW}.`{ORDER}0`"
+
+
+def last_places(operator: TopN, keys: Sequence[str], members: str) -> str:
+    """By what the last member of each full ranking is ordered first, in the column `_LAST`; NULL: it isn't full, or that
+    says nothing.
+
+    Args:
+        operator: the ranking, one with `descends`.
+        keys: what it is within.
+        members: a relation with those columns and the members' rows.
+    """
+    # A place that is NULL is before all others, or behind: then nobody is known to be.
+    is_full = f"count(*) >= {operator.top.rows} and count({_FIRST}) = count(*)"
+    place = f"case when {is_full} then {'min' if operator.descends else 'max'}({_FIRST}) end as {_LAST}"
+    by = f" group by {', '.join(keys)}" if keys else ""
+    return f"select {', '.join([place, *keys])} from {members}{by}"
+
+
+def is_behind(operator: TopN) -> str:
+    """Whether a row of `own` can't be in its ranking, as the row of `last_places` beside it, `last`, says."""
+    return f"coalesce(own.{_FIRST} {'<' if operator.descends else '>'} last.{_LAST}, false)"
 
 
 def behind_the_last(
