@@ -660,3 +660,26 @@ def test_a_day_of_the_session_may_have_25_hours(zone: str) -> None:
     assert isinstance(join, Join)
     longer = 3 * HOUR if zone == "Europe/Berlin" else 0
     assert [until[-1][1] for until in join.until] == [DAY + longer, 0]
+
+
+@pytest.mark.parametrize(
+    ("over", "ttl", "leaves_out"),
+    [
+        (
+            "row_number() over (partition by item order by price desc, ts)",
+            None,
+            "own.__ranked.`__order_0` < ",
+        ),
+        ("rank() over (order by price)", None, "own.__ranked.`__order_0` > "),
+        ("dense_rank() over (partition by item order by price desc)", None, None),
+        ("rank() over (partition by item order by price desc)", DAY, None),
+        # Each comes once, when no other can come before it.
+        ("row_number() over (partition by item order by ts)", None, None),
+    ],
+)
+def test_which_rows_that_come_are_left_out(over: str, ttl: int | None, leaves_out: str | None) -> None:
+    text = f"select item, price, place from (select *, {over} as place from {B}) where place <= 1"
+    steps = generate.program(plan(text, ttl), ttl=ttl).levels[0].ingest
+    whole = [step.whole for step in steps if step.whole is not None]
+    assert len(whole) == (leaves_out is not None)
+    assert all(leaves_out in each.sql and each.of_many for each in whole if leaves_out is not None)

@@ -120,9 +120,11 @@ class RankedRows:
         ]
 
     def _not_behind(self) -> Whole | None:
-        """The rows without those behind the last of a full ranking by what it is ordered by first, which would be put in order
-        with all others to be left out then. None: a member may be forgotten, or all rankings come."""
-        if self.operator.descends is None or self.generations.ttl is not None or self.replayed:
+        """The rows without those behind the last of a full ranking by what it is ordered by first: they would be put in
+        order with all others, to be left out then. None: which they are can't be told, a member may be forgotten, or all
+        rankings come."""
+        may_leave_out = self.operator.descends is not None and self.generations.ttl is None
+        if not may_leave_out or self.operator.final or self.replayed:
             return None
         last = last_places(self.operator, self.keys, f"(\n{self._first(self._read(None))}\n)")
         rows = (
