@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..query.program import BATCH_ID, CHANGE_TYPE, Program
 from ..query.text.nested_types import parts_of
-from .errors import StreamError
+from .errors import StreamError, forgets_collations
 from .model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 
 _NOT_COMPARED = re.compile(r"\bvariant\b(?!`)")
@@ -89,6 +89,20 @@ def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
             )
 
 
+def check_collations(model: StreamModel, kinds: Iterable[str]) -> None:
+    """Return if a state can keep columns as they are compared.
+
+    Args:
+        model: the model.
+        kinds: the types of what its state keeps.
+
+    Raises:
+        StreamError: one is of texts with a collation.
+    """
+    if any(_COLLATION.search(kind) for kind in kinds):
+        raise StreamError(forgets_collations(model))
+
+
 def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, str]) -> None:
     """Return if a run can put a query's columns into a table that is there, once it has changed what it may.
 
@@ -161,6 +175,7 @@ PROMOTED = frozenset({("int", "bigint"), ("float", "double")})
 """Types of a column, and those that it can be made where there are rows: they are the same values then."""
 _WHOLE = re.compile(r"\b(?:tinyint|smallint|int|bigint)\b")
 _DIGITS = re.compile(r"decimal\(\d+,(\d+)\)")
+_COLLATION = re.compile(r"\bstring collate ", re.IGNORECASE)
 _TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
 
 

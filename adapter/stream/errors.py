@@ -100,6 +100,9 @@ _OF_A_MAP = re.compile(
     r"INVALID_ORDERING_TYPE[^\n]*MAP<|HASH_MAP_TYPE|SET_OPERATION_ON_MAP_TYPE|GROUP_BY[^\n]*MAP TYPE",
     re.IGNORECASE,
 )
+_COLLATED = re.compile(
+    r"INDETERMINATE_COLLATION|INCOMPATIBLE_COLUMN_TYPE\]? UNION can only be performed [^\n]*STRING COLLATE"
+)
 _OTHER_ROWS = re.compile(
     r"INCOMPATIBLE_COLUMN_TYPE\]? UNION can only be performed [^\n]*STRUCT<|column \S+ has other fields in it than it had"
 )
@@ -107,6 +110,16 @@ _RAISED = re.compile(
     r"PythonException:[^\0]{0,300}?Traceback \(most recent call last\):\n(?:[ \t].*\n|\s*\n)+"
     r"(?P<said>[A-Za-z_][\w.]*(?::.*)?)"
 )
+
+
+def forgets_collations(model: StreamModel) -> str:
+    """What is said of a query that keeps, or compares with what is kept, texts that have a collation."""
+    return (
+        f"Model {model.name}: its query keeps texts with a collation: as a key, as the value of an aggregate, in what a "
+        "ranking is ordered by, or among rows that it keeps. Tables of Iceberg have none, so what is kept would be compared "
+        "byte by byte from then on. Take lower(…) in the place of COLLATE UTF8_LCASE, or end what is kept with COLLATE "
+        "UTF8_BINARY; in WHERE a collation may stand."
+    )
 
 
 def _known(model: StreamModel, text: str) -> str | None:
@@ -128,6 +141,8 @@ def _known(model: StreamModel, text: str) -> str | None:
             "value of an aggregate such as max_by(), a key, in a join, or among rows that change. Take map_entries(…) or "
             "to_json(…) of it in the query below, as in max_by(map_entries(m), ts)."
         )
+    if _COLLATED.search(text):
+        return forgets_collations(model)
     if _OTHER_ROWS.search(text):
         return (
             f"Model {model.name}: the rows that its state keeps have other columns than those that come now; most likely a "

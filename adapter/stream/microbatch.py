@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from ..query.program import Asking, Boundaries, Level, Lookup, Program, Rewrite, StatePart, Step, clock_column
 from . import executed
 from .clock import shown
-from .columns import check_kept
+from .columns import check_collations, check_kept
 from .iceberg import stored_types
 from .identifiers import type_text
 from .lookups import Lookups
@@ -591,6 +591,8 @@ class MicroBatch:
             return [*stored_types(self._spark, {f"c{n}": kind for n, kind in enumerate(kinds)}).values()]
 
         schemas = {name: rows.schema for name, rows in self._parts().items()}
+        kept = [type_text(each.dataType) for schema in schemas.values() for each in schema.fields]
+        check_collations(self._work.model, kept)
         together: dict[tuple[str, ...], None] = {}
         for level in self._work.program.levels:
             together |= dict.fromkeys(step.reads for step in (*level.known, *level.ingest, *level.emit))
