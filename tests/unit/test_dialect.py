@@ -46,3 +46,27 @@ def test_an_ordered_aggregate_is_called_by_its_own_name() -> None:
     assert sorted(names) == ["listagg", "percentile_cont"]
     text = rewriting.rewritten("split_distinct", f"select count(distinct k), {calls} from t")
     assert "PERCENTILE_CONT(0.5) WITHIN GROUP" in text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("select k from t order by v", "select k from t order by v asc"),
+        ("select row_number() over (order by v) from t", "select row_number() over (order by v asc) from t"),
+        ("select k from t group by k", "select k from t group by distinct k"),
+        (
+            "select * from t unpivot (v for n in (a, b))",
+            "select * from t unpivot exclude nulls (v for n in (a, b))",
+        ),
+    ],
+)
+def test_a_text_does_not_depend_on_what_was_read_before(one: str, other: str) -> None:
+    """States' names are made of such texts: they mustn't be another query's, planned before in the same process."""
+    alone = {}
+    for text in (one, other):
+        dialect._TEXTS.clear()
+        alone[text] = dialect.canonical(parse(text))
+    for first, then in ((one, other), (other, one)):
+        dialect._TEXTS.clear()
+        dialect.canonical(parse(first))
+        assert dialect.canonical(parse(then)) == alone[then]

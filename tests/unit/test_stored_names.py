@@ -14,6 +14,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text import dialect
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.differences import EVENT_TIMES
 
@@ -111,3 +112,26 @@ def test_a_state_is_kept_under_the_same_names(name: str) -> None:
 def test_names_of_the_author_are_those_of_the_state(name: str) -> None:
     text, ttl = QUERIES[name]
     assert _kept(re.sub(r"\b([kv])\b", r"__\1", text), ttl) == WITH_UNDERSCORES[name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select x, v from (select x, v, row_number() over (partition by x order by v) as n from {E}) where n <= 2",
+        f"select k, sum(v) over (partition by k order by ts) as s from {E}",
+    ],
+)
+def test_what_is_planned_before_changes_no_name(text: str) -> None:
+    def names() -> list[str]:
+        program = generate.program(planner.plan(text, KNOWN, domains=("k", "x")))
+        return [part.name for level in program.levels for part in level.parts]
+
+    dialect._TEXTS.clear()
+    alone = names()
+    dialect._TEXTS.clear()
+    planner.plan(
+        text.replace(" order by v", " order by v asc").replace("by ts)", "by ts asc)"),
+        KNOWN,
+        domains=("k", "x"),
+    )
+    assert names() == alone

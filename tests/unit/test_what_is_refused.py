@@ -8,6 +8,7 @@ from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.query import expansion, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.intervals import DAY
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 
 KNOWN = {name: Known(event_time="ts") for name in ("a", "b", "c")}
@@ -116,3 +117,43 @@ def test_rows_of_windows_that_are_asked_for_are_told_to_be_of_the_same() -> None
     )
     other = f"select w.k from ({counts('a')}) as w where exists (select 1 from {B} as x where x.k = w.k)"
     assert "compare window_start" not in refused(other)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select a.k, (select b.v from {B} as b where b.k = a.k order by b.ts desc limit 1) as v from {A} as a",
+        f"select a.k from {A} as a where 1 = (select b.v from {B} as b where b.k = a.k order by b.ts limit 1)",
+        f"select a.k from {A} as a where a.v in (select b.v from {B} as b where b.ts <= a.ts order by b.ts desc limit 3)",
+    ],
+)
+def test_a_limit_for_each_row(text: str) -> None:
+    """It was planned as one ranking of all, and ended with Spark's word of a name that it doesn't know."""
+    found = refused(text)
+    assert "is asked for each row around it" in found and "row_number() over (partition by" in found
+    assert "'SELECT b.v FROM stream(b) AS b WHERE" in found
+
+
+def test_a_limit_of_what_is_only_asked_for() -> None:
+    there, limited = (
+        f"select a.k from {A} as a where exists (select 1 from {B} as b where b.k = a.k and {NEAR.format('a', 'b')}{cut})"
+        for cut in ("", " order by b.ts limit 1")
+    )
+    assert planner.plan(there, KNOWN, DAY).dataflow.root == planner.plan(limited, KNOWN, DAY).dataflow.root
+
+
+def test_windows_of_spark_by_their_name() -> None:
+    found = refused(
+        f"select window.start as s, k, count(*) as n from {A} group by window(ts, '30 minutes'), k"
+    )
+    assert "{{ tumble(relation, 'time_column', '5 minutes') }}" in found and "AS w" in found
+
+
+def test_whose_columns_they_are() -> None:
+    groups = f"(select k, count(*) as n from {A} group by k)"
+    others = f"(select k, max(v) as m from {B} group by k)"
+    text = (
+        f"select g.k, n, m, kind from {groups} as g join {others} as o on g.k = o.k left join t on t.k = g.k"
+    )
+    assert "doesn't say whose columns n, m, kind are" in refused(text)
+    planner.plan(text.replace("n, m, kind", "g.n, o.m, t.kind"), KNOWN, DAY)

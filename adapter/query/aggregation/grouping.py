@@ -10,7 +10,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..expansion import WINDOW_COLUMNS
 from ..text.clauses import relations
-from ..text.dialect import canonical, read_alone, sql
+from ..text.dialect import canonical, function_name, read_alone, sql
 from ..text.functions import QueryRunner
 from ..text.nodes import every
 
@@ -138,11 +138,23 @@ def check_items(select: exp.Select) -> None:
     for item in select.expressions:
         column = item.unalias()
         if isinstance(column, exp.Column) and not column.is_star:
-            if not known & {column.name.lower(), column.table.lower()}:
+            said = {column.name.lower(), column.table.lower()}
+            call = next((key for key in grouping(select).keys if _is_window(key)), None)
+            if call is not None and "window" in said:
+                raise QueryError(
+                    f"'{sql(column)}' is what Spark calls the key {sql(call)}. Read the stream through a macro, FROM "
+                    "{{ tumble(relation, 'time_column', '5 minutes') }} … GROUP BY window_start, window_end; or have a "
+                    f"query below give it a name, SELECT *, {sql(call)} AS w."
+                )
+            if not known & said:
                 raise QueryError(
                     f"'{sql(column)}' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY, or say which of "
                     f"its values is meant: any_value({sql(column)})."
                 )
+
+
+def _is_window(key: exp.Expr) -> bool:
+    return isinstance(key, exp.Func) and function_name(key) == "window"
 
 
 def find_columns(select: exp.Select, ask: QueryRunner) -> None:

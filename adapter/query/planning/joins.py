@@ -17,7 +17,7 @@ from ..operators.time_bounds import TimeBounds, delay_of
 from ..tables.static_sides import nest, unclear
 from ..text import hints
 from ..text.clauses import only_asks
-from ..text.dialect import canonical, sql
+from ..text.dialect import canonical, sql, walk_same_query
 from ..text.names import digest
 from .closing import closed_unless, counting_late
 from .from_items import FromItem, times_of
@@ -98,6 +98,11 @@ def plan_join(
     if put_tests_of_tables_below(select, read):
         return planner.select(select)
     if len(streams) < len(read) or conditions.reads_tables(template):
+        if names := _unqualified(select):
+            raise QueryError(
+                f"'{hints.quoted(select)}' joins streams and a table that is no stream, and doesn't say whose columns "
+                f"{', '.join(names)} are: write the relation's name before each, as in t.{names[0]}."
+            )
         raise QueryError(
             f"'{hints.quoted(select)}' joins streams and a table that is no stream in one SELECT; join that in a query "
             "below or above, so that it is clear which rows it belongs to."
@@ -319,3 +324,12 @@ def _delays_of(
         delay_of, of_column=lambda column: delays.get((column.table.lower(), column.name.lower()))
     )
     return {**found, **delays_of_computed(select, of_item)}
+
+
+def _unqualified(select: exp.Select) -> list[str]:
+    """The columns that a SELECT reads without a relation's name, but for those that USING joins."""
+    joins = select.args.get("joins") or ()
+    using = {each.name.lower() for join in joins for each in join.args.get("using") or ()}
+    columns = (each for each in walk_same_query(select) if isinstance(each, exp.Column) and not each.is_star)
+    names = (each.name for each in columns if not each.table and each.name.lower() not in using)
+    return list(dict.fromkeys(names))

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..text.dialect import canonical, sql
+from ..text import hints
+from ..text.dialect import canonical, relation_names, sql
 from ..text.nodes import every
 
 RANK = "__rank"
@@ -32,12 +33,41 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Select], bool]) -> 
         if select.find_ancestor(exp.Lateral) is not None:
             continue
         if any(select.args.get(name) for name in ("limit", "offset", "fetch")) and concerned(select):
+            if _is_needless(select):
+                for clause in ("limit", "order"):
+                    select.set(clause, None)
+                continue
+            if (column := _of_around(select)) is not None:
+                raise QueryError(
+                    f"'{hints.quoted(select)}' cuts off rows of a query that is asked for each row around it, whose "
+                    f"{sql(column)} it reads. Rank them in a query of their own, with row_number() over (partition by what "
+                    "is compared with that order by …) and a filter on the place, and join it."
+                )
             made = as_rank(select.copy())
             if select is tree:
                 tree = made
             else:
                 select.replace(made)
     return tree
+
+
+def _is_needless(select: exp.Select) -> bool:
+    """Whether it is only asked whether there are rows, and the limit leaves one."""
+    limit = select.args.get("limit") or select.args.get("fetch")
+    cut = None if limit is None or select.args.get("offset") else _number(limit)
+    return isinstance(select.parent, exp.Exists) and cut is not None and cut > 0
+
+
+def _of_around(select: exp.Select) -> exp.Column | None:
+    """A column that a query reads of one around it, by its relation's name."""
+    own = set().union(*map(relation_names, every(select, exp.Select)))
+    around: set[str] = set()
+    outer = select.find_ancestor(exp.Select)
+    while outer is not None:
+        around |= relation_names(outer)
+        outer = outer.find_ancestor(exp.Select)
+    columns = (each for each in every(select, exp.Column) if each.table.lower() in around - own)
+    return next(columns, None)
 
 
 def as_rank(select: exp.Select) -> exp.Select:

@@ -372,7 +372,7 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
     >>> canonical(parse("select `A`, `a - b`").expressions[0]), canonical(parse("select `a - b`").expressions[0])
     ('a', '`a - b`')
     """
-    said = shape(node), frozenset(unqualified)
+    said = shape(node, exact=True), frozenset(unqualified)
     if said not in _TEXTS:
         if len(_TEXTS) >= _MANY:
             _TEXTS.clear()

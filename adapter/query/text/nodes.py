@@ -54,22 +54,30 @@ def standing_in(nodes: Sequence[tuple[exp.Expr, exp.Expr]]) -> Iterator[None]:
             other.replace(node)
 
 
-def shape(node: object) -> Hashable:
-    """What a tree says, to be compared: that of two is the same if and only if these are of the same text, but for quotes,
-    comments, and the case of names.
+def shape(node: object, exact: bool = False) -> Hashable:
+    """What a tree says, to be compared: that of two is the same only if these are of the same text, but for quotes,
+    comments, the case of names, and words that are meant where they aren't written (ASC). With `exact` these words make
+    a difference.
 
     >>> from .dialect import parse
     >>> shape(parse("select `A` from t -- all of them")) == shape(parse("select a from T"))
     True
     >>> shape(parse("select 'A' from t")) == shape(parse("select 'a' from t"))
     False
+    >>> one, other = parse("select a from t order by a"), parse("select a from t order by a asc")
+    >>> shape(one) == shape(other), shape(one, exact=True) == shape(other, exact=True)
+    (True, False)
     """
     if isinstance(node, exp.Identifier):
         return exp.Identifier, node.this.lower()
     if isinstance(node, exp.Expr):
-        said = [(name, value) for name, value in sorted(node.args.items()) if not _is_nothing(value)]
-        return (type(node), *((name, shape(value)) for name, value in said))
-    return tuple(map(shape, node)) if isinstance(node, list) else node
+        if exact:
+            # In their own order, which may be that in which they are printed.
+            said = [(name, value) for name, value in node.args.items() if value is not None]
+        else:
+            said = [(name, value) for name, value in sorted(node.args.items()) if not _is_nothing(value)]
+        return (type(node), *((name, shape(value, exact)) for name, value in said))
+    return tuple(shape(each, exact) for each in node) if isinstance(node, list) else node
 
 
 def _is_nothing(value: object) -> bool:
