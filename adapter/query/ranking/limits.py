@@ -34,7 +34,7 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Select], bool]) -> 
             continue
         if any(select.args.get(name) for name in ("limit", "offset", "fetch")) and concerned(select):
             if _is_needless(select):
-                for clause in ("limit", "order"):
+                for clause in ("limit", "fetch", "order"):
                     select.set(clause, None)
                 continue
             if (column := _of_around(select)) is not None:

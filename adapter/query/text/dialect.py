@@ -373,11 +373,14 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
     ('a', '`a - b`')
     """
     said = shape(node, exact=True), frozenset(unqualified)
-    if said not in _TEXTS:
+    text = _TEXTS.get(said)
+    if text is None:
+        text = _canonical(node.copy(), said[1])
+        # dbt plans models in several threads, any of which may clear it.
         if len(_TEXTS) >= _MANY:
             _TEXTS.clear()
-        _TEXTS[said] = _canonical(node.copy(), said[1])
-    return _TEXTS[said]
+        _TEXTS[said] = text
+    return text
 
 
 _TEXTS: dict[tuple[Hashable, frozenset[str]], str] = {}
