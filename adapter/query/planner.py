@@ -74,6 +74,11 @@ def plan(
         if misspelt := column_names.unknown(domains, text, known or {}):
             rest = [name for name in domains if name not in misspelt]
             _without(misspelt, partial(plan, text, known, ttl, rest, ask, emission))
+        if ask is not None and (missing := functions.missing(parse(text), functions.asked_by(ask))):
+            called = " and ".join(f"{name}()" for name in missing)
+            raise Unbounded(
+                f"There is no function {called}, as which an aggregate may be misspelt. {problem}"
+            ) from problem
         raise Unbounded(f"{problem}{bounded_queries.by_time(text, known or {}, fits)}") from problem
 
 

@@ -8,7 +8,7 @@ import pytest
 from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
 from dbt.adapters.spark_streaming.query.operators.base import GroupAggregate, Project, Recompute, Source, TopN
 from dbt.adapters.spark_streaming.query.plan import AggregateStage, Plan, RowsStage
 from dbt.adapters.spark_streaming.query.signature import signature
@@ -429,3 +429,12 @@ def test_values_without_parentheses() -> None:
 )
 def test_what_means_something_else_written_another_way(text: str, written: str) -> None:
     assert sql(parse(f"select {text} from t")) == f"SELECT {written} FROM t"
+
+
+def test_a_misspelt_aggregate_is_told() -> None:
+    """It makes a value of each row, as far as anybody can tell, of all of which something would be kept."""
+    text = f"select item, summ(price) as n from {S} group by item"
+    with pytest.raises(
+        Unbounded, match=r"^There is no function summ\(\), as which an aggregate may be misspelt\. The "
+    ):
+        planner.plan(text, {"raw.bid": Known("ts")}, domains=["item"], ask=Session())

@@ -7,7 +7,7 @@ names it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import cache
 from typing import TypeAlias
@@ -76,14 +76,7 @@ def mark(tree: exp.Expr, functions: Functions | None) -> tuple[str, ...]:
         QueryError: the session can't tell what a function is.
     """
     unknown: dict[str, None] = {}
-    for call in list(every(tree, exp.Anonymous)):
-        whole = _qualified(call)
-        if isinstance(whole.parent, exp.Hint | exp.Table | exp.Lateral):
-            continue
-        name = _name(whole)
-        prefix, _, last = name.rpartition(".")
-        own = not prefix or prefix.lower() in _BUILTIN
-        kind = builtin(last.strip("`").lower()) if own else None
+    for call, whole, name, kind in _calls(tree):
         if kind is None and functions is not None:
             kind = functions(name, len(arguments(call)))
         elif kind is None:
@@ -91,6 +84,29 @@ def mark(tree: exp.Expr, functions: Functions | None) -> tuple[str, ...]:
         if kind is Kind.AGGREGATE:
             whole.replace(exp.AnonymousAggFunc(this=name, expressions=call.expressions))
     return tuple(unknown)
+
+
+def missing(tree: exp.Expr, functions: Functions) -> tuple[str, ...]:
+    """The functions that a query calls and a session doesn't have.
+
+    Args:
+        tree: of the query.
+        functions: asks the session.
+    """
+    others = ((name, call) for call, _, name, kind in _calls(tree) if kind is None)
+    return tuple({name: None for name, call in others if functions(name, len(arguments(call))) is None})
+
+
+def _calls(tree: exp.Expr) -> Iterator[tuple[exp.Anonymous, exp.Expr, str, Kind | None]]:
+    """The calls that sqlglot has no class for, each with what it is qualified by, its name, and its kind if Spark's own."""
+    for call in list(every(tree, exp.Anonymous)):
+        whole = _qualified(call)
+        if isinstance(whole.parent, exp.Hint | exp.Table | exp.Lateral):
+            continue
+        name = _name(whole)
+        prefix, _, last = name.rpartition(".")
+        own = not prefix or prefix.lower() in _BUILTIN
+        yield call, whole, name, builtin(last.strip("`").lower()) if own else None
 
 
 def asked_by(ask: QueryRunner) -> Functions:
