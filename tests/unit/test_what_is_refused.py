@@ -157,3 +157,18 @@ def test_whose_columns_they_are() -> None:
     )
     assert "doesn't say whose columns n, m, kind are" in refused(text)
     planner.plan(text.replace("n, m, kind", "g.n, o.m, t.kind"), KNOWN, DAY)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        f"exists (select 1 from {B} as b join t on t.k = b.k where b.v = a.v and t.kind = 'x')",
+        f"a.v not in (select b.v from {B} as b left join t on t.k = b.k where t.kind = 'x')",
+    ],
+)
+def test_a_query_inside_may_join_a_table(asked: str) -> None:
+    """It was refused as if the query around it did."""
+    planner.plan(f"select a.k from {A} as a where {asked}", KNOWN, DAY)
+    assert "joins streams and a table" in refused(
+        f"select a.k from {A} as a where {asked.replace('t.kind', 'kind')}"
+    )

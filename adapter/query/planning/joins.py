@@ -14,7 +14,7 @@ from ..operators.base import Join, Operator, OuterIntervalJoin, UnboundedState, 
 from ..operators.hidden_items import with_weight
 from ..operators.relation import Relation, weight_of
 from ..operators.time_bounds import TimeBounds, delay_of
-from ..tables.static_sides import nest, unclear
+from ..tables.static_sides import nest, nest_inner, unclear
 from ..text import hints
 from ..text.clauses import only_asks
 from ..text.dialect import canonical, sql, walk_same_query
@@ -62,6 +62,8 @@ def plan_join(
             f"'{hints.quoted(inner[0])}' reads a stream inside an expression of a query over a table that is no stream; "
             "read that as a stream too."
         )
+    if any([nest_inner(query) for query in inner]):
+        return planner.select(select)
     if inner and (joins_only := semi_joins.as_joins(select)) is not None:
         asked = read_from(planner, joins_only)
         if all(each.operator and not each.operator.relation.changes for each in asked) and _until_alone(

@@ -12,24 +12,28 @@ FROM l LEFT JOIN r ON l.k = r.k WHERE l.v > 0) AS joined JOIN d ON d.k = joined.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
-from ..text.clauses import conjuncts, joined, only_asks
-from ..text.dialect import canonical
+from ..text import hints
+from ..text.clauses import aggregate, conjuncts, joined, only_asks
+from ..text.dialect import canonical, relation_names
 from ..text.nodes import every
 
 _JOINED, _COLUMN = "joined", "__c_"
 
 
-def nest(select: exp.Select, streaming: Sequence[bool], whole: bool = False) -> bool:
+def nest(
+    select: exp.Select, streaming: Sequence[bool], whole: bool = False, around: Collection[str] = ()
+) -> bool:
     """Puts the first relations that are to be joined by themselves into a query of their own. Changes the tree.
 
     Args:
         select: row by row: no groups, no OVER, no DISTINCT.
         streaming: of each relation in FROM and JOIN whether it changes with a stream.
         whole: all of them, where conditions ask what is in FROM neither.
+        around: the relations of queries around it whose columns it reads, in lower case.
 
     Returns:
         Whether it did. It can't where a name doesn't say whose column it is, or a join's columns are put together by
@@ -40,7 +44,7 @@ def nest(select: exp.Select, streaming: Sequence[bool], whole: bool = False) -> 
     merges = any(
         join is not None and (join.args.get("using") or join.args.get("method")) for _, join in sides
     )
-    if count is None or merges or not _are_qualified(select):
+    if count is None or merges or not _are_qualified(select, around):
         return False
     aliases = {node.alias_or_name.lower() for node, _ in sides[:count]}
     everything = _take_star_apart(select, count)
@@ -152,7 +156,32 @@ def _first(select: exp.Select, streaming: Sequence[bool]) -> int | None:
     return count if count > 1 else None
 
 
-def _are_qualified(select: exp.Select) -> bool:
+def nest_inner(query: exp.Query) -> bool:
+    """Puts the relations of a query in an expression, streams and others that are none, into a query of their own, of
+    whose rows the expression asks then. Changes the tree.
+
+    Returns:
+        Whether it did.
+    """
+    if (
+        not isinstance(query, exp.Select)
+        or aggregate(query) is not None
+        or query.find(exp.Window) is not None
+    ):
+        return False
+    streaming = [hints.reads_stream(node) for node, _ in joined(query)]
+    clauses = ("group", "having", "distinct", "order", "limit", "offset", "laterals", "with_", "with")
+    if all(streaming) or not any(streaming) or any(query.args.get(each) for each in clauses):
+        return False
+    around: set[str] = set()
+    outer = query.find_ancestor(exp.Select)
+    while outer is not None:
+        around |= relation_names(outer)
+        outer = outer.find_ancestor(exp.Select)
+    return nest(query, streaming, whole=True, around=around)
+
+
+def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
     """Whether each column outside inner queries says whose it is."""
     laterals = select.args.get("laterals") or ()
     made = {
@@ -161,7 +190,7 @@ def _are_qualified(select: exp.Select) -> bool:
         for column in (lateral.args["alias"].args.get("columns") or () if lateral.args.get("alias") else ())
     }
     whose = {node.alias_or_name.lower() for node, _ in joined(select)}
-    whose |= {each.alias.lower() for each in laterals} | made
+    whose |= {each.alias.lower() for each in laterals} | made | {*around}
     parts = [*select.expressions, *(select.args.get("joins") or ()), *_others(select)]
     return all(
         column.parts[0].name.lower() in (made if len(column.parts) == 1 else whose)

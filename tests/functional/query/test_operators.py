@@ -228,6 +228,10 @@ QUERIES = {
     "a full join of rows, and names": f"""select b.item, b.ts, a.ts as at, d.name from {B} as b
         full join {A} as a on a.price = b.price and a.item = b.item left join {NAMES} as d on d.item = a.item
         where coalesce(b.item, 'b') = 'b'""",
+    "what exists with a name": f"""select b.item, b.bidder, b.ts from {B} as b where exists (
+        select 1 from {A} as a join {NAMES} as d on d.item = a.item where a.item = b.item and d.factor > 1)""",
+    "groups of what is in rows with names": f"""select b.item, count(*) as n from {B} as b where b.item not in (
+        select a.item from {A} as a left join {NAMES} as d on d.item = a.item where d.factor > 1) group by b.item""",
     "names of what exists": f"""select b.item, b.ts, d.factor * 2 as f from {B} as b join {NAMES} as d on d.item = b.item
         where exists (select 1 from {A} as a where a.item = b.item and a.price = b.price)""",
     "topn of names": f"""select * from (select d.name, x.bidder, x.n, row_number() over (partition by d.name
