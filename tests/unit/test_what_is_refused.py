@@ -172,3 +172,10 @@ def test_a_query_inside_may_join_a_table(asked: str) -> None:
     assert "joins streams and a table" in refused(
         f"select a.k from {A} as a where {asked.replace('t.kind', 'kind')}"
     )
+
+
+@pytest.mark.parametrize("asked", ["t.v = a.v", "t.v in (select u.v from u where u.k = a.k)"])
+def test_joins_of_a_query_inside_may_not_ask_what_is_around(asked: str) -> None:
+    """They were put into a query of their own with what they ask, which Spark doesn't find there."""
+    inside = f"select 1 from {B} as b join t on t.k = b.k and {asked} where t.kind = 'x'"
+    assert "joins streams and a table" in refused(f"select a.k from {A} as a where exists ({inside})")

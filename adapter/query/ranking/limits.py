@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..text import hints
-from ..text.dialect import canonical, relation_names, sql
+from ..text.dialect import canonical, relation_names, relations_around, sql
 from ..text.nodes import every
 
 RANK = "__rank"
@@ -61,12 +61,8 @@ def _is_needless(select: exp.Select) -> bool:
 def _of_around(select: exp.Select) -> exp.Column | None:
     """A column that a query reads of one around it, by its relation's name."""
     own = set().union(*map(relation_names, every(select, exp.Select)))
-    around: set[str] = set()
-    outer = select.find_ancestor(exp.Select)
-    while outer is not None:
-        around |= relation_names(outer)
-        outer = outer.find_ancestor(exp.Select)
-    columns = (each for each in every(select, exp.Column) if each.table.lower() in around - own)
+    others = relations_around(select) - own
+    columns = (each for each in every(select, exp.Column) if each.table.lower() in others)
     return next(columns, None)
 
 

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from ..text import hints
 from ..text.clauses import aggregate, conjuncts, joined, only_asks
-from ..text.dialect import canonical, relation_names
+from ..text.dialect import canonical, relations_around
 from ..text.nodes import every
 
 _JOINED, _COLUMN = "joined", "__c_"
@@ -169,20 +169,19 @@ def nest_inner(query: exp.Query) -> bool:
         or query.find(exp.Window) is not None
     ):
         return False
-    streaming = [hints.reads_stream(node) for node, _ in joined(query)]
+    sides = joined(query)
+    if any(join is not None and (on := join.args.get("on")) and on.find(exp.Query) for _, join in sides):
+        return False
+    streaming = [hints.reads_stream(node) for node, _ in sides]
     clauses = ("group", "having", "distinct", "order", "limit", "offset", "laterals", "with_", "with")
     if all(streaming) or not any(streaming) or any(query.args.get(each) for each in clauses):
         return False
-    around: set[str] = set()
-    outer = query.find_ancestor(exp.Select)
-    while outer is not None:
-        around |= relation_names(outer)
-        outer = outer.find_ancestor(exp.Select)
-    return nest(query, streaming, whole=True, around=around)
+    return nest(query, streaming, whole=True, around=relations_around(query))
 
 
 def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
-    """Whether each column outside inner queries says whose it is."""
+    """Whether each column outside inner queries says whose it is; those of what is `around` in no join, which would be put
+    below with what it joins."""
     laterals = select.args.get("laterals") or ()
     made = {
         column.name.lower()
@@ -190,11 +189,12 @@ def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
         for column in (lateral.args["alias"].args.get("columns") or () if lateral.args.get("alias") else ())
     }
     whose = {node.alias_or_name.lower() for node, _ in joined(select)}
-    whose |= {each.alias.lower() for each in laterals} | made | {*around}
-    parts = [*select.expressions, *(select.args.get("joins") or ()), *_others(select)]
+    whose |= {each.alias.lower() for each in laterals} | made
+    joins = [(join, whose) for join in select.args.get("joins") or ()]
+    parts = [(part, whose | {*around}) for part in (*select.expressions, *_others(select))]
     return all(
-        column.parts[0].name.lower() in (made if len(column.parts) == 1 else whose)
-        for part in parts
+        column.parts[0].name.lower() in (made if len(column.parts) == 1 else known)
+        for part, known in (*joins, *parts)
         for column in every(part, exp.Column)
         if column.find_ancestor(exp.Query, exp.Star) is select
     )

@@ -335,6 +335,16 @@ def relation_names(select: exp.Select) -> set[str]:
     }
 
 
+def relations_around(query: exp.Query) -> set[str]:
+    """The names under which the SELECTs around a query read relations, as it may in turn."""
+    found: set[str] = set()
+    outer = query.find_ancestor(exp.Select)
+    while outer is not None:
+        found |= relation_names(outer)
+        outer = outer.find_ancestor(exp.Select)
+    return found
+
+
 def unqualified(select: exp.Select) -> set[str]:
     """The names of columns that mean the same with and without their relation's name in what a SELECT groups and puts
     out: it writes them with one relation's name at most, so what stands there without is unambiguous.
