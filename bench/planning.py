@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -26,24 +26,12 @@ from tests.differential import duck, planning
 WORTH_SHOWING = 12
 
 
-def remembered(ask: Callable[[str], Sequence[object]]) -> Callable[[str], Sequence[object]]:
-    """What answers a question again as it did the first time."""
-    answers: dict[str, Sequence[object]] = {}
-
-    def answer(question: str) -> Sequence[object]:
-        if question not in answers:
-            answers[question] = ask(question)
-        return answers[question]
-
-    return answer
-
-
 def seconds_of(seed: int, number: int, laboratory: duck.Laboratory) -> tuple[float, int] | None:
     """CPU seconds, and how many characters were planned; None: the query is refused."""
     case, rows = numbered(seed, number)
     laboratory.show(rows)
     # DuckDB doesn't know of a model upstream.
-    ask = remembered(laboratory.ask) if case.upstream is None else None
+    ask = cache(laboratory.ask) if case.upstream is None else None
     took = []
     try:
         upstream = None if case.upstream is None else planning.planned(case.upstream)

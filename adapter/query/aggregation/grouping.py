@@ -133,18 +133,19 @@ def check_items(select: exp.Select) -> None:
         *WINDOW_COLUMNS,
         *(item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)),
     }
-    for key in grouping(select).keys:
+    keys = grouping(select).keys
+    for key in keys:
         known |= {column.name.lower() for column in every(key, exp.Column)}
+    window = next(filter(_is_window, keys), None)
     for item in select.expressions:
         column = item.unalias()
         if isinstance(column, exp.Column) and not column.is_star:
             said = {column.name.lower(), column.table.lower()}
-            call = next((key for key in grouping(select).keys if _is_window(key)), None)
-            if call is not None and "window" in said:
+            if window is not None and "window" in said:
                 raise QueryError(
-                    f"'{sql(column)}' is what Spark calls the key {sql(call)}. Read the stream through a macro, FROM "
+                    f"'{sql(column)}' is what Spark calls the key {sql(window)}. Read the stream through a macro, FROM "
                     "{{ tumble(relation, 'time_column', '5 minutes') }} … GROUP BY window_start, window_end; or have a "
-                    f"query below give it a name, SELECT *, {sql(call)} AS w."
+                    f"query below give it a name, SELECT *, {sql(window)} AS w."
                 )
             if not known & said:
                 raise QueryError(

@@ -109,12 +109,9 @@ class RankedRows:
         both = f"{fresh}\nunion all\nselect {columns}, false as {_FRESH} from (\n{self._known()}\n)"
         # Of equal rows those that were there stay.
         ranked, initial = (self._first(rows, _FRESH) for rows in (self.generations.latest(both), of_batch))
+        taken = Step(self.rows, self._rows(), persist=True, whole=self._not_behind())
         return [
-            *(
-                []
-                if self.is_timed
-                else [Step(self.rows, self._rows(), persist=True, whole=self._not_behind())]
-            ),
+            *([] if self.is_timed else [taken]),
             *self.generations.steps(f"select {self.listed} from {self.rows}"),
             Step(self.now, ranked, persist=True, initial=initial),
         ]

@@ -7,7 +7,7 @@ the tables that are streams, and the places where a stage's result has been put.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -18,7 +18,7 @@ from ..windowing import window_arguments, windows
 from ..windowing.windows import Window
 from .dialect import canonical, from_clause, sql
 from .names import unmarked
-from .nodes import every, shape
+from .nodes import every
 from .shortening import shortened
 
 _STREAM = "stream"
@@ -169,15 +169,10 @@ def input_of(select: exp.Select) -> exp.Query:
 def close_printed(tree: exp.Expr) -> None:
     """Puts the text of the columns that window functions print in the place of their trees, which nobody looks into: on a
     zone's clock they are most of a query, and would be copied, walked and printed with it. Changes the tree."""
-    # Several windows on one clock print the same.
-    texts: dict[Hashable, str] = {}
     for select in windows_under(tree):
         for item in select.expressions:
             if item.alias.lower() in WINDOW_COLUMNS:
-                said = shape(item.this)
-                if said not in texts:
-                    texts[said] = canonical(item.this)
-                item.set("this", exp.Var(this=texts[said]))
+                item.set("this", exp.Var(this=canonical(item.this)))
 
 
 def mark_streams(tree: exp.Query) -> None:
