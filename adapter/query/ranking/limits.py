@@ -18,21 +18,28 @@ from ..errors import QueryError
 from ..text import hints
 from ..text.dialect import canonical, relation_names, relations_around, sql
 from ..text.nodes import every
+from ..text.stars import columns_of
 
 RANK = "__rank"
+_CUTS = ("limit", "offset", "fetch")
 
 
-def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Select], bool]) -> exp.Query:
-    """A tree with every LIMIT of the SELECTs concerned written as a rank. Changes the tree it is given.
+def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> exp.Query:
+    """A tree with every LIMIT of the queries concerned written as a rank. Changes the tree it is given.
 
     Raises:
         QueryError: one has no order, or counts something else than rows.
     """
+    for united in reversed(list(every(tree, exp.SetOperation))):
+        if any(united.args.get(name) for name in _CUTS) and concerned(united):
+            around = _around(united)
+            tree = around if united is tree else tree
+            united.replace(around)
     for select in reversed(list(every(tree, exp.Select))):
         # What a LATERAL reads for each row is refused, as it was written.
         if select.find_ancestor(exp.Lateral) is not None:
             continue
-        if any(select.args.get(name) for name in ("limit", "offset", "fetch")) and concerned(select):
+        if any(select.args.get(name) for name in _CUTS) and concerned(select):
             if _is_needless(select):
                 for clause in ("limit", "fetch", "order"):
                     select.set(clause, None)
@@ -85,12 +92,15 @@ def as_rank(select: exp.Select) -> exp.Select:
         select.set(clause, None)
     if select.args.get("distinct"):
         select, order = _over_distinct(select, order)
-    by_name = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    elif any(item.find(exp.Window) for item in select.expressions):
+        # What has OVER can't stand in another's ORDER BY.
+        select, order = _over_windows(select, order)
+    by_name = _by_name(select)
     ordered = []
     for each in order.expressions:
         copy = each.copy()
         if isinstance(copy.this, exp.Literal) and copy.this.is_int:
-            copy.set("this", select.expressions[int(copy.this.name) - 1].unalias().copy())
+            copy.set("this", _item(select, int(copy.this.name)))
         for column in list(every(copy, exp.Column)):
             if not column.table and column.name.lower() in by_name:
                 column.replace(by_name[column.name.lower()].copy())
@@ -110,6 +120,47 @@ def as_rank(select: exp.Select) -> exp.Select:
     return outer.where(f"{RANK} > {skipped}") if skipped else outer
 
 
+def _by_name(select: exp.Select) -> dict[str, exp.Expr]:
+    """What names in ORDER BY stand for first: items of the select list. One that is a column by its own name is another
+    relation's, too, where there are several."""
+    items = (item for item in select.expressions if not item.is_star)
+    several = bool(select.args.get("joins"))
+    return {
+        item.output_name.lower(): item.unalias()
+        for item in items
+        if isinstance(item, exp.Alias) or (several and isinstance(item, exp.Column))
+    }
+
+
+def _item(select: exp.Select, place: int) -> exp.Expr:
+    """A copy of the item of a select list that a number in ORDER BY stands for, from 1 on."""
+    items: list[exp.Expr] = []
+    for item in select.expressions:
+        columns = columns_of(item, None) if item.is_star else [item]
+        if columns is None:
+            raise QueryError(
+                f"ORDER BY {place} … LIMIT over a stream beside '*', of which nothing says how many columns it has; name "
+                "the column to order by."
+            )
+        items += columns
+    if not 0 < place <= len(items):
+        raise QueryError(f"ORDER BY {place} … LIMIT: there are {len(items)} columns.")
+    return items[place - 1].unalias().copy()
+
+
+def _around(united: exp.SetOperation) -> exp.Select:
+    """A SELECT from a set operation, which has its order and its limit."""
+    below = united.copy()
+    names = [item.alias_or_name for item in united.selects]
+    is_named = all(names) and not any(item.is_star for item in united.selects)
+    items: list[exp.Expr] = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
+    made = exp.Select(expressions=items if is_named else [exp.Star()])
+    for clause in ("order", *_CUTS):
+        made.set(clause, below.args.pop(clause, None))
+    alias = exp.TableAlias(this=exp.to_identifier("united"))
+    return made.from_(exp.Subquery(this=below, alias=alias), copy=False)
+
+
 def _of_all(order: exp.Expr, select: exp.Select) -> exp.Expr:
     """ORDER BY ALL written out: by each column of the select list."""
     first = order.expressions[0]
@@ -121,6 +172,38 @@ def _of_all(order: exp.Expr, select: exp.Select) -> exp.Expr:
     for copy, item in zip(copies, select.expressions, strict=True):
         copy.set("this", item.unalias().copy())
     return exp.Order(expressions=copies)
+
+
+def _over_windows(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp.Expr]:
+    """A SELECT from one with OVER, which hands on its columns, and the order over them: with what else it is by in columns
+    that are handed on no further."""
+    by_name = _by_name(select)
+    by_text = {canonical(item.unalias()): item.output_name for item in select.expressions if item.output_name}
+    names = {item.output_name.lower() for item in select.expressions} - {""}
+    visible = list(select.expressions)
+    hidden: list[exp.Expr] = []
+    copy = order.copy()
+    for each in copy.expressions:
+        columns = list(every(each.this, exp.Column))
+        if all(not column.table and column.name.lower() in names for column in columns):
+            continue  # numbers, too
+        name = by_text.get(canonical(each.this))
+        if name is None:
+            name = f"__order_{len(hidden)}"
+            value = each.this.copy()
+            for column in list(every(value, exp.Column)):
+                if not column.table and column.name.lower() in by_name:
+                    item = exp.paren(by_name[column.name.lower()].copy())
+                    value = item if column is value else value
+                    column.replace(item)
+            select.append("expressions", exp.alias_(value, name, quoted=True))
+            hidden.append(exp.to_identifier(name, quoted=True))
+        each.set("this", exp.column(exp.to_identifier(name, quoted=True)))
+    items: list[exp.Expr] = [exp.column(item.output_name, quoted=True) for item in visible]
+    if any(item.is_star or not item.output_name for item in visible):
+        items = [exp.Star(except_=hidden) if hidden else exp.Star()]
+    alias = exp.TableAlias(this=exp.to_identifier("windowed"))
+    return exp.Select(expressions=items).from_(exp.Subquery(this=select, alias=alias)), copy
 
 
 def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp.Expr]:
