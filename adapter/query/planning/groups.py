@@ -23,6 +23,7 @@ from ..text.dialect import DIALECT, canonical, parse, sql, unqualified
 from ..text.finite import is_finite
 from ..text.names import digest
 from ..windowing.locality import Source as From
+from . import results
 from .bounds import fixed_keys, is_covered, passed_end
 from .closing import closed
 from .from_items import FromItem
@@ -123,7 +124,10 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
 def over_groups(planner: Planner, select: exp.Select) -> Operator:
     """A GROUP BY with what is asked of its groups, all of them, in a SELECT above it: OVER, what became of LIMIT and
     QUALIFY, and queries inside."""
+    gives_result = results.unmark(select)
     above = above_groups.lifted(select)
+    if gives_result:
+        results.mark(above)
     if select.parent is not None:
         select.replace(above)
     return planner.select(above)
@@ -232,6 +236,8 @@ def _aggregate(
     )
     group = closed(planner, group)
     above = builder.finished(planner.place(group, "groups"))
+    if is_result(select):
+        results.mark(above)
     if select.parent is not None:
         select.replace(above)  # the filter around it says where a ranking ends
     return planner.select(above)

@@ -18,6 +18,11 @@ def mark(query: exp.Query) -> None:
         select.meta[_RESULT] = True
 
 
+def unmark(select: exp.Select) -> bool:
+    """Takes such a mark away; whether there was one. Changes the tree."""
+    return bool(select.meta.pop(_RESULT, False))
+
+
 def is_result(select: exp.Select) -> bool:
     """Whether a SELECT is marked so."""
     return bool(select.meta.get(_RESULT))
@@ -29,7 +34,9 @@ def ranks_or_groups(query: exp.Expr) -> exp.Select | None:
         if is_grouped(query) or (query.find(exp.Window) is not None and any(conditions.windows_of(query))):
             return query
         nodes = [node for node in relations(query) if hints.reads_stream(node)]
-        if len(nodes) != 1 or not isinstance(nodes[0], exp.Subquery):
+        # Which of its rows an expression that asks a stream takes changes without them.
+        is_plain = len(nodes) == 1 and not conditions.inner_queries(query)
+        if not is_plain or not isinstance(nodes[0], exp.Subquery):
             return None
         query = nodes[0].this
     return None
