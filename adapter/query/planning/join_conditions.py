@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlglot import exp
 
 from ..operators import conditions
+from ..operators.asked_relations import tests_with_queries
 from ..operators.relation import Relation
 from ..text.clauses import conjuncts, only_asks
 from ..text.nodes import every
@@ -28,6 +29,21 @@ def put_tests_of_tables_below(select: exp.Select, read: Sequence[FromItem]) -> b
     rest = [test.copy() for test in tests if test not in below]
     select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
     filter_below(source.node, source.alias, below)
+    return True
+
+
+def put_test_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
+    """Puts the first of several conditions that ask streams into a query below, so that each meets the rows that it is
+    about; whether there were several. Changes the tree."""
+    if len(read) != 1 or select.args.get("laterals"):
+        return False
+    tests = tests_with_queries(select)
+    if len(tests) < 2:
+        return False
+    rest = [each.copy() for each in conjuncts(select.args["where"].this) if each is not tests[0]]
+    below = tests[0].copy()
+    select.set("where", exp.Where(this=exp.and_(*rest, copy=False)))
+    filter_below(read[0].node, read[0].alias, [below])
     return True
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..operators import conditions, semi_joins
+from ..operators import asked_relations, conditions, semi_joins
 from ..operators.base import Join, Operator, OuterIntervalJoin, UnboundedState, Until
 from ..operators.hidden_items import with_weight
 from ..operators.relation import Relation, weight_of
@@ -22,7 +22,13 @@ from ..text.names import digest
 from .closing import closed_unless, counting_late
 from .from_items import FromItem, times_of
 from .inputs import read_from, with_inputs
-from .join_conditions import equal_ends, join_keys, put_filters_below, put_tests_of_tables_below
+from .join_conditions import (
+    equal_ends,
+    join_keys,
+    put_filters_below,
+    put_test_below,
+    put_tests_of_tables_below,
+)
 from .projections import delays_of_computed, local, short
 from .recomputing import ends_among, is_repeatable, recomputed, refuse_chance
 
@@ -62,7 +68,7 @@ def plan_join(
             f"'{hints.quoted(inner[0])}' reads a stream inside an expression of a query over a table that is no stream; "
             "read that as a stream too."
         )
-    if any([nest_inner(query) for query in inner]):
+    if any([nest_inner(query) or asked_relations.put_in_from(query) for query in inner]):
         return planner.select(select)
     if inner and (joins_only := semi_joins.as_joins(select)) is not None:
         asked = read_from(planner, joins_only)
@@ -79,6 +85,8 @@ def plan_join(
             f"whose column it is; write the relation's name before it, as in t.{column.name}."
         )
     if is_beside and nest(select, streaming, whole=sum(streaming) == 1):
+        return planner.select(select)
+    if inner and all(streaming) and len(read) > 1 and not asks and nest(select, streaming, whole=True):
         return planner.select(select)
     if all(streaming) and not inner and not asks and put_filters_below(select, read):
         return planner.select(select)
@@ -173,6 +181,8 @@ def plan_join(
         if not any(each.join is not None and each.join.kind == "SEMI" for each in streams):
             return _outer_in_time(planner, select, template, inputs, streams, alone, keys, outputs)
     partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
+    if not any(partitions) and put_test_below(select, read):
+        return planner.select(select)
     all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
     if any(each.join is not None and each.join.side in ("RIGHT", "FULL") for each in streams):
         # Rows of either side that meet none may be told apart by NULLs alone.

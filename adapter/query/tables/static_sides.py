@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from sqlglot import exp
 
 from ..text import hints
-from ..text.clauses import aggregate, conjuncts, joined, only_asks
+from ..text.clauses import conjuncts, joined, only_asks
 from ..text.dialect import canonical, relations_around
 from ..text.nodes import every
 
@@ -157,24 +157,20 @@ def _first(select: exp.Select, streaming: Sequence[bool]) -> int | None:
 
 
 def nest_inner(query: exp.Query) -> bool:
-    """Puts the relations of a query in an expression, streams and others that are none, into a query of their own, of
+    """Puts the relations of a query in an expression, several with a stream among them, into a query of their own, of
     whose rows the expression asks then. Changes the tree.
 
     Returns:
         Whether it did.
     """
-    if (
-        not isinstance(query, exp.Select)
-        or aggregate(query) is not None
-        or query.find(exp.Window) is not None
-    ):
+    if not isinstance(query, exp.Select) or query.find(exp.Window) is not None:
         return False
     sides = joined(query)
     if any(join is not None and (on := join.args.get("on")) and on.find(exp.Query) for _, join in sides):
         return False
     streaming = [hints.reads_stream(node) for node, _ in sides]
     clauses = ("group", "having", "distinct", "order", "limit", "offset", "laterals", "with_", "with")
-    if all(streaming) or not any(streaming) or any(query.args.get(each) for each in clauses):
+    if len(sides) < 2 or not any(streaming) or any(query.args.get(each) for each in clauses):
         return False
     return nest(query, streaming, whole=True, around=relations_around(query))
 
