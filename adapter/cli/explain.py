@@ -77,6 +77,7 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
         "lookups": [{"relation": each.relation, "key": list(each.key)} for each in found.plan.lookups],
         "static_tables": list(found.plan.static),
         "unknown_functions": list(found.plan.unknown_functions),
+        "unclear_columns": list(found.plan.unclear_columns),
         "sql": [{"step": step, "sql": text} for step, text in _texts(found.program)],
     }
 
@@ -213,6 +214,12 @@ def _sentences(found: _Explained) -> Iterator[str]:
         yield (
             f"Not among Spark's own functions: {', '.join(plan.unknown_functions)}. Here each is taken for one that makes a "
             "value of a row; a run asks Spark, and if it makes one value of many rows, plans it so."
+        )
+    if plan.unclear_columns:
+        yield (
+            f"Nothing here says of which relation {', '.join(plan.unclear_columns)} are; a run asks Spark, and may find a "
+            "cheaper plan than this. To see it, write the relation's name before each, as in "
+            f"t.{plan.unclear_columns[0]}."
         )
 
 

@@ -298,6 +298,8 @@ class Plan:
     """Gives the clauses of that text, as `written_clauses` tells them."""
     unknown_functions: tuple[str, ...] = ()
     """Functions that aren't Spark's own, planned without a session: taken for functions of a row."""
+    unclear_columns: tuple[str, ...] = ()
+    """Columns of joins that don't say whose they are, planned without a session: a run asks it which relation has them."""
     taken: frozenset[str] = frozenset()
     """Names of the author's that generated SQL may have for something else; they are marked in here (`own_names`)."""
 

@@ -22,7 +22,7 @@ from .ranking.tie_breaking import break_ties
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams, is_printed
 from .tables import lookups
-from .text import ctes, functions, hints, own_names, result_names, same_names, session_zone, stars
+from .text import ctes, functions, hints, own_names, qualified, result_names, same_names, session_zone, stars
 from .text.dialect import parse, sql
 from .text.functions import QueryRunner
 from .text.nodes import every
@@ -205,6 +205,7 @@ def _of_windows(
         lookups=outside,
         mini_batch=read.hint,
         unknown_functions=read.unknown_functions,
+        unclear_columns=read.unclear_columns,
         clauses=read.clauses,
     )
 
@@ -234,6 +235,7 @@ class _Text:
     rewrites: Rewrites
     hint: MiniBatch | None
     unknown_functions: tuple[str, ...]
+    unclear_columns: tuple[str, ...]
     star: exp.Expr | None
     """A call with a '*' of which nothing says what it stands for."""
     nameless: exp.Expr | None
@@ -281,6 +283,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     for select in selects:
         check_items(select)
     nameless = result_names.give(tree)
+    unclear = qualified.qualify(tree, selects, hints.reads_stream, ask)
     renamed = same_names.tell_apart(tree, selects, ask)
     star = stars.write_out(tree, _is_of_stream, ask, renamed)
     if ask is not None:
@@ -289,7 +292,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     # Only who keeps them asks for them.
     clauses = cache(lambda: written_clauses(as_parsed))
     # Without anybody to ask a plan is for looking at.
-    return _Text(tree, clauses, rewrites, hint, unknown, None if ask is None else star, nameless)
+    return _Text(tree, clauses, rewrites, hint, unknown, unclear, None if ask is None else star, nameless)
 
 
 def _is_of_stream(star: exp.Expr) -> bool:
@@ -348,6 +351,7 @@ def _in_operators(
         outside,
         read.hint,
         unknown_functions=read.unknown_functions,
+        unclear_columns=read.unclear_columns,
         clauses=read.clauses,
     )
 
@@ -432,10 +436,10 @@ def _has_rows_given(tree: exp.Query) -> bool:
     return any(hints.input_of(over).find(exp.Table) is None for over in hints.windows_under(tree))
 
 
-def _is_limited_alike(select: exp.Select) -> bool:
+def _is_limited_alike(query: exp.Query) -> bool:
     """Whether a LIMIT counts the same rows as a stream does; Spark has no order by queries that are asked for each row."""
-    reads = hints.reads_stream(select) or next(hints.windows_under(select), None) is not None
-    return reads and not any(item.find(exp.Query) for item in select.expressions)
+    reads = hints.reads_stream(query) or next(hints.windows_under(query), None) is not None
+    return reads and not any(item.find(exp.Query) for item in query.expressions)
 
 
 def stream_relations(text: str) -> tuple[str, ...]:

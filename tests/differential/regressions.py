@@ -81,6 +81,74 @@ EXAMPLES = {
         4,
         state_ttl=LONG,
     ),
+    "columns that don't say whose they are": _case(
+        f"""select k, count(*) as n, sum(ov) as total from {stream("clicks")}
+          join (select k as ok, v as ov from {stream("orders")}) on k = ok and w > 1 and ov > 0 group by k""",
+        "k n total",
+        state_ttl=LONG,
+    ),
+    "rows that queries inside are asked for by different columns": _case(
+        f"""select k, u, v from {stream("clicks")} as t
+          where exists (select 1 from (select k as ok, v as ov from {stream("orders")}) where ok = k and ov <> v)
+          and not exists (select 1 from (select k as lk, v as lv from {stream("loose")}) where lv = u)""",
+        "k u v",
+        state_ttl=LONG,
+    ),
+    "rows of the keys of groups": _case(
+        f"""select k, sum(v) as total from {stream("clicks")} as t
+          where k in (select k from {stream("orders")} group by k having count(*) > 3) group by k""",
+        "k total",
+        4,
+        state_ttl=LONG,
+    ),
+    "a join of rows that have the least of a join": _case(
+        f"""select c.k, c.v, l.u from {stream("clicks")} as c join {stream("orders")} as l on l.k = c.k and l.u = c.u
+          where c.v <= (select min(o.v) from {stream("orders")} as o join {stream("loose")} as x on x.k = o.k and x.g
+            where o.k = c.k)""",
+        "k v u",
+        state_ttl=LONG,
+    ),
+    "rows above the least of all that another stream has": _case(
+        f"""select k, v from {stream("clicks")} as t where v > (select min(o.v) from {stream("orders")} as o)
+          and exists (select 1 from {stream("loose")} as l where l.k = t.k and l.v < t.v)""",
+        "k v",
+        state_ttl=LONG,
+    ),
+    "queries in a query inside": _case(
+        f"""select k, u from {stream("clicks")} as t where u in (
+          select o.u from {stream("orders")} as o where o.k in (select l.k from {stream("loose")} as l where l.g)
+          and o.v >= (select min(x.v) from {stream("loose")} as x where x.k = o.k))""",
+        "k u",
+        state_ttl=LONG,
+    ),
+    "the first groups, which are forgotten one day": _case(
+        f"select k, sum(v) as total from {stream('clicks')} as t group by k order by total desc limit 3",
+        "k total",
+        4,
+        state_ttl=LONG,
+    ),
+    "the first rows of a UNION": _case(
+        f"select k, v from {stream('clicks')} union all select k, u from {stream('orders')} order by v desc, 1 limit 5",
+        "k v",
+    ),
+    "the first rows beside OVER": _case(
+        f"""select k, u, sum(v) - max(sum(v)) over (partition by k) as v from {stream("clicks")} as t group by k, u, day
+          order by v desc, k, day limit 7""",
+        "k u v",
+        4,
+        state_ttl=LONG,
+    ),
+    "the first rows by a column that both sides of a join have": _case(
+        f"""select c.k, c.v, o.u from {stream("clicks")} as c join {stream("orders")} as o on c.k = o.k and c.u = o.u
+          order by v desc, k, 3 limit 5""",
+        "k v u",
+        state_ttl=LONG,
+    ),
+    "the first rows by the second of all columns": _case(
+        f"select * from (select k, count(*) as n from {stream('clicks')} as t group by k) as g order by 2 desc, k limit 2",
+        "k n",
+        constant_domains=("k",),
+    ),
     # Rows that no column tells apart, though they are groups.
     "a grouping set that stands there twice": _case(
         f"select g, count(distinct f, v) as n from {stream('clicks')} as t group by grouping sets ((g), (g))",
@@ -472,7 +540,7 @@ EXAMPLES = {
     ),
     "the first window results of a union": _case(
         f"""select window_end, k, n from {of_windows("clicks")} as a
-        union all select window_end, k, n from {of_windows("orders")} as b order by n, k limit 3""",
+        union all select window_end, k, n from {of_windows("orders")} as b order by n, k, window_end limit 3""",
         "window_end k n",
     ),
     "a union of window results with their times swapped": _case(

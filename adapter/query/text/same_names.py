@@ -82,7 +82,10 @@ def _tell_apart(
     select: exp.Select, names: set[str], renamed: dict[str, str], ask: QueryRunner | None
 ) -> None:
     several = len(relations(select)) > 1
-    named = _name_relations(select, names) if several else []
+    unnamed = [each for each in relations(select) if isinstance(each, exp.Subquery) and not each.alias]
+    named = unnamed if several else []
+    for each in named:
+        name_relation(each, names)
     asks = ask if several or select.args.get("laterals") or _may_hide_one(select) else None
     items: list[exp.Expr] = []
     for item in select.expressions:
@@ -138,14 +141,11 @@ def _called_above(select: exp.Select) -> set[str]:
     }
 
 
-def _name_relations(select: exp.Select, names: set[str]) -> list[exp.Subquery]:
-    """Names relations that have no name, and gives them back."""
-    found = [each for each in relations(select) if isinstance(each, exp.Subquery) and not each.alias]
-    for each in found:
-        name = _another("side", names, first=1, between="_")
-        each.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
-        names.add(name)
-    return found
+def name_relation(relation: exp.Subquery, names: set[str]) -> None:
+    """Gives a relation without a name one of its own, and adds it to those that are taken."""
+    name = _another("side", names, first=1, between="_")
+    relation.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+    names.add(name)
 
 
 def _another(name: str, taken: Collection[str], first: int, between: str) -> str:

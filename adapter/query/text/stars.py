@@ -98,9 +98,7 @@ def columns_of(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | 
         sides = [(each, None) for each, _ in sides if each.alias_or_name.lower() == qualifier]
     found: list[exp.Column] = []
     for each, join in sides:
-        names = _names(each)
-        if names is None and ask is not None:
-            names = _asked(each, ask)
+        names = names_of(each, ask)
         if names is None or not (each.alias_or_name or len(sides) == 1):
             return None
         own = [exp.column(name, table=each.alias_or_name or None, quoted=True) for name in names]
@@ -152,6 +150,12 @@ def _brought_together(
     if merged & {column.name.lower() for column in right} - {*using}:
         return None  # without the name of a relation it could be either
     return [*first, *rest]
+
+
+def names_of(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
+    """The columns of what stands in FROM or JOIN, in order; None: they aren't known, or two have one name."""
+    names = _names(relation)
+    return names if names is not None or ask is None else _asked(relation, ask)
 
 
 def _names(relation: exp.Expr) -> list[str] | None:

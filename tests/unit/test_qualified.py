@@ -1,0 +1,137 @@
+"""Columns that don't say whose they are, where it matters: what is planned is what it is with relations' names before them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import planner
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.operators.base import GroupAggregate, Join, Recompute, TopN
+from dbt.adapters.spark_streaming.query.plan import Plan
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.dialect import parse
+
+DAY = 86_400_000_000
+COLUMNS = {
+    "e": ("ts", "k", "v", "w"),
+    "o": ("ts", "ok", "ov", "v"),
+    "x": ("ts", "xk", "xv"),
+    "d": ("dk", "name"),
+}
+KNOWN = {name: Known(event_time="ts") for name in ("e", "o", "x")}
+E, O, X = (f"(select /*+ STREAM */ * from {name}) as {name}" for name in "eox")
+
+
+def ask(query: str) -> Sequence[object]:
+    """A session that has the tables, and knows of a sum that it is a BIGINT."""
+    tree = parse(query)
+    asked, *_ = tree.args["joins"][0].this.this.expressions
+    if "struct(*)" not in asked.sql(dialect="spark").lower():
+        return ["bigint"] * len(tree.expressions)
+    (table,) = {each.name for each in tree.find_all(type(parse("select 1 from t").args["from_"].this))} - {
+        "one"
+    }
+    return [f"struct<{','.join(f'{name}:bigint' for name in COLUMNS[table])}>"]
+
+
+def plan(text: str, ask: planner.QueryRunner | None = ask) -> Plan:
+    return planner.plan(text, KNOWN, DAY, ask=ask)
+
+
+WRITTEN = [
+    f"select e.k, o.ov from {E} join {O} on e.k = o.ok and e.w > 1 and o.ov > 2",
+    f"select e.k, count(*) as n from {E} join {O} on e.k = o.ok join {X} on x.xk = o.ok where x.xv > e.w group by e.k",
+    f"select e.k from {E} where exists (select 1 from {O} where o.ok = e.k and o.ov > e.w)",
+    f"select e.k from {E} where e.w = (select min(o.ov) from {O} where o.ok = e.k)",
+    f"select e.k, e.w from {E} where e.k in (select o.ok from {O} where o.ov > 2) and not exists "
+    f"(select 1 from {X} where x.xk = e.k)",
+    f"select e.k, o.ov, d.name from {E} join {O} on e.k = o.ok join d on d.dk = o.ov where e.w > 1",
+    f"select e.k as a, sum(o.ov) as s from {E} join {O} on e.k = o.ok group by e.k having sum(o.ov) > 3",
+    f"select e.k, o.ov from {E} left join {O} on e.k = o.ok order by o.ov desc, e.k limit 3",
+    f"select e.k from {E} left semi join {O} on e.k = o.ok and o.ov > e.w",
+    f"select e.w from {E} join {O} on e.k = o.ok where e.w > (select avg(x.xv) from {X} where x.xk = o.ok)",
+]
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_column_is_that_of_the_relation_that_has_it(text: str) -> None:
+    bare = re.sub(r"\b[eoxd]\.(\w+)", r"\1", text)
+    assert bare != text
+    found, expected = plan(bare), plan(text)
+    assert [each.name for each in found.dataflow.operators] == [
+        each.name for each in expected.dataflow.operators
+    ]
+    assert found.unclear_columns == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        # Both relations have it: Spark says so.
+        (f"select v from {E} join {O} on k = ok", "SELECT v"),
+        # An item of the select list comes first behind it.
+        (f"select -w as ov, k from {E} join {O} on k = ok order by ov limit 2", "ORDER BY"),
+        (f"select k, col from {E} join {O} on k = ok lateral view explode(array(1)) c as col", ", col"),
+    ],
+)
+def test_what_else_a_name_may_be_stays(text: str, left: str) -> None:
+    found = plan(text)
+    assert found.unclear_columns == ()
+    assert found.batch is not None and left in found.batch
+    assert not re.search(r"\w\.`?(v|col)\b", found.batch)
+
+
+def test_without_a_session_it_is_said_what_isnt_known() -> None:
+    assert plan(f"select k, ov from {E} join {O} on k = ok", None).unclear_columns == ("k", "ok", "ov")
+    derived = f"select k, ov from (select k, w from {E}) as a join (select ok, ov from {O}) as b on k = ok and w > ov"
+    assert plan(derived, None).unclear_columns == ()
+
+
+def test_a_relation_without_a_name_is_given_one() -> None:
+    bare = "(select /*+ STREAM */ * from {})"
+    found = plan(f"select k, ov from {bare.format('e')} join {bare.format('o')} on k = ok")
+    assert any(isinstance(each, Join) for each in found.dataflow.operators)
+
+
+def test_a_table_that_spark_cant_read_is_left_to_who_plans_it() -> None:
+    def cant(query: str) -> Sequence[object]:
+        raise QueryError("There is no table o.")
+
+    found = plan(f"select k from {E} join {O} on k = ok", cant)
+    assert found.unclear_columns == ("k", "ok")
+
+
+def kinds(text: str) -> list[str]:
+    found = plan(text).dataflow.operators
+    return [
+        type(each).__name__ for each in found if isinstance(each, GroupAggregate | Join | Recompute | TopN)
+    ]
+
+
+def whole(text: str) -> list[str]:
+    return [
+        each.label for each in plan(text).dataflow.operators if isinstance(each, Recompute) and each.is_whole
+    ]
+
+
+def test_the_first_groups_are_ranked_from_changes_though_they_are_forgotten() -> None:
+    text = f"select k, sum(w) as s from {E} group by k order by s desc limit 10"
+    assert kinds(text) == ["GroupAggregate", "TopN"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select k from {E} where k in (select ok from {O} group by ok having count(*) > 2)",
+        f"select e.k from {E} join {X} on xk = k where w = (select min(ov) from {O} join {X} on xk = ok where ok = k)",
+        f"select k from {E} where exists (select 1 from {O} where ok = k) and not exists (select 1 from {X} where xv = w)",
+        f"select k from {E} where k in (select ok from {O} where ov in (select xv from {X} where xk > 2))",
+        f"select k from {E} where k in (select ok from {O} union select xk from {X})",
+        f"select k from {E} where k in (select distinct ok from {O})",
+    ],
+)
+def test_rows_that_ask_meet_those_that_they_are_compared_with(text: str) -> None:
+    assert whole(text) == []
