@@ -1,4 +1,4 @@
-"""Columns that don't say whose they are, where it matters: what is planned is what it is with relations' names before them."""
+"""Columns that don't say whose they are: what is planned is what it is with the names of their relations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = {
     "d": ("dk", "name"),
 }
 KNOWN = {name: Known(event_time="ts") for name in ("e", "o", "x")}
-E, O, X = (f"(select /*+ STREAM */ * from {name}) as {name}" for name in "eox")
+EVENTS, ORDERS, OTHERS = (f"(select /*+ STREAM */ * from {name}) as {name}" for name in "eox")
 
 
 def ask(query: str) -> Sequence[object]:
@@ -42,17 +42,17 @@ def plan(text: str, ask: planner.QueryRunner | None = ask) -> Plan:
 
 
 WRITTEN = [
-    f"select e.k, o.ov from {E} join {O} on e.k = o.ok and e.w > 1 and o.ov > 2",
-    f"select e.k, count(*) as n from {E} join {O} on e.k = o.ok join {X} on x.xk = o.ok where x.xv > e.w group by e.k",
-    f"select e.k from {E} where exists (select 1 from {O} where o.ok = e.k and o.ov > e.w)",
-    f"select e.k from {E} where e.w = (select min(o.ov) from {O} where o.ok = e.k)",
-    f"select e.k, e.w from {E} where e.k in (select o.ok from {O} where o.ov > 2) and not exists "
-    f"(select 1 from {X} where x.xk = e.k)",
-    f"select e.k, o.ov, d.name from {E} join {O} on e.k = o.ok join d on d.dk = o.ov where e.w > 1",
-    f"select e.k as a, sum(o.ov) as s from {E} join {O} on e.k = o.ok group by e.k having sum(o.ov) > 3",
-    f"select e.k, o.ov from {E} left join {O} on e.k = o.ok order by o.ov desc, e.k limit 3",
-    f"select e.k from {E} left semi join {O} on e.k = o.ok and o.ov > e.w",
-    f"select e.w from {E} join {O} on e.k = o.ok where e.w > (select avg(x.xv) from {X} where x.xk = o.ok)",
+    f"select e.k, o.ov from {EVENTS} join {ORDERS} on e.k = o.ok and e.w > 1 and o.ov > 2",
+    f"select e.k, count(*) as n from {EVENTS} join {ORDERS} on e.k = o.ok join {OTHERS} on x.xk = o.ok where x.xv > e.w group by e.k",
+    f"select e.k from {EVENTS} where exists (select 1 from {ORDERS} where o.ok = e.k and o.ov > e.w)",
+    f"select e.k from {EVENTS} where e.w = (select min(o.ov) from {ORDERS} where o.ok = e.k)",
+    f"select e.k, e.w from {EVENTS} where e.k in (select o.ok from {ORDERS} where o.ov > 2) and not exists "
+    f"(select 1 from {OTHERS} where x.xk = e.k)",
+    f"select e.k, o.ov, d.name from {EVENTS} join {ORDERS} on e.k = o.ok join d on d.dk = o.ov where e.w > 1",
+    f"select e.k as a, sum(o.ov) as s from {EVENTS} join {ORDERS} on e.k = o.ok group by e.k having sum(o.ov) > 3",
+    f"select e.k, o.ov from {EVENTS} left join {ORDERS} on e.k = o.ok order by o.ov desc, e.k limit 3",
+    f"select e.k from {EVENTS} left semi join {ORDERS} on e.k = o.ok and o.ov > e.w",
+    f"select e.w from {EVENTS} join {ORDERS} on e.k = o.ok where e.w > (select avg(x.xv) from {OTHERS} where x.xk = o.ok)",
 ]
 
 
@@ -71,10 +71,13 @@ def test_a_column_is_that_of_the_relation_that_has_it(text: str) -> None:
     ("text", "left"),
     [
         # Both relations have it: Spark says so.
-        (f"select v from {E} join {O} on k = ok", "SELECT v"),
+        (f"select v from {EVENTS} join {ORDERS} on k = ok", "SELECT v"),
         # An item of the select list comes first behind it.
-        (f"select -w as ov, k from {E} join {O} on k = ok order by ov limit 2", "ORDER BY"),
-        (f"select k, col from {E} join {O} on k = ok lateral view explode(array(1)) c as col", ", col"),
+        (f"select -w as ov, k from {EVENTS} join {ORDERS} on k = ok order by ov limit 2", "ORDER BY"),
+        (
+            f"select k, col from {EVENTS} join {ORDERS} on k = ok lateral view explode(array(1)) c as col",
+            ", col",
+        ),
     ],
 )
 def test_what_else_a_name_may_be_stays(text: str, left: str) -> None:
@@ -85,8 +88,12 @@ def test_what_else_a_name_may_be_stays(text: str, left: str) -> None:
 
 
 def test_without_a_session_it_is_said_what_isnt_known() -> None:
-    assert plan(f"select k, ov from {E} join {O} on k = ok", None).unclear_columns == ("k", "ok", "ov")
-    derived = f"select k, ov from (select k, w from {E}) as a join (select ok, ov from {O}) as b on k = ok and w > ov"
+    assert plan(f"select k, ov from {EVENTS} join {ORDERS} on k = ok", None).unclear_columns == (
+        "k",
+        "ok",
+        "ov",
+    )
+    derived = f"select k, ov from (select k, w from {EVENTS}) as a join (select ok, ov from {ORDERS}) as b on k = ok and w > ov"
     assert plan(derived, None).unclear_columns == ()
 
 
@@ -100,7 +107,7 @@ def test_a_table_that_spark_cant_read_is_left_to_who_plans_it() -> None:
     def cant(query: str) -> Sequence[object]:
         raise QueryError("There is no table o.")
 
-    found = plan(f"select k from {E} join {O} on k = ok", cant)
+    found = plan(f"select k from {EVENTS} join {ORDERS} on k = ok", cant)
     assert found.unclear_columns == ("k", "ok")
 
 
@@ -118,19 +125,19 @@ def whole(text: str) -> list[str]:
 
 
 def test_the_first_groups_are_ranked_from_changes_though_they_are_forgotten() -> None:
-    text = f"select k, sum(w) as s from {E} group by k order by s desc limit 10"
+    text = f"select k, sum(w) as s from {EVENTS} group by k order by s desc limit 10"
     assert kinds(text) == ["GroupAggregate", "TopN"]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        f"select k from {E} where k in (select ok from {O} group by ok having count(*) > 2)",
-        f"select e.k from {E} join {X} on xk = k where w = (select min(ov) from {O} join {X} on xk = ok where ok = k)",
-        f"select k from {E} where exists (select 1 from {O} where ok = k) and not exists (select 1 from {X} where xv = w)",
-        f"select k from {E} where k in (select ok from {O} where ov in (select xv from {X} where xk > 2))",
-        f"select k from {E} where k in (select ok from {O} union select xk from {X})",
-        f"select k from {E} where k in (select distinct ok from {O})",
+        f"select k from {EVENTS} where k in (select ok from {ORDERS} group by ok having count(*) > 2)",
+        f"select e.k from {EVENTS} join {OTHERS} on xk = k where w = (select min(ov) from {ORDERS} join {OTHERS} on xk = ok where ok = k)",
+        f"select k from {EVENTS} where exists (select 1 from {ORDERS} where ok = k) and not exists (select 1 from {OTHERS} where xv = w)",
+        f"select k from {EVENTS} where k in (select ok from {ORDERS} where ov in (select xv from {OTHERS} where xk > 2))",
+        f"select k from {EVENTS} where k in (select ok from {ORDERS} union select xk from {OTHERS})",
+        f"select k from {EVENTS} where k in (select distinct ok from {ORDERS})",
     ],
 )
 def test_rows_that_ask_meet_those_that_they_are_compared_with(text: str) -> None:
