@@ -217,9 +217,8 @@ def _sentences(found: _Explained) -> Iterator[str]:
         )
     if plan.unclear_columns:
         yield (
-            f"Nothing here says of which relation {', '.join(plan.unclear_columns)} are; a run asks Spark, and may find a "
-            "cheaper plan than this. To see it, write the relation's name before each, as in "
-            f"t.{plan.unclear_columns[0]}."
+            f"Nothing here says of which relation, or of which type, {', '.join(plan.unclear_columns)} are; a run asks "
+            "Spark, and may find a cheaper plan than this."
         )
 
 

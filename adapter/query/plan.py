@@ -299,7 +299,8 @@ class Plan:
     unknown_functions: tuple[str, ...] = ()
     """Functions that aren't Spark's own, planned without a session: taken for functions of a row."""
     unclear_columns: tuple[str, ...] = ()
-    """Columns of joins that don't say whose they are, planned without a session: a run asks it which relation has them."""
+    """Columns of joins and of queries in expressions, planned without a session: a run asks it which relation has them, and
+    of which type they are."""
     taken: frozenset[str] = frozenset()
     """Names of the author's that generated SQL may have for something else; they are marked in here (`own_names`)."""
 

@@ -350,9 +350,10 @@ class Laboratory:
         asked, read = tree.expressions, tree.args["joins"][0].this.unnest()
         if len(asked) == 1:  # the columns of a relation
             relation = read.args["from_" if "from_" in read.args else "from"].this
-            columns = translated(f"select * from {relation.sql('spark')}")
-            described = self.base.execute(f"describe {columns}").fetchall()
-            return [f"struct<{','.join(f'{name}:int' for name, *_ in described)}>"]
+            query = translated(f"select * from {relation.sql('spark')}")
+            described = self.base.execute(f"describe {query}").fetchall()
+            columns = (f"{name}:{_type_in_spark(kind)}" for name, kind, *_ in described)
+            return [f"struct<{','.join(columns)}>"]
         # Of each call: its own type, that of a sum, of the sum divided by a count, and of the argument.
         tree.set("expressions", asked[3::4])
         read.set("expressions", read.expressions[3::4])
@@ -393,6 +394,10 @@ class Laboratory:
             raise Refused(str(problem)) from problem
         program = planning.planned(case.model, known=known, ask=self.ask)
         return Streamed(case.model, program, self.base.cursor(), fold)
+
+
+def _type_in_spark(kind: str) -> str:
+    return exp.DataType.build(kind, dialect="duckdb").sql("spark")
 
 
 def _types_of_sums(argument: str) -> tuple[str, str, str, str]:

@@ -149,6 +149,20 @@ EXAMPLES = {
         "k n",
         constant_domains=("k",),
     ),
+    "aggregates of what equals a row": _case(
+        f"""select t.k, t.u, (select count(*) from {stream("orders")} as o where o.k = t.k and o.v > 2) as n,
+          (select max(o.v) - min(o.v) from {stream("orders")} as o where o.k = t.k and o.u = t.u) as v
+          from {stream("clicks")} as t where t.v > 1""",
+        "k u n v",
+        state_ttl=LONG,
+    ),
+    "an average of doubles of what equals a row": _case(
+        f"""select * from (select k, v, f from {stream("clicks")}) as t
+          where f > (select 0.5 * avg(o.f) from {stream("orders")} as o where o.k = t.k)""",
+        "k v f",
+        4,
+        state_ttl=LONG,
+    ),
     # Rows that no column tells apart, though they are groups.
     "a grouping set that stands there twice": _case(
         f"select g, count(distinct f, v) as n from {stream('clicks')} as t group by grouping sets ((g), (g))",

@@ -714,6 +714,15 @@ def test_functions_that_only_a_session_knows(explained: Any) -> None:
     ) in found
 
 
+def test_columns_that_only_a_session_knows(explained: Any) -> None:
+    text = f"select a.x from {BIDS} as a where exists (select 1 from {ASKS} as b where y = z)"
+    found = explained(text, state_ttl="7 days")
+    assert (
+        "Nothing here says of which relation, or of which type, y, z are; a run asks Spark, and may find a cheaper plan "
+        "than this."
+    ) in found
+
+
 def test_how_windows_are_cut(explained: Any) -> None:
     assert "Slices of 5 minutes; a window closes every 5 minutes." in explained(
         counted(window("hop", "5 minutes", "15 minutes"))

@@ -729,7 +729,7 @@ def test_a_ranking_of_a_table_that_is_no_stream_is_read_as_it_is() -> None:
 
 def test_a_query_in_a_select_list_is_kept_apart_from_the_unions_of_rows_below() -> None:
     """Spark's optimizer takes select lists into a UNION ALL, and loses columns that queries in them are correlated by."""
-    asked = f"(select count(*) from {OTHER} as t where t.k = s.k)"
+    asked = f"(select count(*) from {OTHER} as t where t.k = s.k and t.v > s.v)"
 
     def steps(text: str) -> str:
         program = generate.program(tree_of(text, KNOWN, DAY), ttl=DAY)

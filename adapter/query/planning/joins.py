@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..operators import asked_relations, conditions, semi_joins
+from ..operators import asked_relations, conditions, correlated_aggregates, semi_joins
 from ..operators.base import Join, Operator, OuterIntervalJoin, UnboundedState, Until
 from ..operators.hidden_items import with_weight
 from ..operators.relation import Relation, weight_of
@@ -87,6 +87,8 @@ def plan_join(
     if is_beside and nest(select, streaming, whole=sum(streaming) == 1):
         return planner.select(select)
     if inner and all(streaming) and len(read) > 1 and not asks and nest(select, streaming, whole=True):
+        return planner.select(select)
+    if correlated_aggregates.put_in_joins(select, inner):
         return planner.select(select)
     if all(streaming) and not inner and not asks and put_filters_below(select, read):
         return planner.select(select)

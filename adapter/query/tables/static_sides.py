@@ -20,6 +20,7 @@ from ..text import hints
 from ..text.clauses import conjuncts, joined, only_asks
 from ..text.dialect import canonical, relations_around
 from ..text.nodes import every
+from ..text.qualified import asking
 
 _JOINED, _COLUMN = "joined", "__c_"
 
@@ -83,6 +84,7 @@ def nest(
             made: exp.Expr = exp.column(
                 exp.to_identifier(names[key], quoted=True), table=exp.to_identifier(alias)
             )
+            made.meta.update(column.meta)
             column.replace(exp.alias_(made, column.this.copy()) if column.parent is select else made)
     for star in of_first:
         hidden = [exp.to_identifier(name, quoted=True) for name in names.values()]
@@ -115,7 +117,7 @@ def unclear(select: exp.Select) -> exp.Column | None:
             parts = [node.args.get("on")] if isinstance(node, exp.Join) else [node]
             for test in (each for part in parts if part is not None for each in every(part, exp.Predicate)):
                 inside = test.find_ancestor(exp.Query)
-                if inside is None or inside is select or test.find(exp.Query) is not None:
+                if inside is None or asking(inside) is None or test.find(exp.Query) is not None:
                     continue
                 columns = list(every(test, exp.Column))
                 of_around = any(each.table.lower() in around for each in columns)

@@ -22,21 +22,22 @@ the one relation that has it. A join is planned by what each side of its conditi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from ..errors import QueryError
-from .clauses import joined, only_asks
+from .clauses import aggregate, conjuncts, joined, only_asks
 from .dialect import walk_same_query
 from .functions import QueryRunner
 from .nodes import every
 from .same_names import name_relation
-from .stars import names_of
+from .stars import names_of, types_of
 
 _AFTER_THE_ITEMS = ("having", "qualify", "order", "sort")
 """The clauses in which a name is first that of an item of the select list."""
+_TYPE = "type_of_column"
 
 
 def qualify(
@@ -55,8 +56,10 @@ def qualify(
         is_changing: whether a relation, or a query, reads a stream.
         ask: carries out a query of one row; None: there is nobody who knows what a table has.
 
+    Where there is somebody to ask, columns that queries inside compare are noted with their types (`are_of_one_type`).
+
     Returns:
-        The columns of which it isn't known whose they are, as what some relation has isn't.
+        The columns of which it isn't known whose they are, or of which type, as nobody says what some relation has.
     """
     known: dict[int, frozenset[str] | None] = {}
 
@@ -64,6 +67,18 @@ def qualify(
         if id(relation) not in known:
             known[id(relation)] = _columns_of(relation, ask)
         return known[id(relation)]
+
+    types: dict[int, Mapping[str, str] | None] = {}
+
+    def type_of(relation: exp.Expr, name: str) -> str | None:
+        assert ask is not None
+        if id(relation) not in types:
+            try:
+                types[id(relation)] = types_of(relation, ask)
+            except QueryError:
+                types[id(relation)] = None
+        found = {each.lower(): kind for each, kind in (types[id(relation)] or {}).items()}
+        return found.get(name.lower())
 
     unknown: dict[str, None] = {}
     taken = {each.name.lower() for each in every(tree, exp.Identifier)}
@@ -77,7 +92,45 @@ def qualify(
                     if isinstance(owner, exp.Subquery) and not owner.alias:
                         name_relation(owner, taken)
                     column.set("table", (owner.args.get("alias") or owner).this.copy())
+            for column in _compared(select):
+                if ask is None:
+                    unknown.setdefault(column.name)
+                else:
+                    _note_type(column, select, type_of)
     return tuple(unknown)
+
+
+def are_of_one_type(one: exp.Expr, other: exp.Expr) -> bool:
+    """Whether two expressions are known to be columns of one type: where they are equal nothing else equals either."""
+    kinds = [each.meta.get(_TYPE) for each in (one, other)]
+    return kinds[0] is not None and kinds[0] == kinds[1]
+
+
+def _compared(select: exp.Select) -> Iterator[exp.Column]:
+    """The columns that a query in an expression, which aggregates, says are equal to others."""
+    where = select.args.get("where")
+    if where is None or asking(select) is None or aggregate(select) is None:
+        return
+    for test in conjuncts(where.this):
+        if (
+            isinstance(test, exp.EQ)
+            and isinstance(test.this, exp.Column)
+            and isinstance(test.expression, exp.Column)
+        ):
+            yield from (test.this, test.expression)
+
+
+def _note_type(
+    column: exp.Column, select: exp.Select, type_of: Callable[[exp.Expr, str], str | None]
+) -> None:
+    """Notes of which type a column of a query in an expression, or of those around it, is."""
+    scope: exp.Select | None = select
+    while scope is not None and len(column.parts) == 2:
+        for relation, _ in joined(scope):
+            if relation.alias_or_name.lower() == column.table.lower():
+                column.meta[_TYPE] = type_of(relation, column.name)
+                return
+        scope = asking(scope)
 
 
 @dataclass(frozen=True)
@@ -90,7 +143,7 @@ class _Seen:
 
 def _depends_on_owners(select: exp.Select, is_changing: Callable[[exp.Expr], bool]) -> bool:
     """Whether a SELECT joins several relations that change, or asks them in an expression, or is asked in one."""
-    if _around(select) is not None:
+    if asking(select) is not None:
         return True
     read = [*(each for each, _ in joined(select)), *_inside(select)]
     return len(read) > 1 and sum(map(is_changing, read)) > 1
@@ -99,12 +152,13 @@ def _depends_on_owners(select: exp.Select, is_changing: Callable[[exp.Expr], boo
 def _inside(select: exp.Select) -> Iterator[exp.Query]:
     """The queries in a SELECT's expressions."""
     for query in every(select, exp.Select):
-        if query is not select and _around(query) is select:
+        if query is not select and asking(query) is select:
             yield query
 
 
-def _around(select: exp.Select) -> exp.Select | None:
-    """The SELECT in an expression of which one stands, whose rows it may ask; None: it stands in none."""
+def asking(select: exp.Query) -> exp.Select | None:
+    """The SELECT in an expression of which a query stands, so that it may ask for columns of its rows; None: it stands in
+    FROM, and asks for none."""
     child: exp.Expr = select
     parent = child.parent
     while isinstance(parent, exp.Subquery | exp.SetOperation):
@@ -163,7 +217,7 @@ def _owner(
         if owners:
             return [each for each in owners if each.alias_or_name.lower() not in inside]
         inside |= {each.alias_or_name.lower() for each, _ in joined(around)}
-        outer = _around(around)
+        outer = asking(around)
         if outer is None:
             return []
         around = outer

@@ -155,7 +155,10 @@ def _brought_together(
 def names_of(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
     """The columns of what stands in FROM or JOIN, in order; None: they aren't known, or two have one name."""
     names = _names(relation)
-    return names if names is not None or ask is None else _asked(relation, ask)
+    if names is not None or ask is None:
+        return names
+    types = types_of(relation, ask)
+    return None if types is None else [*types]
 
 
 def _names(relation: exp.Expr) -> list[str] | None:
@@ -167,7 +170,8 @@ def _names(relation: exp.Expr) -> list[str] | None:
     return _plain([item.alias_or_name for item in query.selects])
 
 
-def _asked(relation: exp.Expr, ask: QueryRunner) -> list[str] | None:
+def types_of(relation: exp.Expr, ask: QueryRunner) -> dict[str, str] | None:
+    """The types of the columns of what stands in FROM or JOIN, in order; None: as of `names_of`."""
     if not isinstance(relation, exp.Subquery | exp.Table):
         return None
     (kind,) = ask(question(exp.Select().from_(relation.copy()), ["any_value(struct(*))"]))
@@ -175,7 +179,13 @@ def _asked(relation: exp.Expr, ask: QueryRunner) -> list[str] | None:
         made = exp.DataType.build(str(kind), dialect=DIALECT)
     except SqlglotError:
         return None
-    return _plain([each.name for each in made.expressions])
+    names = _plain([each.name for each in made.expressions])
+    if names is None:
+        return None
+    return {
+        name: each.args["kind"].sql(dialect=DIALECT)
+        for name, each in zip(names, made.expressions, strict=True)
+    }
 
 
 def _plain(names: list[str]) -> list[str] | None:
