@@ -163,6 +163,28 @@ EXAMPLES = {
         4,
         state_ttl=LONG,
     ),
+    "groups that are asked for in HAVING and beside them": _case(
+        f"""select t.k, count(*) as n, (select max(o.v) from {stream("orders")} as o where o.k = t.k) as v
+          from {stream("clicks")} as t group by t.k
+          having exists (select 1 from {stream("loose")} as l where l.k = t.k and l.v > 2)""",
+        "k n v",
+        4,
+        state_ttl=LONG,
+    ),
+    "groups that a table is asked for": _case(
+        f"""select t.k, count(*) as n, (select max(d.factor) from dims as d where d.k = t.k) as v
+          from {stream("clicks")} as t group by t.k
+          having t.k in (select k from dims) and count(*) > (select min(factor) from dims)""",
+        "k n v",
+        4,
+        constant_domains=("k",),
+    ),
+    "rows of a stream that is asked for, which a table is asked for": _case(
+        f"""select t.k, t.v from {stream("clicks")} as t where exists (select 1 from {stream("orders")} as o
+          where o.k = t.k and o.u in (select u from levels) and o.v > 2)""",
+        "k v",
+        state_ttl=LONG,
+    ),
     # Rows that no column tells apart, though they are groups.
     "a grouping set that stands there twice": _case(
         f"select g, count(distinct f, v) as n from {stream('clicks')} as t group by grouping sets ((g), (g))",

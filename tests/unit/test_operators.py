@@ -660,8 +660,8 @@ def test_steps_without_new_rows_are_left_out_by_having() -> None:
             "stands in a SELECT with grouping sets; put the GROUP BY into a query below",
         ),
         (
-            f"select s.k, (select max(v) from {OTHER} as t where t.k = s.k) as m, max(v) from {STREAM} as s group by s.k",
-            "'s.k' of the groups stands in a subquery of their select list or HAVING",
+            f"select s.k, (select max(v) from {OTHER} as t where t.k = s.v) as m, max(v) from {STREAM} as s group by s.k",
+            "'s.v' of the groups stands in a subquery of their select list or HAVING, and is no key",
         ),
         (
             f"select k, (select min(v) from {OTHER}) as m, rank() over (order by k) as r from {STREAM} group by k",

@@ -282,11 +282,6 @@ def test_state_that_is_bounded(text: str, domains: list[str]) -> None:
             f"select x, count(*) over (partition by x) * (select max(f) from dims) as n from {B}",
             "asks a table, and is computed again when its rows change: with the table as it is then, not as it was.",
         ),
-        (
-            f"select n, count(*) as c from (select x, count(*) as n from {B} group by x "
-            "having count(*) > (select max(f) from dims)) group by n",
-            "asks a table, and is computed again when its rows change",
-        ),
     ],
 )
 def test_refused_with_a_sentence(text: str, sentence: str) -> None:

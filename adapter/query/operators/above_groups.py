@@ -18,6 +18,8 @@ from ..text.clauses import is_over, relations
 from ..text.dialect import canonical, unqualified
 from ..text.nodes import every
 
+_ALIAS = "__groups"
+
 
 def lifted(select: exp.Select) -> exp.Select:
     """A SELECT with GROUP BY as a plain one over the groups. The tree stays as it is.
@@ -76,7 +78,7 @@ class _Lifting:
         below.set("expressions", self.items or [exp.alias_(exp.true(), "anything")])
         if self.keys:
             below.set("group", exp.Group(expressions=[key.copy() for key in self.keys]))
-        alias = exp.TableAlias(this=exp.to_identifier("__groups"))
+        alias = exp.TableAlias(this=exp.to_identifier(_ALIAS))
         outer = outer.from_(exp.Subquery(this=below, alias=alias), copy=False)
         return outer if where is None else outer.where(where, copy=False)
 
@@ -93,13 +95,16 @@ class _Lifting:
         if (name := self.columns.get(self._text(node))) is not None:
             return exp.column(name, quoted=True)
         if isinstance(node, exp.Query):
-            for column in every(node, exp.Column):
+            asked = node.copy()
+            for column in list(every(asked, exp.Column)):
                 if column.table.lower() in self.outer - _own(node):
-                    raise QueryError(
-                        f"'{column.sql()}' of the groups stands in a subquery of their select list or HAVING; put the GROUP "
-                        "BY into a query below, and write the subquery over that."
-                    )
-            return node.copy()
+                    if (name := self.columns.get(self._text(column))) is None:
+                        raise QueryError(
+                            f"'{column.sql()}' of the groups stands in a subquery of their select list or HAVING, and is no "
+                            "key; put the GROUP BY into a query below, and write the subquery over that."
+                        )
+                    column.replace(exp.column(exp.to_identifier(name, quoted=True), table=_ALIAS))
+            return asked
         if isinstance(_unwrapped(node), exp.AggFunc) and not is_over(node):
             if node.find(exp.Query):
                 raise QueryError(

@@ -2,13 +2,19 @@
 of each group is kept up to date, where it would be computed anew out of its rows.
 
 >>> from ..text.dialect import parse, sql
->>> tree = parse("select e.k from e where e.v > (select 2 * avg(o.v) from o where o.k = e.k and o.w > 1)")
+>>> from ..text.qualified import note_type
+>>> def told(text):
+...     tree = parse(text)
+...     for column in tree.find_all(exp.Column):
+...         note_type(column, "bigint")
+...     return tree
+>>> tree = told("select e.k from e where e.v > (select 2 * avg(o.v) from o where o.k = e.k and o.w > 1)")
 >>> put_in_joins(tree, list(tree.find_all(exp.Select))[1:])
 True
 >>> print(sql(tree))
 SELECT e.k FROM e JOIN (SELECT o.k AS `k`, AVG(o.v) AS `avg_v` FROM o WHERE o.w > 1 GROUP BY o.k) AS groups_of_o \
 ON groups_of_o.`k` = e.k WHERE e.v > (2 * groups_of_o.`avg_v`)
->>> tree = parse("select e.k, (select count(*) from o where o.k = e.k) as n from e")
+>>> tree = told("select e.k, (select count(*) from o where o.k = e.k) as n from e")
 >>> put_in_joins(tree, list(tree.find_all(exp.Select))[1:])
 True
 >>> print(sql(tree))

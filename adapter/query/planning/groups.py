@@ -22,6 +22,7 @@ from ..text import hints
 from ..text.dialect import DIALECT, canonical, parse, sql, unqualified
 from ..text.finite import is_finite
 from ..text.names import digest
+from ..text.nodes import every
 from ..windowing.locality import Source as From
 from . import results
 from .bounds import fixed_keys, is_covered, passed_end
@@ -89,7 +90,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         return _aggregate(planner, select, template, source, below)
     except NotMergeable as refused:
         reason = str(refused)
-    if conditions.windows_of(select):
+    if conditions.windows_of(select) or _asks_of_groups(select):
         return over_groups(planner, select)
     if below.relation.open_for is not None:
         return plan_group(planner, select, replace(source, operator=closed(planner, below)))
@@ -119,6 +120,16 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         name = f"groups_{digest(groups.inputs[0].name, *keys)}"
         return planner.add(replace(groups, name=name, shown=tuple(map(str, shown))))
     return groups
+
+
+def _asks_of_groups(select: exp.Select) -> bool:
+    """Whether queries stand in a select list or HAVING, and none of them in an aggregate: they are asked for each group."""
+    clauses = [*select.expressions, *filter(None, [select.args.get("having")])]
+    queries = [query for clause in clauses for query in every(clause, exp.Query)]
+    aggregates = [each for clause in clauses for each in every(clause, exp.AggFunc)]
+    return bool(queries) and not any(
+        each.find_ancestor(exp.Select) is select and each.find(exp.Query) for each in aggregates
+    )
 
 
 def over_groups(planner: Planner, select: exp.Select) -> Operator:

@@ -9,7 +9,8 @@ from sqlglot import exp
 from ..operators import conditions
 from ..operators.asked_relations import tests_with_queries
 from ..operators.relation import Relation
-from ..text.clauses import conjuncts, only_asks
+from ..text.clauses import conjuncts, joined, only_asks
+from ..text.dialect import relations_around, walk_same_query
 from ..text.nodes import every
 from .from_items import FromItem, filter_below, reads_stream
 from .projections import multiplies
@@ -29,6 +30,36 @@ def put_tests_of_tables_below(select: exp.Select, read: Sequence[FromItem]) -> b
     rest = [test.copy() for test in tests if test not in below]
     select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
     filter_below(source.node, source.alias, below)
+    return True
+
+
+def put_tests_below_inner(query: exp.Query) -> bool:
+    """The same of a query in an expression: the conditions on its own rows alone, where it reads one stream."""
+    if not isinstance(query, exp.Select) or (where := query.args.get("where")) is None:
+        return False
+    sides = joined(query)
+    alias = sides[0][0].alias_or_name if len(sides) == 1 else ""
+    if not alias or not reads_stream(sides[0][0]) or query.args.get("laterals"):
+        return False
+    around = relations_around(query)
+    tests = conjuncts(where.this)
+    below = [
+        test
+        for test in tests
+        if test.find(exp.Query)
+        and not reads_stream(test)
+        and all(
+            column.table.lower() == alias.lower()
+            for column in walk_same_query(test)
+            if isinstance(column, exp.Column)
+        )
+        and not any(column.table.lower() in around for column in every(test, exp.Column))
+    ]
+    if not below:
+        return False
+    rest = [test.copy() for test in tests if test not in below]
+    query.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
+    filter_below(sides[0][0], alias, below)
     return True
 
 

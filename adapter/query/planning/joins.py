@@ -27,6 +27,7 @@ from .join_conditions import (
     join_keys,
     put_filters_below,
     put_test_below,
+    put_tests_below_inner,
     put_tests_of_tables_below,
 )
 from .projections import delays_of_computed, local, short
@@ -68,7 +69,7 @@ def plan_join(
             f"'{hints.quoted(inner[0])}' reads a stream inside an expression of a query over a table that is no stream; "
             "read that as a stream too."
         )
-    if any([nest_inner(query) or asked_relations.put_in_from(query) for query in inner]):
+    if any([_as_relation(query) for query in inner]):
         return planner.select(select)
     if inner and (joins_only := semi_joins.as_joins(select)) is not None:
         asked = read_from(planner, joins_only)
@@ -212,6 +213,12 @@ def plan_join(
         growth=growth,
         until=tuple(alone[alias.lower()] for alias in aliases) if alone else (),
     )
+
+
+def _as_relation(query: exp.Query) -> bool:
+    """Has a query in an expression ask one relation row by row, where it can; whether it was something else. Changes the
+    tree."""
+    return nest_inner(query) or asked_relations.put_in_from(query) or put_tests_below_inner(query)
 
 
 def _other_bound(

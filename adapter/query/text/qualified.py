@@ -96,7 +96,7 @@ def qualify(
                 if ask is None:
                     unknown.setdefault(column.name)
                 else:
-                    _note_type(column, select, type_of)
+                    _ask_type(column, select, type_of)
     return tuple(unknown)
 
 
@@ -104,6 +104,11 @@ def are_of_one_type(one: exp.Expr, other: exp.Expr) -> bool:
     """Whether two expressions are known to be columns of one type: where they are equal nothing else equals either."""
     kinds = [each.meta.get(_TYPE) for each in (one, other)]
     return kinds[0] is not None and kinds[0] == kinds[1]
+
+
+def note_type(column: exp.Column, kind: str | None) -> None:
+    """Notes of which type a column is; None: it isn't known."""
+    column.meta[_TYPE] = kind
 
 
 def _compared(select: exp.Select) -> Iterator[exp.Column]:
@@ -120,15 +125,13 @@ def _compared(select: exp.Select) -> Iterator[exp.Column]:
             yield from (test.this, test.expression)
 
 
-def _note_type(
-    column: exp.Column, select: exp.Select, type_of: Callable[[exp.Expr, str], str | None]
-) -> None:
+def _ask_type(column: exp.Column, select: exp.Select, type_of: Callable[[exp.Expr, str], str | None]) -> None:
     """Notes of which type a column of a query in an expression, or of those around it, is."""
     scope: exp.Select | None = select
     while scope is not None and len(column.parts) == 2:
         for relation, _ in joined(scope):
             if relation.alias_or_name.lower() == column.table.lower():
-                column.meta[_TYPE] = type_of(relation, column.name)
+                note_type(column, type_of(relation, column.name))
                 return
         scope = asking(scope)
 
