@@ -10,6 +10,7 @@ from ..query.text.nested_types import parts_of
 from .errors import StreamError, forgets_collations
 from .model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 
+_NOT_HELD = re.compile(r"\b(?:interval (?:year|month|day|hour|minute|second)|void)\b(?!`)")
 _NOT_COMPARED = re.compile(r"\bvariant\b(?!`)")
 _LOSES_NULLS = re.compile(
     r"\bmap<[^<>]*,(?:tinyint|smallint|int|bigint|float|double|boolean|date|timestamp(?:_ntz)?|decimal\([\d,]*\))>"
@@ -33,6 +34,9 @@ def check_columns(
         StreamError: they are not; what to write instead.
     """
     check_key(model, program, gives)
+    there = {name.lower() for name in has or ()}
+    # NULLs go into a column of any type that is there.
+    check_held(model, {name: kind for name, kind in gives.items() if name.lower() not in there})
     if has is not None:
         check_table(model, gives, has)
     if model.changelog:
@@ -67,6 +71,26 @@ def check_key(model: StreamModel, program: Program, gives: Mapping[str, str]) ->
             f"Model {model.name}: config 'unique_key' names {', '.join(missing)}, which the query doesn't give; it gives "
             f"{', '.join(gives)}. Name columns of these, or leave unique_key out."
         )
+
+
+def check_held(model: StreamModel, gives: Mapping[str, str]) -> None:
+    """Return if an Iceberg table can hold a query's columns.
+
+    Raises:
+        StreamError: it has no such type.
+    """
+    for name, kind in gives.items():
+        found = _NOT_HELD.search(kind.lower())
+        if found is not None and found[0] == "void":
+            raise StreamError(
+                f"Model {model.name}: its column {name} is or holds a NULL of no type, which an Iceberg table can't hold; say "
+                "of which it is, as in CAST(NULL AS STRING)."
+            )
+        if found is not None:
+            raise StreamError(
+                f"Model {model.name}: its column {name} is {kind.upper()}, which an Iceberg table can't hold; make a number of "
+                "it, as in timestampdiff(SECOND, started_at, ended_at)."
+            )
 
 
 def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:

@@ -50,6 +50,31 @@ def test_names_of_files_differ_as_those_of_tables_do() -> None:
     assert all("/" not in key and " " not in key for key in keys)
 
 
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (
+            "interval day to second",
+            "is INTERVAL DAY TO SECOND, which an Iceberg table can't hold; make a number of it",
+        ),
+        (
+            "array<interval year to month>",
+            "can't hold; make a number of it, as in timestampdiff(SECOND, started_at",
+        ),
+        (
+            "void",
+            "a NULL of no type, which an Iceberg table can't hold; say of which it is, as in CAST(NULL AS STRING)",
+        ),
+        ("struct<a:void,b:int>", "is or holds a NULL of no type"),
+    ],
+)
+@pytest.mark.parametrize("program", [APPENDS, REPLACES])
+def test_a_type_that_no_table_can_hold(program: Program, kind: str, sentence: str) -> None:
+    found = refused(program, {"k": "string", "waited": kind})
+    assert found.startswith("Model m: its column waited is ") and sentence in found
+    check_columns(MODEL, program, {"k": "struct<`interval day`:int>", "v": "int"}, None)
+
+
 def test_a_unique_key_that_is_no_column_of_the_query() -> None:
     found = refused(REPLACES, {"key": "int", "v": "string"})
     assert found == (
