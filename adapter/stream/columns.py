@@ -83,13 +83,13 @@ def check_held(model: StreamModel, gives: Mapping[str, str]) -> None:
         found = _NOT_HELD.search(kind.lower())
         if found is not None and found[0] == "void":
             raise StreamError(
-                f"Model {model.name}: its column {name} is or holds a NULL of no type, which an Iceberg table can't hold; say "
-                "of which it is, as in CAST(NULL AS STRING)."
+                f"Model {model.name}: its column {name} is or holds a NULL of no type, which an Iceberg table can't hold; "
+                "say of which it is, as in CAST(NULL AS STRING)."
             )
         if found is not None:
             raise StreamError(
-                f"Model {model.name}: its column {name} is {kind.upper()}, which an Iceberg table can't hold; make a number of "
-                "it, as in timestampdiff(SECOND, started_at, ended_at)."
+                f"Model {model.name}: its column {name} is {kind.upper()}, which an Iceberg table can't hold; make a number "
+                "of it, as in timestampdiff(SECOND, started_at, ended_at)."
             )
 
 
