@@ -61,15 +61,24 @@ def put_in_from(query: exp.Query) -> bool:
 def _asks_around(query: exp.Query) -> bool:
     """Whether a query may ask for columns of the rows around it. One without a relation's name is taken for one of these
     where it is compared with another."""
-    own = set().union(*map(relation_names, every(query, exp.Select)))
-    around = relations_around(query) - own
-    columns = list(every(query, exp.Column))
-    if any(column.table.lower() in around for column in columns):
-        return True
+    around = relations_around(query)
+    for column in every(query, exp.Column):
+        if column.table.lower() in around and not _is_of(query, column):
+            return True
     for test in (test for select in every(query, exp.Select) for test in _tests(select)):
         names = {column.name.lower() for column in every(test, exp.Column)}
         if len(names) > 1 and not all(column.table for column in every(test, exp.Column)):
             return True
+    return False
+
+
+def _is_of(query: exp.Query, column: exp.Column) -> bool:
+    """Whether the relation of a column is read within a query, where the column stands or around that."""
+    node: exp.Expr | None = column
+    while node is not None and node is not query.parent:
+        if isinstance(node, exp.Select) and column.table.lower() in relation_names(node):
+            return True
+        node = node.parent
     return False
 
 
