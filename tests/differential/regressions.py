@@ -185,6 +185,15 @@ EXAMPLES = {
         "k v",
         state_ttl=LONG,
     ),
+    "the first rows of what equals a row": _case(
+        f"""select t.k, t.v, (select o.v from {stream("orders")} as o where o.k = t.k and o.v > 1
+            order by o.ts desc, o.v, o.u limit 1) as u
+          from {stream("clicks")} as t where t.u in (select o.u from {stream("orders")} as o where o.k = t.k
+            order by o.v desc, o.ts, o.u limit 2)""",
+        "k v u",
+        4,
+        state_ttl=LONG,
+    ),
     # Rows that no column tells apart, though they are groups.
     "a grouping set that stands there twice": _case(
         f"select g, count(distinct f, v) as n from {stream('clicks')} as t group by grouping sets ((g), (g))",

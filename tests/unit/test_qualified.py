@@ -190,3 +190,36 @@ def test_columns_of_two_types_may_be_equal_in_several_groups() -> None:
 
     text = f"select k from {EVENTS} where w > {LEAST}"
     assert any(isinstance(each, Recompute) for each in plan(text, told).dataflow.operators)
+
+
+LAST = f"(select ov from {ORDERS} where ok = k order by o.ts desc limit 1)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select k, {LAST} as last from {EVENTS}",
+        f"select k from {EVENTS} where w > {LAST}",
+        f"select k from {EVENTS} where w in (select ov from {ORDERS} where ok = k order by ov limit 3)",
+    ],
+)
+def test_rows_that_are_cut_off_for_each_row_are_a_ranking(text: str) -> None:
+    assert kinds(text) == ["TopN", "Recompute"] and whole(text) == []
+    # Without a session it is planned to be looked at.
+    said = text.replace("ok = k", "o.ok = e.k")
+    assert any(isinstance(each, TopN) for each in plan(said, None).dataflow.operators)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select k from {EVENTS} where w > (select ov from {ORDERS} where ok > k order by o.ts limit 1)",
+        f"select k from {EVENTS} where w > (select ov from {ORDERS} where ok = k order by o.ts limit 2)",
+        f"select k from {EVENTS} where w > (select ov from {ORDERS} where ok = k order by o.ts - e.w limit 1)",
+        f"select k from {EVENTS} where w > (select ov + e.w from {ORDERS} where ok = k order by o.ts limit 1)",
+        f"select k from {EVENTS} where w > (select max(ov) from {ORDERS} where ok = k group by o.v order by o.v limit 1)",
+    ],
+)
+def test_others_that_are_cut_off_for_each_row_are_refused(text: str) -> None:
+    with pytest.raises(QueryError, match="cuts off rows of a query that is asked for each row around it"):
+        plan(text)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from ..text.clauses import conjuncts
-from ..text.dialect import relation_names, relations_around
+from ..text.dialect import of_around
 from ..text.nodes import every
 from ..text.select_kind import is_grouped
 from . import conditions
@@ -61,24 +61,12 @@ def put_in_from(query: exp.Query) -> bool:
 def _asks_around(query: exp.Query) -> bool:
     """Whether a query may ask for columns of the rows around it. One without a relation's name is taken for one of these
     where it is compared with another."""
-    around = relations_around(query)
-    for column in every(query, exp.Column):
-        if column.table.lower() in around and not _is_of(query, column):
-            return True
+    if of_around(query):
+        return True
     for test in (test for select in every(query, exp.Select) for test in _tests(select)):
         names = {column.name.lower() for column in every(test, exp.Column)}
         if len(names) > 1 and not all(column.table for column in every(test, exp.Column)):
             return True
-    return False
-
-
-def _is_of(query: exp.Query, column: exp.Column) -> bool:
-    """Whether the relation of a column is read within a query, where the column stands or around that."""
-    node: exp.Expr | None = column
-    while node is not None and node is not query.parent:
-        if isinstance(node, exp.Select) and column.table.lower() in relation_names(node):
-            return True
-        node = node.parent
     return False
 
 

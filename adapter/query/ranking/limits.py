@@ -10,15 +10,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
 from ..errors import QueryError
 from ..text import hints
-from ..text.dialect import canonical, relation_names, relations_around, sql
+from ..text.dialect import canonical, of_around, sql
 from ..text.nodes import every
 from ..text.stars import columns_of
+from . import correlated_limits
 
 RANK = "__rank"
 _CUTS = ("limit", "offset", "fetch")
@@ -44,13 +45,17 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
                 for clause in ("limit", "fetch", "order"):
                     select.set(clause, None)
                 continue
-            if (column := _of_around(select)) is not None:
-                raise QueryError(
-                    f"'{hints.quoted(select)}' cuts off rows of a query that is asked for each row around it, whose "
-                    f"{sql(column)} it reads. Rank them in a query of their own, with row_number() over (partition by what "
-                    "is compared with that order by …) and a filter on the place, and join it."
-                )
-            made = as_rank(select.copy())
+            if asked := of_around(select):
+                found = correlated_limits.taken_apart(select)
+                if found is None:
+                    raise QueryError(
+                        f"'{hints.quoted(select)}' cuts off rows of a query that is asked for each row around it, whose "
+                        f"{sql(asked[0])} it reads. Rank them in a query of their own, with row_number() over (partition by "
+                        "what is compared with that order by …) and a filter on the place, and join it."
+                    )
+                made = found.over(as_rank(found.below, [each.copy() for each in found.within]))
+            else:
+                made = as_rank(select.copy())
             if select is tree:
                 tree = made
             else:
@@ -65,16 +70,8 @@ def _is_needless(select: exp.Select) -> bool:
     return isinstance(select.parent, exp.Exists) and cut is not None and cut > 0
 
 
-def _of_around(select: exp.Select) -> exp.Column | None:
-    """A column that a query reads of one around it, by its relation's name."""
-    own = set().union(*map(relation_names, every(select, exp.Select)))
-    others = relations_around(select) - own
-    columns = (each for each in every(select, exp.Column) if each.table.lower() in others)
-    return next(columns, None)
-
-
-def as_rank(select: exp.Select) -> exp.Select:
-    """One SELECT with LIMIT as a rank. Changes the tree it is given."""
+def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
+    """One SELECT with LIMIT as a rank, within expressions if there are any. Changes the tree it is given."""
     limit: exp.Expr | None = select.args.get("limit")
     offset: exp.Expr | None = select.args.get("offset")
     order = select.args.get("order")
@@ -106,7 +103,9 @@ def as_rank(select: exp.Select) -> exp.Select:
                 column.replace(by_name[column.name.lower()].copy())
         ordered.append(copy)
     names = [item.output_name for item in select.expressions]
-    rank = exp.Window(this=exp.RowNumber(), order=exp.Order(expressions=ordered))
+    rank = exp.Window(
+        this=exp.RowNumber(), partition_by=[*within] or None, order=exp.Order(expressions=ordered)
+    )
     select.append("expressions", exp.alias_(rank, RANK))
     if select.is_star or not all(names):
         # What Spark calls an item without a name, it says.

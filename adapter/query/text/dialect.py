@@ -345,6 +345,23 @@ def relations_around(query: exp.Query) -> set[str]:
     return found
 
 
+def of_around(query: exp.Query) -> list[exp.Column]:
+    """The columns that a query reads of those around it, by their relations' names."""
+    around = relations_around(query)
+    columns = [each for each in every(query, exp.Column) if each.table.lower() in around]
+    return [each for each in columns if not _is_of(query, each)]
+
+
+def _is_of(query: exp.Query, column: exp.Column) -> bool:
+    """Whether the relation of a column is read within a query, where the column stands or around that."""
+    node: exp.Expr | None = column
+    while node is not None and node is not query.parent:
+        if isinstance(node, exp.Select) and column.table.lower() in relation_names(node):
+            return True
+        node = node.parent
+    return False
+
+
 def unqualified(select: exp.Select) -> set[str]:
     """The names of columns that mean the same with and without their relation's name in what a SELECT groups and puts
     out: it writes them with one relation's name at most, so what stands there without is unambiguous.

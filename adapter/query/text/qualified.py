@@ -100,10 +100,18 @@ def qualify(
     return tuple(unknown)
 
 
-def are_of_one_type(one: exp.Expr, other: exp.Expr) -> bool:
-    """Whether two expressions are known to be columns of one type: where they are equal nothing else equals either."""
-    kinds = [each.meta.get(_TYPE) for each in (one, other)]
-    return kinds[0] is not None and kinds[0] == kinds[1]
+def are_of_one_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> bool:
+    """Whether two expressions are known to be columns of one type: where they are equal nothing else equals either.
+
+    Args:
+        one: the first.
+        other: the second.
+        unasked: what to take where there was no session to ask: such a plan is for looking at.
+    """
+    if _TYPE not in one.meta and _TYPE not in other.meta:
+        return unasked
+    kind = one.meta.get(_TYPE)
+    return kind is not None and kind == other.meta.get(_TYPE)
 
 
 def note_type(column: exp.Column, kind: str | None) -> None:
@@ -112,9 +120,11 @@ def note_type(column: exp.Column, kind: str | None) -> None:
 
 
 def _compared(select: exp.Select) -> Iterator[exp.Column]:
-    """The columns that a query in an expression, which aggregates, says are equal to others."""
+    """The columns that a query in an expression, which aggregates or cuts off rows, says are equal to others."""
     where = select.args.get("where")
-    if where is None or asking(select) is None or aggregate(select) is None:
+    if where is None or asking(select) is None:
+        return
+    if aggregate(select) is None and not select.args.get("limit"):
         return
     for test in conjuncts(where.this):
         if (
@@ -127,6 +137,7 @@ def _compared(select: exp.Select) -> Iterator[exp.Column]:
 
 def _ask_type(column: exp.Column, select: exp.Select, type_of: Callable[[exp.Expr, str], str | None]) -> None:
     """Notes of which type a column of a query in an expression, or of those around it, is."""
+    note_type(column, None)
     scope: exp.Select | None = select
     while scope is not None and len(column.parts) == 2:
         for relation, _ in joined(scope):

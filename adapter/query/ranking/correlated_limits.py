@@ -1,0 +1,115 @@
+"""ORDER BY … LIMIT in a query that is asked for each row around it, of what equals that row, as one over all rows: cut off
+within what is compared, and compared then.
+
+>>> from ..text.dialect import parse, sql
+>>> from ..text.qualified import note_type
+>>> tree = parse("select e.k, (select o.v from o where o.k = e.k and o.w > 1 order by o.ts desc limit 1) as last from e")
+>>> for column in tree.find_all(exp.Column):
+...     note_type(column, "bigint")
+>>> found = taken_apart(tree.expressions[1].this.this)
+>>> sql(found.below), [sql(each) for each in found.within]
+('SELECT o.v AS `v`, o.k AS `__within_0` FROM o WHERE o.w > 1 ORDER BY o.ts DESC LIMIT 1', ['o.k'])
+>>> print(sql(found.over(parse("select v, __within_0 from ranked"))))
+SELECT MAX(limited.`v`) FROM (SELECT v, __within_0 FROM ranked) AS limited WHERE limited.`__within_0` = e.k
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ..text.clauses import aggregate, conjuncts
+from ..text.dialect import of_around
+from ..text.nodes import every
+from ..text.qualified import are_of_one_type
+
+_LIMITED, _WITHIN, _ITEM = "limited", "__within_", "__item_"
+_CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "order", "limit", "offset", "hint"}
+
+
+@dataclass(frozen=True)
+class Correlated:
+    """Such a query, taken apart."""
+
+    below: exp.Select
+    """It without what it asks of the rows around, and with what it compares with them among its columns."""
+    names: Sequence[str]
+    """Its columns without these."""
+    within: Sequence[exp.Expr]
+    """What it compares: within this rows are cut off."""
+    equal: Sequence[exp.Expr]
+    """What of the rows around equals that."""
+    is_value: bool
+    """Whether it stands for its one value."""
+
+    def over(self, ranked: exp.Select) -> exp.Select:
+        """The query over the rows of `below` that aren't cut off."""
+        items: list[exp.Expr] = [_column(name) for name in self.names]
+        if self.is_value:
+            # There is one row of each, as Spark wants to be told.
+            items = [exp.Max(this=item) for item in items]
+        tests = [
+            exp.EQ(this=_column(f"{_WITHIN}{number}"), expression=each.copy())
+            for number, each in enumerate(self.equal)
+        ]
+        alias = exp.TableAlias(this=exp.to_identifier(_LIMITED))
+        made = exp.Select(expressions=items).from_(exp.Subquery(this=ranked, alias=alias), copy=False)
+        return made.where(*tests, copy=False)
+
+
+def taken_apart(query: exp.Select) -> Correlated | None:
+    """The parts of a query with a LIMIT that asks for what equals the row around it; None: it asks for something else, of
+    another type, or groups."""
+    place = query.parent
+    is_value = isinstance(place, exp.Subquery) and not isinstance(place.parent, exp.In | exp.Any | exp.All)
+    if is_value and not _is_one(query):
+        return None
+    if {name for name, value in query.args.items() if value} - _CLAUSES or aggregate(query) is not None:
+        return None
+    if query.find(exp.Window) or any(item.is_star for item in query.expressions):
+        return None
+    asked = {id(column) for column in of_around(query)}
+    where = query.args.get("where")
+    own: list[exp.Expr] = []
+    within: list[exp.Expr] = []
+    equal: list[exp.Expr] = []
+    for test in conjuncts(where.this) if where is not None else ():
+        outside = (
+            [side for side in (test.this, test.expression) if id(side) in asked]
+            if isinstance(test, exp.EQ)
+            else []
+        )
+        if not any(id(column) in asked for column in every(test, exp.Column)):
+            own.append(test)
+        elif len(outside) == 1 and are_of_one_type(test.this, test.expression, unasked=True):
+            equal += outside
+            within.append(test.expression if test.this is outside[0] else test.this)
+        else:
+            return None
+    if len(equal) < len(asked):
+        return None
+    below = query.copy()
+    below.set("where", exp.Where(this=exp.and_(*own, copy=True)) if own else None)
+    names: list[str] = []
+    for number, item in enumerate(below.expressions):
+        name = item.alias_or_name
+        names.append(name if name and name.lower() not in map(str.lower, names) else f"{_ITEM}{number}")
+    keys = [exp.alias_(each.copy(), f"{_WITHIN}{number}", quoted=True) for number, each in enumerate(within)]
+    items = [
+        exp.alias_(item.unalias().copy(), name, quoted=True)
+        for item, name in zip(below.expressions, names, strict=True)
+    ]
+    below.set("expressions", [*items, *keys])
+    return Correlated(below, names, within, equal, is_value)
+
+
+def _is_one(query: exp.Select) -> bool:
+    limit = query.args.get("limit")
+    count = None if limit is None else limit.expression
+    return isinstance(count, exp.Literal) and count.name == "1" and not query.args.get("offset")
+
+
+def _column(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=_LIMITED)
