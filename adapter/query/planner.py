@@ -273,7 +273,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     as_parsed = tree.copy()
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
-    tree = ranks.without_qualify(ranks.without_names(ctes.inline(tree)))
+    tree = ranks.without_qualify(limits.above_qualify(ranks.without_names(ctes.inline(tree))))
     ranks.note(tree)
     unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
     tree = rank_filters.brought_down(tree)
@@ -283,7 +283,10 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     for select in selects:
         check_items(select)
     nameless = result_names.give(tree)
-    unclear = qualified.qualify(tree, selects, hints.reads_stream, ask)
+    written = (
+        each for each in every(tree, exp.Select) if hints.window_of(each) is None and not is_printed(each)
+    )
+    unclear = qualified.qualify(tree, written, hints.reads_stream, ask)
     renamed = same_names.tell_apart(tree, selects, ask)
     star = stars.write_out(tree, _is_of_stream, ask, renamed)
     if ask is not None:
@@ -417,7 +420,7 @@ def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
         QueryError: as SQL it would have rows that a stream leaves out.
     """
     tree = parse(text)
-    told = ranks.without_qualify(on_change.told(tree))
+    told = ranks.without_qualify(limits.above_qualify(on_change.told(tree)))
     if not _has_rows_given(told):
         hints.mark_streams(told)
     if ask is not None:

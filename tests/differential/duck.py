@@ -374,7 +374,9 @@ class Laboratory:
             below.flush()
         last = below or above
         if last.steps == 0 and not above.rows():
-            batch = rows_of([])  # as in Flink nothing comes of a stream that never had a row, not even a count of none
+            batch = rows_of(
+                []
+            )  # as in Flink nothing comes of a stream that never had a row, not even a count of none
         difference = compare(batch, last.rows())
         return Outcome(
             DIFFERENT if difference else EQUAL, difference, above.steps + (below.steps if below else 0)

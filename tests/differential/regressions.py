@@ -194,6 +194,91 @@ EXAMPLES = {
         4,
         state_ttl=LONG,
     ),
+    "a name of the select list that a group's column might have": _case(
+        f"""select e.k, e.v as count, count + 1 as u, (select count(*) from {stream("orders")} as o where o.k = e.k) as n
+          from {stream("clicks")} as e""",
+        "k count u n",
+        state_ttl=LONG,
+    ),
+    "a name of the select list that a needed group's column might have": _case(
+        f"""select e.u, e.v as max_v, max_v * 2 as v from {stream("clicks")} as e
+          where e.v >= (select max(o.v) from {stream("orders")} as o where o.k = e.k)""",
+        "u max_v v",
+        state_ttl=LONG,
+    ),
+    "the first rows by the number of an item called as its own column": _case(
+        f"select -v as v, k, u, ts from {stream('clicks')} order by 1 desc, 2, 3, 4 limit 5", "v k u ts"
+    ),
+    "the first rows by all items, one called as its own column": _case(
+        f"select -v as v, k, u, ts from {stream('clicks')} order by all desc limit 5", "v k u ts"
+    ),
+    "the first groups by the numbers of items that swap names": _case(
+        f"""select u as v, v as u, count(*) as n from {stream("clicks")} as clicks group by clicks.u, clicks.v
+          order by 1 desc, 2, 3 limit 3""",
+        "v u n",
+        state_ttl=LONG,
+    ),
+    "the first groups by the number of an aggregate called as what it is of": _case(
+        f"select k, max(v) as v from {stream('clicks')} group by k order by 2 desc, 1 limit 3",
+        "k v",
+        constant_domains=("k",),
+    ),
+    "the first rows of those that QUALIFY leaves": _case(
+        f"""select k, u, v, ts from {stream("clicks")} qualify row_number() over (partition by k order by v, ts, u) <= 2
+          order by u, k, v, ts limit 3""",
+        "k u v ts",
+        constant_domains=("k",),
+    ),
+    "an average of what equals a field of a row": _case(
+        f"""select a.k, a.v from {stream("odd")} as a
+          where a.v > (select avg(o.v) from {stream("orders")} as o where o.u = a.rec.a)""",
+        "k v",
+        state_ttl=LONG,
+    ),
+    "rows of a join that a field of one of its sides is asked for": _case(
+        f"""select a.k, c.v from {stream("odd")} as a join {stream("clicks")} as c on a.k = c.k
+          where exists (select 1 from {stream("orders")} as o where o.u = rec.a)""",
+        "k v",
+        state_ttl=LONG,
+    ),
+    "groups that a field of a row is compared with": _case(
+        f"""select e.k, e.v from {stream("odd")} as e
+          where e.v in (select max(o.v) from {stream("orders")} as o group by o.u having o.u = e.rec.a)""",
+        "k v",
+        state_ttl=LONG,
+    ),
+    "groups of a stream by its own name, which a query inside reads, too": _case(
+        f"""select clicks.k, count(*) as n from {stream("clicks")} as clicks group by clicks.k
+          having count(*) > (select max(c2.v) - 90 from {stream("clicks")} as c2 where c2.k = clicks.k)""",
+        "k n",
+        state_ttl=LONG,
+    ),
+    "a sum over columns of the row around it": _case(
+        f"""select k, v, w from {stream("clicks")} as e
+          where 0 < (select sum(o.v + w) from {stream("orders")} as o where o.u = e.u)""",
+        "k v w",
+        state_ttl=LONG,
+    ),
+    "a count where the row around it says so": _case(
+        f"""select k, v from {stream("clicks")} as e lateral view explode(array(1, 5, 20)) t as x
+          where e.v > (select count(*) from {stream("orders")} as o where x > 4)""",
+        "k v",
+        state_ttl=LONG,
+    ),
+    "the first groups, which are forgotten, with several rows of a table": _case(
+        f"""select g.k, n, d.name from (
+          select k, count(*) as n from {stream("clicks")} group by k order by n desc, k limit 3) as g
+          join dims as d on d.k = g.k""",
+        "k n name",
+        state_ttl=LONG,
+    ),
+    # DuckDB takes what USING joins, Spark asks which is meant.
+    "what USING joins beside an average of what equals a row": _case(
+        f"""select k, a.v, b.u from {stream("clicks")} as a join (select k, u from {stream("orders")}) as b using (k)
+          where a.v > (select avg(o.v) from {stream("orders")} as o where o.k = a.k)""",
+        "k v u",
+        state_ttl=LONG,
+    ),
     # Rows that no column tells apart, though they are groups.
     "a grouping set that stands there twice": _case(
         f"select g, count(distinct f, v) as n from {stream('clicks')} as t group by grouping sets ((g), (g))",

@@ -9,13 +9,15 @@ SUM(v) AS `__aggregate_1` FROM t GROUP BY UPPER(k)) AS __groups WHERE (`__aggreg
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlglot import exp
 
 from ..aggregation.grouping import grouping
 from ..errors import QueryError
 from ..text import hints
 from ..text.clauses import is_over, relations
-from ..text.dialect import canonical, unqualified
+from ..text.dialect import canonical, of_around, relation_of, unqualified
 from ..text.nodes import every
 
 _ALIAS = "__groups"
@@ -95,16 +97,7 @@ class _Lifting:
         if (name := self.columns.get(self._text(node))) is not None:
             return exp.column(name, quoted=True)
         if isinstance(node, exp.Query):
-            asked = node.copy()
-            for column in list(every(asked, exp.Column)):
-                if column.table.lower() in self.outer - _own(node):
-                    if (name := self.columns.get(self._text(column))) is None:
-                        raise QueryError(
-                            f"'{column.sql()}' of the groups stands in a subquery of their select list or HAVING, and is no "
-                            "key; put the GROUP BY into a query below, and write the subquery over that."
-                        )
-                    column.replace(exp.column(exp.to_identifier(name, quoted=True), table=_ALIAS))
-            return asked
+            return self._over_keys(node, {id(column) for column in of_around(node)})
         if isinstance(_unwrapped(node), exp.AggFunc) and not is_over(node):
             if node.find(exp.Query):
                 raise QueryError(
@@ -118,14 +111,30 @@ class _Lifting:
             child.replace(self._above(old, aliases))
         return made
 
+    def _over_keys(self, node: exp.Expr, asked: Collection[int]) -> exp.Expr:
+        """A query inside, or a part of one, with the groups' keys in the place of what it asks of their rows.
+
+        Args:
+            node: the part.
+            asked: the columns that the whole query reads of queries around it.
+        """
+        columns = list(every(node, exp.Column))
+        if columns and all(id(column) in asked and relation_of(column) in self.outer for column in columns):
+            if (name := self.columns.get(self._text(node))) is not None:
+                return exp.column(exp.to_identifier(name, quoted=True), table=_ALIAS)
+            if isinstance(node, exp.Column):
+                raise QueryError(
+                    f"'{node.sql()}' of the groups stands in a subquery of their select list or HAVING, and is no key; put "
+                    "the GROUP BY into a query below, and write the subquery over that."
+                )
+        made = node.copy()
+        for child, old in zip(list(made.iter_expressions()), list(node.iter_expressions()), strict=True):
+            child.replace(self._over_keys(old, asked))
+        return made
+
 
 def _unwrapped(node: exp.Expr) -> exp.Expr:
     """A call without what stands behind it: WITHIN GROUP, IGNORE NULLS, FILTER."""
     while isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         node = node.this
     return node
-
-
-def _own(query: exp.Query) -> set[str]:
-    """What a query calls the relations that it reads itself."""
-    return {each.alias_or_name.lower() for select in every(query, exp.Select) for each in relations(select)}

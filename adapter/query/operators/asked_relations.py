@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from ..text.clauses import conjuncts
-from ..text.dialect import of_around
+from ..text.dialect import is_of
 from ..text.nodes import every
 from ..text.select_kind import is_grouped
 from . import conditions
@@ -61,7 +61,8 @@ def put_in_from(query: exp.Query) -> bool:
 def _asks_around(query: exp.Query) -> bool:
     """Whether a query may ask for columns of the rows around it. One without a relation's name is taken for one of these
     where it is compared with another."""
-    if of_around(query):
+    # What has a name before it that no relation in here has may be a field of a column of the rows around.
+    if any(len(column.parts) > 1 and not is_of(query, column) for column in every(query, exp.Column)):
         return True
     for test in (test for select in every(query, exp.Select) for test in _tests(select)):
         names = {column.name.lower() for column in every(test, exp.Column)}

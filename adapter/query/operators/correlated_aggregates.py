@@ -12,14 +12,14 @@ of each group is kept up to date, where it would be computed anew out of its row
 >>> put_in_joins(tree, list(tree.find_all(exp.Select))[1:])
 True
 >>> print(sql(tree))
-SELECT e.k FROM e JOIN (SELECT o.k AS `k`, AVG(o.v) AS `avg_v` FROM o WHERE o.w > 1 GROUP BY o.k) AS groups_of_o \
-ON groups_of_o.`k` = e.k WHERE e.v > (2 * groups_of_o.`avg_v`)
+SELECT e.k FROM e JOIN (SELECT o.k AS `k_2`, AVG(o.v) AS `avg_v` FROM o WHERE o.w > 1 GROUP BY o.k) AS groups_of_o \
+ON groups_of_o.`k_2` = e.k WHERE e.v > (2 * groups_of_o.`avg_v`)
 >>> tree = told("select e.k, (select count(*) from o where o.k = e.k) as n from e")
 >>> put_in_joins(tree, list(tree.find_all(exp.Select))[1:])
 True
 >>> print(sql(tree))
-SELECT e.k, (COALESCE(groups_of_o.`count`, 0)) AS n FROM e LEFT JOIN (SELECT o.k AS `k`, COUNT(*) AS `count` FROM o \
-GROUP BY o.k) AS groups_of_o ON groups_of_o.`k` = e.k
+SELECT e.k, (COALESCE(groups_of_o.`count`, 0)) AS n FROM e LEFT JOIN (SELECT o.k AS `k_2`, COUNT(*) AS `count` FROM o \
+GROUP BY o.k) AS groups_of_o ON groups_of_o.`k_2` = e.k
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def put_in_joins(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
         return False
     for query, parts in found:
         assert isinstance(query, exp.Select)
-        _join(select, query, parts, _free(f"groups_of_{joined(query)[0][0].alias_or_name}", names))
+        _join(select, query, parts, names)
     return True
 
 
@@ -187,8 +187,9 @@ def _owner(column: exp.Column) -> str:
     return name.lower() if len(column.parts) > 1 else ""
 
 
-def _join(select: exp.Select, query: exp.Select, found: _Correlated, alias: str) -> None:
-    taken: set[str] = set()
+def _join(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[str]) -> None:
+    alias = _free(f"groups_of_{joined(query)[0][0].alias_or_name}", taken)
+    # A name without a relation's may be an alias of the select list, or what USING joins.
     of_keys = [_free(_called(key), taken) for key in found.keys]
     of_values = [_free(_called(each), taken) for each in found.aggregates]
     keys = [

@@ -10,7 +10,7 @@ from ..operators import conditions
 from ..operators.asked_relations import tests_with_queries
 from ..operators.relation import Relation
 from ..text.clauses import conjuncts, joined, only_asks
-from ..text.dialect import relations_around, walk_same_query
+from ..text.dialect import is_of, relation_of, walk_same_query
 from ..text.nodes import every
 from .from_items import FromItem, filter_below, reads_stream
 from .projections import multiplies
@@ -41,7 +41,6 @@ def put_tests_below_inner(query: exp.Query) -> bool:
     alias = sides[0][0].alias_or_name if len(sides) == 1 else ""
     if not alias or not reads_stream(sides[0][0]) or query.args.get("laterals"):
         return False
-    around = relations_around(query)
     tests = conjuncts(where.this)
     below = [
         test
@@ -49,11 +48,11 @@ def put_tests_below_inner(query: exp.Query) -> bool:
         if test.find(exp.Query)
         and not reads_stream(test)
         and all(
-            column.table.lower() == alias.lower()
+            relation_of(column) == alias.lower()
             for column in walk_same_query(test)
             if isinstance(column, exp.Column)
         )
-        and not any(column.table.lower() in around for column in every(test, exp.Column))
+        and all(len(column.parts) == 1 or is_of(query, column) for column in every(test, exp.Column))
     ]
     if not below:
         return False

@@ -17,8 +17,9 @@ from ..operators.time_bounds import TimeBounds, delay_of
 from ..tables.static_sides import nest, nest_inner, unclear
 from ..text import hints
 from ..text.clauses import only_asks
-from ..text.dialect import canonical, sql, walk_same_query
+from ..text.dialect import canonical, is_of, relation_of, relations_around, sql, walk_same_query
 from ..text.names import digest
+from ..text.nodes import every
 from .closing import closed_unless, counting_late
 from .from_items import FromItem, times_of
 from .inputs import read_from, with_inputs
@@ -87,7 +88,8 @@ def plan_join(
         )
     if is_beside and nest(select, streaming, whole=sum(streaming) == 1):
         return planner.select(select)
-    if inner and all(streaming) and len(read) > 1 and not asks and nest(select, streaming, whole=True):
+    joins_alone = all(streaming) and len(read) > 1 and not asks
+    if inner and joins_alone and all(map(_says_whose, inner)) and nest(select, streaming, whole=True):
         return planner.select(select)
     if correlated_aggregates.put_in_joins(select, inner):
         return planner.select(select)
@@ -219,6 +221,12 @@ def _as_relation(query: exp.Query) -> bool:
     """Has a query in an expression ask one relation row by row, where it can; whether it was something else. Changes the
     tree."""
     return nest_inner(query) or asked_relations.put_in_from(query) or put_tests_below_inner(query)
+
+
+def _says_whose(query: exp.Query) -> bool:
+    """Whether each column in a query inside has the name of a relation before it, in there or around it."""
+    around = relations_around(query)
+    return all(is_of(query, column) or relation_of(column) in around for column in every(query, exp.Column))
 
 
 def _other_bound(

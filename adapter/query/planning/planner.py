@@ -75,7 +75,10 @@ def dataflow(
         for each in flow.operators
         if (isinstance(each, TopN) and each.final) or (isinstance(each, Recompute) and each.shown is not None)
     ]
-    if alone and replaced(flow) is None:
+    found = replaced(flow)
+    # With a table that is joined above it the result may have several rows of one of a ranking whose groups are forgotten.
+    forgets = any(isinstance(each, TopN) and each.of_ids for each in flow.operators)
+    if (alone and found is None) or (forgets and found is not None and not found.certain):
         # Something stands above it that isn't told by the text alone.
         planner = planner_of(tree)
         flow = planner.plan()

@@ -18,11 +18,9 @@ from ..errors import QueryError
 from ..text import hints
 from ..text.dialect import canonical, of_around, sql
 from ..text.nodes import every
-from ..text.stars import columns_of
-from . import correlated_limits
+from . import correlated_limits, orders
 
 RANK = "__rank"
-_CUTS = ("limit", "offset", "fetch")
 
 
 def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> exp.Query:
@@ -32,7 +30,7 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
         QueryError: one has no order, or counts something else than rows.
     """
     for united in reversed(list(every(tree, exp.SetOperation))):
-        if any(united.args.get(name) for name in _CUTS) and concerned(united):
+        if any(united.args.get(name) for name in orders.CUTS) and concerned(united):
             around = _around(united)
             tree = around if united is tree else tree
             united.replace(around)
@@ -40,7 +38,7 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
         # What a LATERAL reads for each row is refused, as it was written.
         if select.find_ancestor(exp.Lateral) is not None:
             continue
-        if any(select.args.get(name) for name in _CUTS) and concerned(select):
+        if any(select.args.get(name) for name in orders.CUTS) and concerned(select):
             if _is_needless(select):
                 for clause in ("limit", "fetch", "order"):
                     select.set(clause, None)
@@ -60,6 +58,32 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
                 tree = made
             else:
                 select.replace(made)
+    return tree
+
+
+def above_qualify(tree: exp.Query) -> exp.Query:
+    """A tree with each LIMIT beside QUALIFY in a SELECT above it: rows are cut off once others have gone. Changes the tree
+    it is given.
+
+    >>> from ..text.dialect import parse, sql
+    >>> print(sql(above_qualify(parse("select k from t qualify row_number() over (order by v) = 1 order by w limit 3"))))
+    SELECT `k` FROM (SELECT k, w AS `__order_0` FROM t QUALIFY ROW_NUMBER() OVER (ORDER BY v) = 1) AS qualified \
+ORDER BY `__order_0` LIMIT 3
+    """
+    for select in reversed(list(every(tree, exp.Select))):
+        if select.args.get("qualify") and any(select.args.get(clause) for clause in orders.CUTS):
+            below = select.copy()
+            order = below.args.get("order")
+            cuts = {clause: below.args.get(clause) for clause in orders.CUTS}
+            for clause in ("order", *cuts):
+                below.set(clause, None)
+            written = exp.Order(expressions=[]) if order is None else orders.written_out(order, below)
+            made, above = orders.put_above(below, written, "qualified")
+            for clause, value in cuts.items():
+                made.set(clause, value)
+            made.set("order", None if order is None else above)
+            tree = made if select is tree else tree
+            select.replace(made)
     return tree
 
 
@@ -84,24 +108,15 @@ def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
         raise QueryError(
             f"'{sql(limit or select).strip()}' over a stream without ORDER BY: any rows could be the first; say which."
         )
-    order = _of_all(order, select)
-    for clause in ("limit", "offset", "fetch", "order"):
+    order = orders.written_out(order, select)
+    for clause in (*orders.CUTS, "order"):
         select.set(clause, None)
     if select.args.get("distinct"):
         select, order = _over_distinct(select, order)
     elif any(item.find(exp.Window) for item in select.expressions):
         # What has OVER can't stand in another's ORDER BY.
-        select, order = _over_windows(select, order)
-    by_name = _by_name(select)
-    ordered = []
-    for each in order.expressions:
-        copy = each.copy()
-        if isinstance(copy.this, exp.Literal) and copy.this.is_int:
-            copy.set("this", _item(select, int(copy.this.name)))
-        for column in list(every(copy, exp.Column)):
-            if not column.table and column.name.lower() in by_name:
-                column.replace(by_name[column.name.lower()].copy())
-        ordered.append(copy)
+        select, order = orders.put_above(select, order, "windowed")
+    ordered = orders.in_columns(order, select)
     names = [item.output_name for item in select.expressions]
     rank = exp.Window(
         this=exp.RowNumber(), partition_by=[*within] or None, order=exp.Order(expressions=ordered)
@@ -119,34 +134,6 @@ def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
     return outer.where(f"{RANK} > {skipped}") if skipped else outer
 
 
-def _by_name(select: exp.Select) -> dict[str, exp.Expr]:
-    """What names in ORDER BY stand for first: items of the select list. One that is a column by its own name is another
-    relation's, too, where there are several."""
-    items = (item for item in select.expressions if not item.is_star)
-    several = bool(select.args.get("joins"))
-    return {
-        item.output_name.lower(): item.unalias()
-        for item in items
-        if isinstance(item, exp.Alias) or (several and isinstance(item, exp.Column))
-    }
-
-
-def _item(select: exp.Select, place: int) -> exp.Expr:
-    """A copy of the item of a select list that a number in ORDER BY stands for, from 1 on."""
-    items: list[exp.Expr] = []
-    for item in select.expressions:
-        columns = columns_of(item, None) if item.is_star else [item]
-        if columns is None:
-            raise QueryError(
-                f"ORDER BY {place} … LIMIT over a stream beside '*', of which nothing says how many columns it has; name "
-                "the column to order by."
-            )
-        items += columns
-    if not 0 < place <= len(items):
-        raise QueryError(f"ORDER BY {place} … LIMIT: there are {len(items)} columns.")
-    return items[place - 1].unalias().copy()
-
-
 def _around(united: exp.SetOperation) -> exp.Select:
     """A SELECT from a set operation, which has its order and its limit."""
     below = united.copy()
@@ -154,55 +141,10 @@ def _around(united: exp.SetOperation) -> exp.Select:
     is_named = all(names) and not any(item.is_star for item in united.selects)
     items: list[exp.Expr] = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
     made = exp.Select(expressions=items if is_named else [exp.Star()])
-    for clause in ("order", *_CUTS):
+    for clause in ("order", *orders.CUTS):
         made.set(clause, below.args.pop(clause, None))
     alias = exp.TableAlias(this=exp.to_identifier("united"))
     return made.from_(exp.Subquery(this=below, alias=alias), copy=False)
-
-
-def _of_all(order: exp.Expr, select: exp.Select) -> exp.Expr:
-    """ORDER BY ALL written out: by each column of the select list."""
-    first = order.expressions[0]
-    if not isinstance(first.this, exp.Var) or first.name.upper() != "ALL":
-        return order
-    if any(item.is_star for item in select.expressions):
-        raise QueryError("ORDER BY ALL … LIMIT over a stream beside '*'; name the columns to order by.")
-    copies = [first.copy() for _ in select.expressions]
-    for copy, item in zip(copies, select.expressions, strict=True):
-        copy.set("this", item.unalias().copy())
-    return exp.Order(expressions=copies)
-
-
-def _over_windows(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp.Expr]:
-    """A SELECT from one with OVER, which hands on its columns, and the order over them: with what else it is by in columns
-    that are handed on no further."""
-    by_name = _by_name(select)
-    by_text = {canonical(item.unalias()): item.output_name for item in select.expressions if item.output_name}
-    names = {item.output_name.lower() for item in select.expressions} - {""}
-    visible = list(select.expressions)
-    hidden: list[exp.Expr] = []
-    copy = order.copy()
-    for each in copy.expressions:
-        columns = list(every(each.this, exp.Column))
-        if all(not column.table and column.name.lower() in names for column in columns):
-            continue  # numbers, too
-        name = by_text.get(canonical(each.this))
-        if name is None:
-            name = f"__order_{len(hidden)}"
-            value = each.this.copy()
-            for column in list(every(value, exp.Column)):
-                if not column.table and column.name.lower() in by_name:
-                    item = exp.paren(by_name[column.name.lower()].copy())
-                    value = item if column is value else value
-                    column.replace(item)
-            select.append("expressions", exp.alias_(value, name, quoted=True))
-            hidden.append(exp.to_identifier(name, quoted=True))
-        each.set("this", exp.column(exp.to_identifier(name, quoted=True)))
-    items: list[exp.Expr] = [exp.column(item.output_name, quoted=True) for item in visible]
-    if any(item.is_star or not item.output_name for item in visible):
-        items = [exp.Star(except_=hidden) if hidden else exp.Star()]
-    alias = exp.TableAlias(this=exp.to_identifier("windowed"))
-    return exp.Select(expressions=items).from_(exp.Subquery(this=select, alias=alias)), copy
 
 
 def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp.Expr]:

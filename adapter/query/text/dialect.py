@@ -348,15 +348,21 @@ def relations_around(query: exp.Query) -> set[str]:
 def of_around(query: exp.Query) -> list[exp.Column]:
     """The columns that a query reads of those around it, by their relations' names."""
     around = relations_around(query)
-    columns = [each for each in every(query, exp.Column) if each.table.lower() in around]
-    return [each for each in columns if not _is_of(query, each)]
+    columns = [each for each in every(query, exp.Column) if relation_of(each) in around]
+    return [each for each in columns if not is_of(query, each)]
 
 
-def _is_of(query: exp.Query, column: exp.Column) -> bool:
+def relation_of(column: exp.Column) -> str:
+    """The relation that a column says it is of, in lower case; or the column of which it is a field. Empty: neither."""
+    first, *others = column.parts
+    return str(first.name).lower() if others else ""
+
+
+def is_of(query: exp.Query, column: exp.Column) -> bool:
     """Whether the relation of a column is read within a query, where the column stands or around that."""
     node: exp.Expr | None = column
     while node is not None and node is not query.parent:
-        if isinstance(node, exp.Select) and column.table.lower() in relation_names(node):
+        if isinstance(node, exp.Select) and relation_of(column) in relation_names(node):
             return True
         node = node.parent
     return False

@@ -29,7 +29,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from .clauses import aggregate, conjuncts, joined, only_asks
-from .dialect import walk_same_query
+from .dialect import relation_names, relation_of, relations_around, walk_same_query
 from .functions import QueryRunner
 from .nodes import every
 from .same_names import name_relation
@@ -37,6 +37,8 @@ from .stars import names_of, types_of
 
 _AFTER_THE_ITEMS = ("having", "qualify", "order", "sort")
 """The clauses in which a name is first that of an item of the select list."""
+_BEFORE = ("table", "db", "catalog")
+"""What may stand before a column's name, from the right to the left."""
 _TYPE = "type_of_column"
 
 
@@ -83,15 +85,18 @@ def qualify(
     unknown: dict[str, None] = {}
     taken = {each.name.lower() for each in every(tree, exp.Identifier)}
     for select in list(selects):
-        if _depends_on_owners(select, is_changing):
+        around = select if is_changing(select) else asking(select)
+        if around is not None and _depends_on_owners(around, is_changing):
             for column, seen in list(_columns(select)):
                 owners = _owner(column, seen, select, columns_of)
                 if owners is None:
-                    unknown.setdefault(column.name)
+                    unknown.setdefault(column.parts[0].name)
                 for owner in owners or ():
                     if isinstance(owner, exp.Subquery) and not owner.alias:
                         name_relation(owner, taken)
-                    column.set("table", (owner.args.get("alias") or owner).this.copy())
+                    # Before a column, or one whose field it is.
+                    place = next(each for each in _BEFORE if not column.args.get(each))
+                    column.set(place, (owner.args.get("alias") or owner).this.copy())
             for column in _compared(select):
                 if ask is None:
                     unknown.setdefault(column.name)
@@ -204,9 +209,11 @@ def _columns(select: exp.Select) -> Iterator[tuple[exp.Column, _Seen]]:
 
 
 def _called_in(part: exp.Expr, select: exp.Select) -> Iterator[exp.Column]:
+    names = relation_names(select) | relations_around(select)
     for node in walk_same_query(part):
-        if isinstance(node, exp.Column) and not node.table and not node.is_star:
-            yield node
+        if isinstance(node, exp.Column) and not node.is_star and len(node.parts) <= len(_BEFORE):
+            if relation_of(node) not in names - {""}:
+                yield node
 
 
 def _owner(
@@ -216,7 +223,7 @@ def _owner(
     columns_of: Callable[[exp.Expr], frozenset[str] | None],
 ) -> list[exp.Expr] | None:
     """The one relation that has a column; none: several have it, or something else is called so. None: that isn't known."""
-    name = column.name.lower()
+    name = column.parts[0].name.lower()
     inside: set[str] = set()
     if seen.items_first and name in {item.alias_or_name.lower() for item in select.expressions}:
         return []
@@ -224,8 +231,11 @@ def _owner(
     while True:
         has = [columns_of(each) for each in relations]
         owners = [each for each, columns in zip(relations, has, strict=True) if columns and name in columns]
-        if len(owners) > 1 or _is_made(name, around):
+        lateral = _lateral(name, around)
+        if len(owners) > 1 or (lateral is not None and (owners or around is select)):
             return []
+        if lateral is not None:
+            return [lateral] if lateral.alias else []
         if None in has:
             return None
         if owners:
@@ -238,13 +248,14 @@ def _owner(
         relations = [each for each, join in joined(around) if join is None or not only_asks(join)]
 
 
-def _is_made(name: str, select: exp.Select) -> bool:
-    """Whether a LATERAL VIEW of a SELECT gives a column of a name, or may."""
+def _lateral(name: str, select: exp.Select) -> exp.Lateral | None:
+    """The LATERAL VIEW of a SELECT that gives a column of a name, or may; None: there is none."""
     for lateral in select.args.get("laterals") or ():
         alias = lateral.args.get("alias")
         if alias is None or not alias.columns or name in {each.name.lower() for each in alias.columns}:
-            return True
-    return False
+            found: exp.Lateral = lateral
+            return found
+    return None
 
 
 def _columns_of(relation: exp.Expr, ask: QueryRunner | None) -> frozenset[str] | None:

@@ -12,7 +12,7 @@ from ..errors import QueryError
 from ..ranking import tie_breaking
 from . import hints
 from .clauses import is_over
-from .dialect import DIALECT, arguments, function_name, read_alone, sql, walk_same_query
+from .dialect import DIALECT, arguments, function_name, of_around, read_alone, sql, walk_same_query
 from .functions import QueryRunner, makes_rows
 from .maps import has_map
 from .nested_types import fields_of
@@ -41,7 +41,14 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
         if not any(hints.is_stream(table) for table in every(select, exp.Table)):
             continue
         find_columns(select, ask)
-        if calls := list(_calls(select)):
+        # Of what it reads alone Spark can't tell the type of columns of the rows around it.
+        asked = {id(column) for column in of_around(select)}
+        calls = [
+            call
+            for call in _calls(select)
+            if not any(id(column) in asked for column in every(call, exp.Column))
+        ]
+        if calls:
             found = ask(_question(select, calls))
             for place, call in enumerate(calls):
                 call.meta[_TYPES] = Types(*map(str, found[place * 4 : place * 4 + 4]))
