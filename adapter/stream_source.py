@@ -11,6 +11,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from . import messages
 from .redaction import kind_of, remember, without_secrets
+from .stream.identifiers import quoted
 
 KEYS = ("format", "options", "path", "schema", "value_format", "unique_key")
 
@@ -117,7 +118,7 @@ def _schema(name: str, schema: Any) -> str | None:
             f"Source {name}: 'schema' must be text like 'a INT, b TIMESTAMP', a mapping of columns to types, or a "
             f"list of columns with 'name' and 'type'; it is {without_secrets(repr(schema))}."
         )
-    return ", ".join(f"`{column}` {type_}" for column, type_ in columns)
+    return ", ".join(f"{quoted(column)} {type_}" for column, type_ in columns)
 
 
 def _names(value: Any) -> tuple[str, ...]:

@@ -22,7 +22,18 @@ from .ranking.tie_breaking import break_ties
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams, is_printed
 from .tables import lookups
-from .text import ctes, functions, hints, own_names, qualified, result_names, same_names, session_zone, stars
+from .text import (
+    compared_types,
+    ctes,
+    functions,
+    hints,
+    own_names,
+    qualified,
+    result_names,
+    same_names,
+    session_zone,
+    stars,
+)
 from .text.dialect import parse, sql
 from .text.functions import QueryRunner
 from .text.nodes import every
@@ -287,6 +298,8 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
         each for each in every(tree, exp.Select) if hints.window_of(each) is None and not is_printed(each)
     )
     unclear = qualified.qualify(tree, written, hints.reads_stream, ask)
+    compared = [each for each in selects if qualified.depends_on_owners(each, hints.reads_stream)]
+    unclear += compared_types.note(compared, ask)
     renamed = same_names.tell_apart(tree, selects, ask)
     star = stars.write_out(tree, _is_of_stream, ask, renamed)
     if ask is not None:

@@ -348,12 +348,15 @@ class Laboratory:
         tree = sqlglot.parse_one(query, read="spark")
         assert isinstance(tree, exp.Select)
         asked, read = tree.expressions, tree.args["joins"][0].this.unnest()
-        if len(asked) == 1:  # the columns of a relation
-            relation = read.args["from_" if "from_" in read.args else "from"].this
-            query = translated(f"select * from {relation.sql('spark')}")
-            described = self.base.execute(f"describe {query}").fetchall()
-            columns = (f"{name}:{_type_in_spark(kind)}" for name, kind, *_ in described)
-            return [f"struct<{','.join(columns)}>"]
+        if len(asked) == 1:  # the columns of a relation, or an expression over them
+            source = read.args["from_" if "from_" in read.args else "from"].this.sql("spark")
+            value = read.expressions[0].unalias().this
+            items = "*" if isinstance(value, exp.Struct) else f"{value.sql('spark')} as value"
+            described = self.base.execute(
+                f"describe {translated(f'select {items} from {source}')}"
+            ).fetchall()
+            kinds = [(name, _type_in_spark(kind)) for name, kind, *_ in described]
+            return [f"struct<{','.join(map(':'.join, kinds))}>"] if items == "*" else [kinds[0][1]]
         # Of each call: its own type, that of a sum, of the sum divided by a count, and of the argument.
         tree.set("expressions", asked[3::4])
         read.set("expressions", read.expressions[3::4])

@@ -48,6 +48,8 @@ LAST = f"""(select * from (
     select *, row_number() over (partition by k, u order by ts desc, v) as rn from {stream("clicks")}) where rn = 1)"""
 BY_K = f"(select k, u, count(*) as n, sum(w) as total from {FIRST} group by k, u)"
 LONG = "1000 days"
+TEXTS = f"""(select cast(u as string) as s, v, k from {stream("orders")}
+  union all select concat('0', cast(u as string)) as s, v, k from {stream("orders")} where u > 0)"""
 OF_TIMES = f"""select window_start as ws, window_time as wt, window_end - interval 1 hour as earlier, k, count(*) as n,
   min(ts) as mt from {TUMBLE.expand("clicks")} group by window_start, window_end, window_time, k"""
 OF_TABLE = f"""(select c.k, c.v, {{}} from {stream("clicks")} c join (
@@ -277,6 +279,37 @@ EXAMPLES = {
         f"""select k, a.v, b.u from {stream("clicks")} as a join (select k, u from {stream("orders")}) as b using (k)
           where a.v > (select avg(o.v) from {stream("orders")} as o where o.k = a.k)""",
         "k v u",
+        state_ttl=LONG,
+    ),
+    # '1' and '01' both equal 1; each was a partition of its own.
+    "a LEFT JOIN of numbers with texts": _case(
+        f"select t.k, t.u, l.v from {stream('clicks')} as t left join {TEXTS} as l on l.s = t.u",
+        "k u v",
+        state_ttl=LONG,
+    ),
+    "a count of texts that equal a number": _case(
+        f"select k, u, (select count(*) from {TEXTS} as l where l.s = t.u) as n from {stream('clicks')} as t",
+        "k u n",
+        state_ttl=LONG,
+    ),
+    "texts that USING joins with numbers": _case(
+        f"""select k, v, n from {stream("clicks")} as t left join (
+          select s as u, count(*) as n from {TEXTS} as l group by s) as l using (u)""",
+        "k v n",
+        state_ttl=LONG,
+    ),
+    "an aggregate of what equals a row, which is asked for": _case(
+        f"""select k, u from {stream("clicks")} as t
+          where v in (select max(o.v) from {stream("orders")} as o where o.k = t.k)""",
+        "k u",
+        state_ttl=LONG,
+    ),
+    "a table that is asked for beside an average, without names": _case(
+        f"""select k, v, (select max(name) from (select k as dk, name from dims) as d where dk = k) as name
+          from {stream("clicks")} as t
+          where v > (select avg(ov) from (select k as ok, v as ov from {stream("orders")}) as o where ok = k)
+          and exists (select 1 from (select k as dk, factor from dims) as d where dk = k and factor = 1)""",
+        "k v name",
         state_ttl=LONG,
     ),
     # Rows that no column tells apart, though they are groups.

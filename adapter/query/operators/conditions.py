@@ -15,6 +15,7 @@ from ..errors import NotMeant
 from ..rewrites.refusals import is_random
 from ..text import hints
 from ..text.clauses import aggregate, conjuncts, filters, only_asks, relations
+from ..text.compared_types import is_mixed, is_of_mixed_types
 from ..text.dialect import DIALECT, arguments, canonical, function_name, is_distinct, sql, walk_same_query
 from ..text.functions import builtin, makes_rows
 from ..text.nodes import every
@@ -392,7 +393,7 @@ def equal_columns(select: exp.Select, aliases: Sequence[str]) -> list[dict[str, 
             names.index(join.this.alias_or_name.lower()) if join.this.alias_or_name.lower() in names else None
         )
         for column in join.args.get("using") or ():
-            if place:
+            if place and not is_of_mixed_types(column):
                 pairs.append(
                     (
                         names[0],
@@ -440,7 +441,7 @@ def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str,
                 continue
             sides = [(_side(node, names), node.unnest()) for node in (test.this, test.expression)]
             (left, one), (right, other) = sides
-            if left is None or right is None or left == right:
+            if left is None or right is None or left == right or is_mixed(one, other):
                 continue
             if not inner and own is not None and own not in (left, right):
                 continue
@@ -582,14 +583,19 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
         if isinstance(test, exp.EQ):
             for mine, others in ((test.this, test.expression), (test.expression, test.this)):
                 # A name without an alias is one of the inner query's own columns, if it has such a column.
-                if _side(mine, [alias.lower()]) and _side(others, names):
+                if _side(mine, [alias.lower()]) and _side(others, names) and not is_mixed(mine, others):
                     found[sql(others)] = sql(mine)
     if isinstance(over, exp.In) and over.find_ancestor(exp.Not, exp.Or, exp.Case) is None:
         if over.find_ancestor(exp.Where) is None:
             return found or None
         outer = _outer_side(over.this, names)
         item = query.expressions[0].unalias() if len(query.expressions) == 1 else None
-        if outer is not None and item is not None and not item.find(exp.Star):
+        if (
+            outer is not None
+            and item is not None
+            and not item.find(exp.Star, exp.AggFunc)
+            and not is_mixed(over.this, item)
+        ):
             columns = list(every(item, exp.Column))
             if columns and all(column.table.lower() in ("", alias.lower()) for column in columns):
                 copy = item.copy()

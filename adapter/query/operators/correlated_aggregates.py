@@ -2,7 +2,7 @@
 of each group is kept up to date, where it would be computed anew out of its rows.
 
 >>> from ..text.dialect import parse, sql
->>> from ..text.qualified import note_type
+>>> from ..text.compared_types import note_type
 >>> def told(text):
 ...     tree = parse(text)
 ...     for column in tree.find_all(exp.Column):
@@ -31,9 +31,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..text.clauses import conjuncts, joined, only_asks
+from ..text.compared_types import are_of_one_type
 from ..text.dialect import sql, walk_same_query
 from ..text.nodes import every
-from ..text.qualified import are_of_one_type
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
 _AGGREGATES = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)

@@ -10,6 +10,7 @@ from ..operators import conditions
 from ..operators.asked_relations import tests_with_queries
 from ..operators.relation import Relation
 from ..text.clauses import conjuncts, joined, only_asks
+from ..text.compared_types import is_mixed, is_of_mixed_types
 from ..text.dialect import is_of, relation_of, walk_same_query
 from ..text.nodes import every
 from .from_items import FromItem, filter_below, reads_stream
@@ -161,9 +162,9 @@ def _is_equated(
     tests = [test for join in joins if join is not None for test in conjuncts(join.args.get("on"))]
     tests += conjuncts(where.this) if where else []
     using = each.join.args.get("using") if each.join is not None else None
-    told = {name.name.lower() for name in using or ()}
+    told = {name.name.lower() for name in using or () if not is_of_mixed_types(name)}
     for test in tests:
-        if not isinstance(test, exp.EQ | exp.NullSafeEQ):
+        if not isinstance(test, exp.EQ | exp.NullSafeEQ) or is_mixed(test.this, test.expression):
             continue
         for own, other in ((test.this, test.expression), (test.expression, test.this)):
             column = own.unnest()

@@ -2,7 +2,7 @@
 within what is compared, and compared then.
 
 >>> from ..text.dialect import parse, sql
->>> from ..text.qualified import note_type
+>>> from ..text.compared_types import note_type
 >>> tree = parse("select e.k, (select o.v from o where o.k = e.k and o.w > 1 order by o.ts desc limit 1) as last from e")
 >>> for column in tree.find_all(exp.Column):
 ...     note_type(column, "bigint")
@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..text.clauses import aggregate, conjuncts
+from ..text.compared_types import are_of_one_type
 from ..text.dialect import of_around
 from ..text.nodes import every
-from ..text.qualified import are_of_one_type
 
 _LIMITED, _WITHIN, _ITEM = "limited", "__within_", "__item_"
 _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "order", "limit", "offset", "hint"}

@@ -22,24 +22,23 @@ the one relation that has it. A join is planned by what each side of its conditi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from ..errors import QueryError
-from .clauses import aggregate, conjuncts, joined, only_asks
+from .clauses import joined, only_asks
 from .dialect import relation_names, relation_of, relations_around, walk_same_query
 from .functions import QueryRunner
 from .nodes import every
 from .same_names import name_relation
-from .stars import names_of, types_of
+from .stars import names_of
 
 _AFTER_THE_ITEMS = ("having", "qualify", "order", "sort")
 """The clauses in which a name is first that of an item of the select list."""
 _BEFORE = ("table", "db", "catalog")
 """What may stand before a column's name, from the right to the left."""
-_TYPE = "type_of_column"
 
 
 def qualify(
@@ -58,10 +57,8 @@ def qualify(
         is_changing: whether a relation, or a query, reads a stream.
         ask: carries out a query of one row; None: there is nobody who knows what a table has.
 
-    Where there is somebody to ask, columns that queries inside compare are noted with their types (`are_of_one_type`).
-
     Returns:
-        The columns of which it isn't known whose they are, or of which type, as nobody says what some relation has.
+        The columns of which it isn't known whose they are, as nobody says what some relation has.
     """
     known: dict[int, frozenset[str] | None] = {}
 
@@ -70,23 +67,11 @@ def qualify(
             known[id(relation)] = _columns_of(relation, ask)
         return known[id(relation)]
 
-    types: dict[int, Mapping[str, str] | None] = {}
-
-    def type_of(relation: exp.Expr, name: str) -> str | None:
-        assert ask is not None
-        if id(relation) not in types:
-            try:
-                types[id(relation)] = types_of(relation, ask)
-            except QueryError:
-                types[id(relation)] = None
-        found = {each.lower(): kind for each, kind in (types[id(relation)] or {}).items()}
-        return found.get(name.lower())
-
     unknown: dict[str, None] = {}
     taken = {each.name.lower() for each in every(tree, exp.Identifier)}
     for select in list(selects):
         around = select if is_changing(select) else asking(select)
-        if around is not None and _depends_on_owners(around, is_changing):
+        if around is not None and depends_on_owners(around, is_changing):
             for column, seen in list(_columns(select)):
                 owners = _owner(column, seen, select, columns_of)
                 if owners is None:
@@ -97,59 +82,7 @@ def qualify(
                     # Before a column, or one whose field it is.
                     place = next(each for each in _BEFORE if not column.args.get(each))
                     column.set(place, (owner.args.get("alias") or owner).this.copy())
-            for column in _compared(select):
-                if ask is None:
-                    unknown.setdefault(column.name)
-                else:
-                    _ask_type(column, select, type_of)
     return tuple(unknown)
-
-
-def are_of_one_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> bool:
-    """Whether two expressions are known to be columns of one type: where they are equal nothing else equals either.
-
-    Args:
-        one: the first.
-        other: the second.
-        unasked: what to take where there was no session to ask: such a plan is for looking at.
-    """
-    if _TYPE not in one.meta and _TYPE not in other.meta:
-        return unasked
-    kind = one.meta.get(_TYPE)
-    return kind is not None and kind == other.meta.get(_TYPE)
-
-
-def note_type(column: exp.Column, kind: str | None) -> None:
-    """Notes of which type a column is; None: it isn't known."""
-    column.meta[_TYPE] = kind
-
-
-def _compared(select: exp.Select) -> Iterator[exp.Column]:
-    """The columns that a query in an expression, which aggregates or cuts off rows, says are equal to others."""
-    where = select.args.get("where")
-    if where is None or asking(select) is None:
-        return
-    if aggregate(select) is None and not select.args.get("limit"):
-        return
-    for test in conjuncts(where.this):
-        if (
-            isinstance(test, exp.EQ)
-            and isinstance(test.this, exp.Column)
-            and isinstance(test.expression, exp.Column)
-        ):
-            yield from (test.this, test.expression)
-
-
-def _ask_type(column: exp.Column, select: exp.Select, type_of: Callable[[exp.Expr, str], str | None]) -> None:
-    """Notes of which type a column of a query in an expression, or of those around it, is."""
-    note_type(column, None)
-    scope: exp.Select | None = select
-    while scope is not None and len(column.parts) == 2:
-        for relation, _ in joined(scope):
-            if relation.alias_or_name.lower() == column.table.lower():
-                note_type(column, type_of(relation, column.name))
-                return
-        scope = asking(scope)
 
 
 @dataclass(frozen=True)
@@ -160,7 +93,7 @@ class _Seen:
     items_first: bool = False
 
 
-def _depends_on_owners(select: exp.Select, is_changing: Callable[[exp.Expr], bool]) -> bool:
+def depends_on_owners(select: exp.Select, is_changing: Callable[[exp.Expr], bool]) -> bool:
     """Whether a SELECT joins several relations that change, or asks them in an expression, or is asked in one."""
     if asking(select) is not None:
         return True

@@ -1,0 +1,173 @@
+"""Of which types what is compared is, as Spark says: '1' and '01' both equal the number 1, and are two values of a key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from .clauses import aggregate, conjuncts, joined
+from .dialect import DIALECT, relation_of, sql
+from .functions import QueryRunner
+from .nodes import every
+from .qualified import asking
+from .stars import types_of
+from .types import question
+
+_TYPE, _MIXED = "type_of_compared", "of_mixed_types"
+_EXACT = re.compile(r"(?:TINYINT|SMALLINT|INT|BIGINT|DECIMAL\b.*)")
+_TEXT = re.compile(r"(?:STRING|VARCHAR|CHAR)\b.*")
+
+
+def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, ...]:
+    """Notes of what SELECTs say is equal of which types it is. Changes no text.
+
+    Args:
+        selects: in which columns have the names of their relations (`qualified`).
+        ask: carries out a query of one row; None: there is nobody who knows what a table has.
+
+    Returns:
+        The columns of which it isn't known though it would matter, for nobody can be asked.
+    """
+    session = None if ask is None else _Session(ask)
+    unknown: dict[str, None] = {}
+    for select in selects:
+        for node, scope in _compared(select):
+            if session is not None:
+                note_type(node, session.type_of(node, scope))
+            elif asking(select) is not None and (aggregate(select) is not None or select.args.get("limit")):
+                unknown |= dict.fromkeys(column.name for column in every(node, exp.Column))
+        if session is not None:
+            for name, sides in _used(select):
+                kinds = [session.kind(side, name.name) for side in sides]
+                name.meta[_MIXED] = len({_is_text(kind) for kind in kinds if kind is not None}) > 1
+    return tuple(unknown)
+
+
+def note_type(node: exp.Expr, kind: str | None) -> None:
+    """Notes of which type something is; None: it isn't known."""
+    for each in {id(node): node, id(node.unnest()): node.unnest()}.values():
+        each.meta[_TYPE] = kind
+
+
+def are_of_one_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> bool:
+    """Whether two expressions are known to be of one type, so that where they are equal nothing else equals either: exact
+    numbers are.
+
+    Args:
+        one: the first.
+        other: the second.
+        unasked: what to take where there was no session to ask: such a plan is for looking at.
+    """
+    if _TYPE not in one.meta and _TYPE not in other.meta:
+        return unasked
+    kinds = [each.meta.get(_TYPE) for each in (one, other)]
+    return (
+        None not in kinds and len({"exact" if _EXACT.fullmatch(str(each)) else each for each in kinds}) == 1
+    )
+
+
+def is_mixed(one: exp.Expr, other: exp.Expr) -> bool:
+    """Whether one is known to be a text and the other is not: rows in which they are equal have no key in common."""
+    kinds = [each.meta.get(_TYPE) for each in (one, other)]
+    return None not in kinds and _is_text(kinds[0]) != _is_text(kinds[1])
+
+
+def is_of_mixed_types(name: exp.Expr) -> bool:
+    """The same of a name in USING."""
+    return bool(name.meta.get(_MIXED))
+
+
+def _is_text(kind: object) -> bool:
+    return _TEXT.fullmatch(str(kind)) is not None
+
+
+class _Session:
+    """What a session says of relations."""
+
+    def __init__(self, ask: QueryRunner) -> None:
+        self._ask = ask
+        self._columns: dict[int, dict[str, str]] = {}
+        self._values: dict[tuple[int, str], str | None] = {}
+
+    def type_of(self, node: exp.Expr, select: exp.Select) -> str | None:
+        """The type of what is made of one relation's columns, of a SELECT or one around it; None: it isn't known."""
+        relation = _relation(node, select)
+        if relation is None:
+            return None
+        if isinstance(node, exp.Column) and len(node.parts) <= 2:
+            return self.kind(relation, node.name)
+        key = (id(relation), sql(node))
+        if key not in self._values:
+            self._values[key] = self._value(node, relation)
+        return self._values[key]
+
+    def kind(self, relation: exp.Expr, column: str) -> str | None:
+        """The type of a column."""
+        if id(relation) not in self._columns:
+            try:
+                found = types_of(relation, self._ask) or {}
+            except QueryError:
+                found = {}  # what is wrong with it is said by who plans it
+            self._columns[id(relation)] = {name.lower(): kind for name, kind in found.items()}
+        return self._columns[id(relation)].get(column.lower())
+
+    def _value(self, node: exp.Expr, relation: exp.Expr) -> str | None:
+        try:
+            (kind,) = self._ask(question(exp.Select().from_(relation.copy()), [f"any_value({sql(node)})"]))
+        except QueryError:
+            return None
+        made: str = exp.DataType.build(str(kind), dialect=DIALECT).sql(dialect=DIALECT)
+        return made
+
+
+def _compared(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Select]]:
+    """What a SELECT says is equal of different relations, each with the SELECT in which it stands."""
+    where = select.args.get("where")
+    tests = [] if where is None else conjuncts(where.this)
+    for join in select.args.get("joins") or ():
+        tests += conjuncts(join.args.get("on"))
+    for test in tests:
+        if isinstance(test, exp.EQ | exp.NullSafeEQ):
+            sides = (test.this, test.expression)
+            of = [{relation_of(column) for column in every(side, exp.Column)} for side in sides]
+            if all(of) and of[0] != of[1] and not test.find(exp.Query):
+                yield from ((side, select) for side in sides)
+    for asked in every(select, exp.In):
+        query = asked.args.get("query")
+        inner = query.unnest() if query is not None else None
+        if (
+            asked.find_ancestor(exp.Select) is select
+            and isinstance(inner, exp.Select)
+            and len(inner.expressions) == 1
+        ):
+            yield asked.this, select
+            yield inner.expressions[0].unalias(), inner
+
+
+def _used(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]:
+    """The names in USING, each with the relations up to there."""
+    sides = joined(select)
+    for place, (node, join) in enumerate(sides):
+        for name in (join.args.get("using") or ()) if join is not None else ():
+            yield name, [*(each for each, _ in sides[:place]), node]
+
+
+def _relation(node: exp.Expr, select: exp.Select) -> exp.Expr | None:
+    """The relation of which all columns of an expression are; None: it is of several, or of none."""
+    names = {relation_of(column) for column in every(node, exp.Column)}
+    if len(names) != 1 or node.find(exp.Query):
+        return None
+    (name,) = names
+    scope: exp.Select | None = select
+    while scope is not None:
+        sides = [each for each, _ in joined(scope)]
+        if not name:
+            return sides[0] if len(sides) == 1 else None
+        for each in sides:
+            if each.alias_or_name.lower() == name:
+                return each
+        scope = asking(scope)
+    return None
