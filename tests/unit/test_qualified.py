@@ -192,6 +192,34 @@ def test_columns_of_two_types_may_be_equal_in_several_groups() -> None:
     assert any(isinstance(each, Recompute) for each in plan(text, told).dataflow.operators)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select e.k, o.ov from {EVENTS} left join {ORDERS} on e.k = o.ok",
+        f"select e.k, o.ov from {EVENTS} left join (select ok as k, ov from {ORDERS}) as o using (k)",
+        f"select k from {EVENTS} where k in (select ok from {ORDERS} where ov > 2)",
+        f"select k from {EVENTS} where k in (select ok from {ORDERS} group by ok having count(*) > 2)",
+        f"select k from {EVENTS} where exists (select 1 from {ORDERS} where upper(ok) = k)",
+    ],
+)
+def test_a_text_and_a_number_have_no_key_in_common(text: str) -> None:
+    def told(query: str) -> Sequence[object]:
+        answer = ask(query)
+        return (
+            ["string"]
+            if "UPPER" in query
+            else [str(each).replace("ok:bigint", "ok:string") for each in answer]
+        )
+
+    def told_of_groups(query: str) -> Sequence[object]:
+        answer = told(query)
+        return ["struct<k:string,ov:bigint>"] if "AS k, ov" in query else answer
+
+    (found,) = (each for each in plan(text, told_of_groups).dataflow.operators if isinstance(each, Recompute))
+    (before,) = (each for each in plan(text, ask).dataflow.operators if isinstance(each, Recompute))
+    assert found.is_whole and found.name != before.name
+
+
 LAST = f"(select ov from {ORDERS} where ok = k order by o.ts desc limit 1)"
 
 

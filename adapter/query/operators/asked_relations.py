@@ -53,6 +53,8 @@ def put_in_from(query: exp.Query) -> bool:
     if not all(names) or len({*map(str.lower, names)}) < len(names):
         return False
     columns = [exp.column(exp.to_identifier(name, quoted=True), table=_ALIAS) for name in names]
+    for column, item in zip(columns, query.selects, strict=True):
+        column.meta.update(item.unalias().meta)  # of which type it is
     below = exp.Subquery(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier(_ALIAS)))
     query.replace(exp.Select(expressions=columns).from_(below, copy=False))
     return True

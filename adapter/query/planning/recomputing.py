@@ -12,6 +12,7 @@ from ..operators import conditions
 from ..operators.base import Operator, Recompute, Top, UnboundedState, Until, in_order
 from ..operators.relation import Relation
 from ..text import hints
+from ..text.compared_types import compares_mixed
 from ..text.dialect import DIALECT, canonical, sql
 from ..text.names import digest
 
@@ -108,7 +109,9 @@ def recomputed(
     elif growth is None and top is None and not all(each.relation.bounded for each in inputs):
         growth = UnboundedState("every row", None)
     first = () if top is None else (top.rows,)
-    name = f"recompute_{digest(canonical(template), *first, *(each.name for each in inputs))}"
+    # Before 28 November 2026 it was computed of keys that such rows don't have in common: that state isn't gone on with.
+    told = ("mixed types",) if compares_mixed(template) else ()
+    name = f"recompute_{digest(canonical(template), *first, *told, *(each.name for each in inputs))}"
     return planner.add(
         Recompute(
             name,

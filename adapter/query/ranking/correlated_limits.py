@@ -47,6 +47,8 @@ class Correlated:
     def over(self, ranked: exp.Select) -> exp.Select:
         """The query over the rows of `below` that aren't cut off."""
         items: list[exp.Expr] = [_column(name) for name in self.names]
+        for item, written in zip(items, self.below.expressions, strict=False):
+            item.meta.update(written.unalias().meta)  # of which type it is
         if self.is_value:
             # There is one row of each, as Spark wants to be told.
             items = [exp.Max(this=item) for item in items]

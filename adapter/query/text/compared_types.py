@@ -75,6 +75,23 @@ def is_mixed(one: exp.Expr, other: exp.Expr) -> bool:
     return None not in kinds and _is_text(kinds[0]) != _is_text(kinds[1])
 
 
+def compares_mixed(query: exp.Expr) -> bool:
+    """Whether there is such a comparison in a query."""
+    for test in (*every(query, exp.EQ), *every(query, exp.NullSafeEQ)):
+        if is_mixed(test.this, test.expression):
+            return True
+    for asked in every(query, exp.In):
+        inner = asked.args["query"].unnest() if asked.args.get("query") is not None else None
+        if (
+            isinstance(inner, exp.Select)
+            and inner.expressions
+            and is_mixed(asked.this, inner.expressions[0].unalias())
+        ):
+            return True
+    joins = every(query, exp.Join)
+    return any(is_of_mixed_types(name) for join in joins for name in join.args.get("using") or ())
+
+
 def is_of_mixed_types(name: exp.Expr) -> bool:
     """The same of a name in USING."""
     return bool(name.meta.get(_MIXED))
