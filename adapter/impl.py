@@ -30,7 +30,7 @@ from dbt.adapters.spark_streaming.python_models import run_python_model
 from dbt.adapters.spark_streaming.redaction import without_secrets
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.rewrite_methods import RewriteMethods
-from dbt.adapters.spark_streaming.stream.identifiers import quoted, type_text
+from dbt.adapters.spark_streaming.stream.identifiers import type_text
 from dbt.adapters.spark_streaming.stream_source import stream_source
 from dbt.adapters.spark_streaming.streaming_methods import StreamingMethods
 
@@ -235,11 +235,6 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
                 return None
             raise
         return catalog.Description.of([tuple(row) for row in table])
-
-    @classmethod
-    def quote(cls, identifier: str) -> str:
-        """A name as SQL takes it, whatever is in it."""
-        return quoted(identifier)
 
     @available
     def described_comments(self, relation: BaseRelation) -> dict[str, str]:

@@ -78,7 +78,7 @@
   {%- set columns = adapter.query_columns(sql, model.columns.keys() | list if contract.enforced else none) -%}
   create or replace table {{ target }} (
     {%- for column in columns %}
-    {{ adapter.quote(column.name) }} {{ column.dtype }}{{ ',' if not loop.last }}
+    {{ adapter.quote(column.name | replace('`', '``')) }} {{ column.dtype }}{{ ',' if not loop.last }}
     {%- endfor %}
   )
   {{ file_format_clause() }}

@@ -349,14 +349,16 @@ class Laboratory:
         assert isinstance(tree, exp.Select)
         asked, read = tree.expressions, tree.args["joins"][0].this.unnest()
         if len(asked) == 1:  # the columns of a relation, or an expression over them
-            source = read.args["from_" if "from_" in read.args else "from"].this.sql("spark")
-            value = read.expressions[0].unalias().this
-            items = "*" if isinstance(value, exp.Struct) else f"{value.sql('spark')} as value"
-            described = self.base.execute(
-                f"describe {translated(f'select {items} from {source}')}"
-            ).fetchall()
+            value = read.expressions[0].unalias()
+            value = value.this if isinstance(value, exp.AnyValue) else value
+            is_row = isinstance(value, exp.Struct)
+            read.set("expressions", [exp.Star() if is_row else exp.alias_(value.copy(), "value")])
+            try:
+                described = self.base.execute(f"describe {translated(read.sql('spark'))}").fetchall()
+            except duckdb.Error as problem:
+                raise QueryError(_first_line(problem)) from problem
             kinds = [(name, _type_in_spark(kind)) for name, kind, *_ in described]
-            return [f"struct<{','.join(map(':'.join, kinds))}>"] if items == "*" else [kinds[0][1]]
+            return [f"struct<{','.join(map(':'.join, kinds))}>"] if is_row else [kinds[0][1]]
         # Of each call: its own type, that of a sum, of the sum divided by a count, and of the argument.
         tree.set("expressions", asked[3::4])
         read.set("expressions", read.expressions[3::4])

@@ -312,6 +312,35 @@ EXAMPLES = {
         "k v name",
         state_ttl=LONG,
     ),
+    "the first rows of those that QUALIFY leaves, by other columns": _case(
+        f"""select k, v from {stream("orders")} qualify row_number() over (partition by k order by v, ts, u) <= 3
+          order by v desc, ts, u limit 2""",
+        "k v",
+        constant_domains=("k",),
+    ),
+    "different rows of those that QUALIFY leaves": _case(
+        f"select distinct k, v from {stream('clicks')} qualify row_number() over (partition by k order by ts, u) <= 9",
+        "k v",
+        state_ttl=LONG,
+    ),
+    "rows that there are first ones for, in brackets": _case(
+        f"""select k, v from {stream("clicks")} as e
+          where exists ((select o.v from {stream("orders")} as o where o.k = e.k and o.v > 7 order by o.v limit 1))""",
+        "k v",
+        state_ttl=LONG,
+    ),
+    "the first rows of what equals a row that is called as they are": _case(
+        f"""select limited.u, limited.v from {stream("clicks")} as limited where limited.u in (
+          select o.v from {stream("orders")} as o where o.u = limited.v order by o.ts, o.v limit 1)""",
+        "u v",
+        state_ttl=LONG,
+    ),
+    "texts that equal a sum of two relations' numbers": _case(
+        f"""select t.k, (select count(*) from {TEXTS} as l where l.s = t.u + o.u) as n
+          from {stream("clicks")} as t join {stream("orders")} as o on t.k = o.k""",
+        "k n",
+        state_ttl=LONG,
+    ),
     # Rows that no column tells apart, though they are groups.
     "a grouping set that stands there twice": _case(
         f"select g, count(distinct f, v) as n from {stream('clicks')} as t group by grouping sets ((g), (g))",

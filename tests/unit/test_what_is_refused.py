@@ -124,6 +124,10 @@ def test_rows_of_windows_that_are_asked_for_are_told_to_be_of_the_same() -> None
     [
         f"select a.k, (select b.v from {B} as b where b.k < a.k order by b.ts desc limit 1) as v from {A} as a",
         f"select a.k from {A} as a where 1 = (select b.v from {B} as b where b.k = a.k order by b.ts limit 2)",
+        f"select a.k from {A} as a where exists ((select b.v from {B} as b where b.k = a.k order by b.ts limit 1) "
+        f"union all (select b.v from {B} as b where b.v > 1))",
+        f"select a.k from {A} as a where exists (select 1 from ("
+        f"select b.v from {B} as b where b.k = a.k order by b.ts limit 1) as x where x.v > 1)",
         f"select a.k from {A} as a where a.v in (select b.v from {B} as b where b.ts <= a.ts order by b.ts desc limit 3)",
     ],
 )

@@ -10,7 +10,7 @@ within what is compared, and compared then.
 >>> sql(found.below), [sql(each) for each in found.within]
 ('SELECT o.v AS `v`, o.k AS `__within_0` FROM o WHERE o.w > 1 ORDER BY o.ts DESC LIMIT 1', ['o.k'])
 >>> print(sql(found.over(parse("select v, __within_0 from ranked"))))
-SELECT MAX(limited.`v`) FROM (SELECT v, __within_0 FROM ranked) AS limited WHERE limited.`__within_0` = e.k
+SELECT MAX(__limited.`v`) FROM (SELECT v, __within_0 FROM ranked) AS __limited WHERE __limited.`__within_0` = e.k
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..text.compared_types import are_of_one_type
 from ..text.dialect import of_around
 from ..text.nodes import every
 
-_LIMITED, _WITHIN, _ITEM = "limited", "__within_", "__item_"
+_LIMITED, _WITHIN, _ITEM = "__limited", "__within_", "__item_"
 _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "order", "limit", "offset", "hint"}
 
 
@@ -65,8 +65,10 @@ def taken_apart(query: exp.Select) -> Correlated | None:
     """The parts of a query with a LIMIT that asks for what equals the row around it; None: it asks for something else, of
     another type, or groups."""
     place = query.parent
-    is_value = isinstance(place, exp.Subquery) and not isinstance(place.parent, exp.In | exp.Any | exp.All)
-    if is_value and not _is_one(query):
+    while isinstance(place, exp.Subquery | exp.Paren):
+        place = place.parent
+    is_value = not isinstance(place, exp.In | exp.Exists | exp.Any | exp.All)
+    if isinstance(place, exp.SetOperation | exp.From | exp.Join) or (is_value and not _is_one(query)):
         return None
     if {name for name, value in query.args.items() if value} - _CLAUSES or aggregate(query) is not None:
         return None

@@ -67,8 +67,8 @@ def above_qualify(tree: exp.Query) -> exp.Query:
 
     >>> from ..text.dialect import parse, sql
     >>> print(sql(above_qualify(parse("select k from t qualify row_number() over (order by v) = 1 order by w limit 3"))))
-    SELECT `k` FROM (SELECT k, w AS `__order_0` FROM t QUALIFY ROW_NUMBER() OVER (ORDER BY v) = 1) AS qualified \
-ORDER BY `__order_0` LIMIT 3
+    SELECT `k` FROM (SELECT k, w AS `__sorted_by_0` FROM t QUALIFY ROW_NUMBER() OVER (ORDER BY v) = 1) AS qualified \
+ORDER BY `__sorted_by_0` LIMIT 3
     """
     for select in reversed(list(every(tree, exp.Select))):
         if select.args.get("qualify") and any(select.args.get(clause) for clause in orders.CUTS):
@@ -91,7 +91,10 @@ def _is_needless(select: exp.Select) -> bool:
     """Whether it is only asked whether there are rows, and the limit leaves one."""
     limit = select.args.get("limit") or select.args.get("fetch")
     cut = None if limit is None or select.args.get("offset") else _number(limit)
-    return isinstance(select.parent, exp.Exists) and cut is not None and cut > 0
+    place = select.parent
+    while isinstance(place, exp.Subquery | exp.Paren):
+        place = place.parent
+    return isinstance(place, exp.Exists) and cut is not None and cut > 0
 
 
 def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
@@ -127,6 +130,8 @@ def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
         columns: list[exp.Expr] = [exp.Star(except_=[exp.to_identifier(RANK)])]
     else:
         columns = [exp.column(name, quoted=not name.isidentifier()) for name in names]
+        for column, item in zip(columns, select.expressions, strict=False):
+            column.meta.update(item.unalias().meta)  # of which type it is
     outer = exp.Select(expressions=columns).from_(
         exp.Subquery(this=select, alias=exp.TableAlias(this=exp.to_identifier("ranked")))
     )

@@ -60,7 +60,7 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
     >>> tree = parse("select k, lag(v) over (order by ts) as p from t order by p + 1, w")
     >>> outer, order = put_above(tree, tree.args["order"], "below")
     >>> sql(outer.find(exp.Subquery).this.expressions[2]), sql(order).strip()
-    ('w AS `__order_0`', 'ORDER BY p + 1, `__order_0`')
+    ('w AS `__sorted_by_0`', 'ORDER BY p + 1, `__sorted_by_0`')
     """
     by_name = _by_name(select)
     by_text = {canonical(item.unalias()): item.output_name for item in select.expressions if item.output_name}
@@ -75,16 +75,23 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
             continue
         name = by_text.get(canonical(each.this))
         if name is None:
-            name = f"__order_{len(hidden)}"
+            name = f"__sorted_by_{len(hidden)}"
             value = each.this if _is_item(each.this) else _with_items(each.this, by_name)
             select.append("expressions", exp.alias_(value.copy(), name, quoted=True))
             hidden.append(exp.to_identifier(name, quoted=True))
         each.set("this", exp.column(exp.to_identifier(name, quoted=True)))
-    items: list[exp.Expr] = [exp.column(item.output_name, quoted=True) for item in visible]
+    items: list[exp.Expr] = [handed_on(item) for item in visible]
     if any(item.is_star or not item.output_name for item in visible):
         items = [exp.Star(except_=hidden) if hidden else exp.Star()]
     below = exp.Subquery(this=select, alias=exp.TableAlias(this=exp.to_identifier(alias)))
     return exp.Select(expressions=items).from_(below, copy=False), copy
+
+
+def handed_on(item: exp.Expr) -> exp.Column:
+    """The column of a query above that an item of a select list is, with what is known of it."""
+    column = exp.column(exp.to_identifier(item.output_name, quoted=True))
+    column.meta.update(item.unalias().meta)
+    return column
 
 
 def _marked(item: exp.Expr) -> exp.Expr:

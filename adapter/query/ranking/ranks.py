@@ -81,7 +81,11 @@ def without_qualify(tree: exp.Query) -> exp.Query:
             continue
         had = set(select.named_selects)
         _name_what_is_listed(select)
+        # Rows are compared once others have gone, without what these were told by.
+        distinct = select.args.get("distinct")
+        select.set("distinct", None)
         made = transforms.eliminate_qualify(select.copy())
+        made.set("distinct", distinct)
         inner = made.find(exp.Subquery)
         assert inner is not None
         helpers = [name for name in inner.this.named_selects if name not in had]

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from .clauses import aggregate, conjuncts, joined
-from .dialect import DIALECT, relation_of, sql
+from .dialect import DIALECT, read_alone, relation_names, relation_of, sql
 from .functions import QueryRunner
 from .nodes import every
 from .qualified import asking
@@ -39,6 +39,8 @@ def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, .
                 note_type(node, session.type_of(node, scope))
             elif asking(select) is not None and (aggregate(select) is not None or select.args.get("limit")):
                 unknown |= dict.fromkeys(column.name for column in every(node, exp.Column))
+        for asked in every(select, exp.In) if session is not None else ():
+            _note_set_operation(asked)
         if session is not None:
             for name, sides in _used(select):
                 kinds = [session.kind(side, name.name) for side in sides]
@@ -70,9 +72,10 @@ def are_of_one_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> bo
 
 
 def is_mixed(one: exp.Expr, other: exp.Expr) -> bool:
-    """Whether one is known to be a text and the other is not: rows in which they are equal have no key in common."""
-    kinds = [each.meta.get(_TYPE) for each in (one, other)]
-    return None not in kinds and _is_text(kinds[0]) != _is_text(kinds[1])
+    """Whether one may be a text and the other is not, as far as a session could tell: rows in which they are equal have no
+    key in common then."""
+    kinds = [each.meta.get(_TYPE, "") for each in (one, other)]
+    return "" not in kinds and (None in kinds or _is_text(kinds[0]) != _is_text(kinds[1]))
 
 
 def compares_mixed(query: exp.Expr) -> bool:
@@ -113,7 +116,7 @@ class _Session:
         """The type of what is made of one relation's columns, of a SELECT or one around it; None: it isn't known."""
         relation = _relation(node, select)
         if relation is None:
-            return None
+            return self._value_of_several(node, select)
         if isinstance(node, exp.Column) and len(node.parts) <= 2:
             return self.kind(relation, node.name)
         key = (id(relation), sql(node))
@@ -131,13 +134,28 @@ class _Session:
             self._columns[id(relation)] = {name.lower(): kind for name, kind in found.items()}
         return self._columns[id(relation)].get(column.lower())
 
-    def _value(self, node: exp.Expr, relation: exp.Expr) -> str | None:
+    def _value_of_several(self, node: exp.Expr, select: exp.Select) -> str | None:
+        names = {relation_of(column) for column in every(node, exp.Column)}
+        scope: exp.Select | None = select
+        while scope is not None and not names <= relation_names(scope):
+            scope = asking(scope)
+        if scope is None or node.find(exp.Query):
+            return None
         try:
-            (kind,) = self._ask(question(exp.Select().from_(relation.copy()), [f"any_value({sql(node)})"]))
+            return self._told(question(read_alone(scope), [f"any_value({sql(node)})"]))
         except QueryError:
             return None
+
+    def _told(self, query: str) -> str:
+        (kind,) = self._ask(query)
         made: str = exp.DataType.build(str(kind), dialect=DIALECT).sql(dialect=DIALECT)
         return made
+
+    def _value(self, node: exp.Expr, relation: exp.Expr) -> str | None:
+        try:
+            return self._told(question(exp.Select().from_(relation.copy()), [f"any_value({sql(node)})"]))
+        except QueryError:
+            return None
 
 
 def _compared(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Select]]:
@@ -153,15 +171,36 @@ def _compared(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Select]]:
             if all(of) and of[0] != of[1] and not test.find(exp.Query):
                 yield from ((side, select) for side in sides)
     for asked in every(select, exp.In):
-        query = asked.args.get("query")
-        inner = query.unnest() if query is not None else None
-        if (
-            asked.find_ancestor(exp.Select) is select
-            and isinstance(inner, exp.Select)
-            and len(inner.expressions) == 1
-        ):
-            yield asked.this, select
-            yield inner.expressions[0].unalias(), inner
+        if asked.args.get("query") is not None and asked.find_ancestor(exp.Select) is select:
+            branches = _branches(asked.args["query"])
+            if all(len(each.expressions) == 1 for each in branches):
+                yield asked.this, select
+                # What a set operation gives has the first one's name.
+                yield from ((each.expressions[0].unalias(), each) for each in reversed(branches))
+
+
+def _note_set_operation(asked: exp.In) -> None:
+    """Has the first SELECT of a set operation in IN be of a type that isn't known where the others are of another kind."""
+    items = (
+        [each.expressions[0].unalias() for each in _branches(asked.args["query"])]
+        if asked.args.get("query")
+        else []
+    )
+    kinds = {
+        None if (kind := each.meta.get(_TYPE)) is None else _is_text(kind)
+        for each in items
+        if _TYPE in each.meta
+    }
+    if len(kinds) > 1:
+        note_type(items[0], None)
+
+
+def _branches(query: exp.Expr) -> list[exp.Select]:
+    """The SELECTs of a query and its set operations."""
+    query = query.unnest()
+    if isinstance(query, exp.SetOperation):
+        return [*_branches(query.this), *_branches(query.expression)]
+    return [query] if isinstance(query, exp.Select) else []
 
 
 def _used(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]:
