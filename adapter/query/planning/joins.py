@@ -225,7 +225,7 @@ def _as_relation(query: exp.Query) -> bool:
 
 def _says_whose(query: exp.Query) -> bool:
     """Whether each column in a query inside has the name of a relation before it, in there or around it."""
-    around = relations_around(query)
+    around = relations_around(query) - {""}
     return all(is_of(query, column) or relation_of(column) in around for column in every(query, exp.Column))
 
 

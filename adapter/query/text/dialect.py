@@ -347,7 +347,7 @@ def relations_around(query: exp.Query) -> set[str]:
 
 def of_around(query: exp.Query) -> list[exp.Column]:
     """The columns that a query reads of those around it, by their relations' names."""
-    around = relations_around(query)
+    around = relations_around(query) - {""}
     columns = [each for each in every(query, exp.Column) if relation_of(each) in around]
     return [each for each in columns if not is_of(query, each)]
 
@@ -360,9 +360,10 @@ def relation_of(column: exp.Column) -> str:
 
 def is_of(query: exp.Query, column: exp.Column) -> bool:
     """Whether the relation of a column is read within a query, where the column stands or around that."""
+    name = relation_of(column)
     node: exp.Expr | None = column
     while node is not None and node is not query.parent:
-        if isinstance(node, exp.Select) and relation_of(column) in relation_names(node):
+        if isinstance(node, exp.Select) and name and name in relation_names(node):
             return True
         node = node.parent
     return False
