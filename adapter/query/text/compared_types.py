@@ -114,6 +114,8 @@ class _Session:
 
     def type_of(self, node: exp.Expr, select: exp.Select) -> str | None:
         """The type of what is made of one relation's columns, of a SELECT or one around it; None: it isn't known."""
+        if node.find(exp.AggFunc, exp.Window):
+            return None  # it is of many rows
         relation = _relation(node, select)
         if relation is None:
             return self._value_of_several(node, select)
