@@ -281,6 +281,8 @@ def _parsed(text: str) -> exp.Query:
 
 def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     """A text in which streams are marked, and aggregates known as such, with the types of sums. Changes the tree."""
+    # Who has which columns is asked by several passes.
+    ask = None if ask is None else cache(ask)
     as_parsed = tree.copy()
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
@@ -294,10 +296,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     for select in selects:
         check_items(select)
     nameless = result_names.give(tree)
-    written = (
-        each for each in every(tree, exp.Select) if hints.window_of(each) is None and not is_printed(each)
-    )
-    unclear = qualified.qualify(tree, written, hints.reads_stream, ask)
+    unclear = qualified.qualify(tree, filter(_is_written, every(tree, exp.Select)), hints.reads_stream, ask)
     compared = [each for each in selects if qualified.depends_on_owners(each, hints.reads_stream)]
     unclear += compared_types.note(compared, ask)
     renamed = same_names.tell_apart(tree, selects, ask)
@@ -319,7 +318,12 @@ def _is_of_stream(star: exp.Expr) -> bool:
 
 def _is_authors(select: exp.Select) -> bool:
     """Whether a SELECT over streams is the author's, not one that a window macro prints."""
-    return hints.reads_stream(select) and hints.window_of(select) is None and not is_printed(select)
+    return hints.reads_stream(select) and _is_written(select)
+
+
+def _is_written(select: exp.Select) -> bool:
+    """Whether a SELECT is the author's, not one that a window macro prints."""
+    return hints.window_of(select) is None and not is_printed(select)
 
 
 def _in_operators(

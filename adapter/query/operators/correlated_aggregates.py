@@ -32,7 +32,7 @@ from sqlglot import exp
 
 from ..text.clauses import conjuncts, joined, only_asks
 from ..text.compared_types import are_of_one_type
-from ..text.dialect import sql, walk_same_query
+from ..text.dialect import relation_of, sql, walk_same_query
 from ..text.nodes import every
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
@@ -154,7 +154,7 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
         not aggregates
         or not all(type(each) in _AGGREGATES for each in aggregates)
         or item.find(exp.Query, exp.Window, exp.Filter, exp.WithinGroup)
-        or not all(id(column) in in_aggregates and _owner(column) == alias for column in columns)
+        or not all(id(column) in in_aggregates and relation_of(column) == alias for column in columns)
     ):
         return None
     keys, equal, own = [], [], []
@@ -162,14 +162,14 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
     for test in conjuncts(where.this) if where is not None else ():
         if test.find(exp.Query):
             return None
-        owners = {_owner(column) for column in every(test, exp.Column)}
+        owners = {relation_of(column) for column in every(test, exp.Column)}
         if owners == {alias}:
             own.append(test)
             continue
         if not isinstance(test, exp.EQ):
             return None
         sides = {
-            side: {_owner(column) for column in every(side, exp.Column)}
+            side: {relation_of(column) for column in every(side, exp.Column)}
             for side in (test.this, test.expression)
         }
         mine = [side for side, of in sides.items() if of == {alias}]
@@ -179,12 +179,6 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
         keys += mine
         equal += others_side
     return _Correlated(keys, equal, own, aggregates) if keys else None
-
-
-def _owner(column: exp.Column) -> str:
-    """The relation that a column says it is of; empty: it doesn't."""
-    name: str = column.parts[0].name
-    return name.lower() if len(column.parts) > 1 else ""
 
 
 def _join(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[str]) -> None:
