@@ -17,7 +17,7 @@ from .operators.relation import Relation
 from .plan import LookupTable, Plan, WindowPlan
 from .planning.planner import dataflow
 from .program import MiniBatch
-from .ranking import limits, rank_filters, ranks
+from .ranking import limits, qualify, rank_filters, ranks
 from .ranking.tie_breaking import break_ties
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams, is_printed
@@ -286,7 +286,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     as_parsed = tree.copy()
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
-    tree = ranks.without_qualify(limits.above_qualify(ranks.without_names(ctes.inline(tree))))
+    tree = qualify.without_qualify(ranks.without_names(ctes.inline(tree)))
     ranks.note(tree)
     unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
     tree = rank_filters.brought_down(tree)
@@ -437,7 +437,7 @@ def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
         QueryError: as SQL it would have rows that a stream leaves out.
     """
     tree = parse(text)
-    told = ranks.without_qualify(limits.above_qualify(on_change.told(tree)))
+    told = qualify.without_qualify(on_change.told(tree))
     if not _has_rows_given(told):
         hints.mark_streams(told)
     if ask is not None:

@@ -31,7 +31,7 @@ from sqlglot import exp
 from .aggregation.aggregate_stage import StageBuilder
 from .errors import NotMeant, QueryError
 from .plan import Enumerated
-from .ranking import limits, ranks
+from .ranking import qualify, ranks
 from .rewrites import enum_distinct, enumerable, split_distinct, split_topn
 from .rewrites.buckets import check_buckets
 from .rewrites.grouped import has_distinct
@@ -61,7 +61,7 @@ def hinted(name: str, text: str, buckets: int | None = None) -> str:
     Raises:
         QueryError: it fits none, or the number of buckets is none.
     """
-    tree = ranks.without_qualify(limits.above_qualify(parse(text, f"What {name} rewrites")))
+    tree = qualify.without_qualify(parse(text, f"What {name} rewrites"))
     fits, nothing = _FITS[name]
     found = [select for select in every(tree, exp.Select) if fits(select)]
     try:

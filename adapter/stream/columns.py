@@ -10,7 +10,8 @@ from ..query.text.nested_types import parts_of
 from .errors import StreamError, forgets_collations
 from .model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 
-_NOT_HELD = re.compile(r"\b(?:interval (?:year|month|day|hour|minute|second)|void)\b(?!`)")
+_INTERVAL = re.compile(r"\binterval (?:year|month|day|hour|minute|second)\b(?!`)")
+_VOID = re.compile(r"\bvoid\b(?!`)")
 _NOT_COMPARED = re.compile(r"\bvariant\b(?!`)")
 _LOSES_NULLS = re.compile(
     r"\bmap<[^<>]*,(?:tinyint|smallint|int|bigint|float|double|boolean|date|timestamp(?:_ntz)?|decimal\([\d,]*\))>"
@@ -80,17 +81,25 @@ def check_held(model: StreamModel, gives: Mapping[str, str]) -> None:
         StreamError: it has no such type.
     """
     for name, kind in gives.items():
-        found = _NOT_HELD.search(kind.lower())
-        if found is not None and found[0] == "void":
+        if _VOID.search(kind.lower()):
             raise StreamError(
                 f"Model {model.name}: its column {name} is or holds a NULL of no type, which an Iceberg table can't hold; "
                 "say of which it is, as in CAST(NULL AS STRING)."
             )
-        if found is not None:
+        if holds_interval(kind):
             raise StreamError(
                 f"Model {model.name}: its column {name} is {kind.upper()}, which an Iceberg table can't hold; make a number "
                 "of it, as in timestampdiff(SECOND, started_at, ended_at)."
             )
+
+
+def holds_interval(kind: str) -> bool:
+    """Whether a type is or holds an INTERVAL, which an Iceberg table can't.
+
+    >>> [holds_interval(kind) for kind in ("array<interval day to second>", "struct<`interval day`:int>")]
+    [True, False]
+    """
+    return _INTERVAL.search(kind.lower()) is not None
 
 
 def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:

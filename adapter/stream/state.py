@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,7 +18,7 @@ from ..query.program import STEP
 from . import commit
 from .apart import Called, seen_by
 from .clock import instant
-from .columns import PROMOTED, is_rounded
+from .columns import PROMOTED, holds_interval, is_rounded
 from .errors import StreamError
 from .failpoints import around
 from .iceberg import IcebergTable, added_rows, load
@@ -62,8 +61,6 @@ _LOOSE_FILES = 48
 _FILE_SIZE = 32 << 20
 # Nobody reads the state as it was, but who looks at it needs its files for a while.
 _RETENTION = Retention(max_snapshot_age=5 * 60 * 1_000_000, max_snapshots=100, target_file_size=_FILE_SIZE)
-
-_INTERVAL = re.compile(r"\binterval (year|month|day|hour|minute|second)\b")
 
 _SIGNATURE = f"{PREFIX}signature"
 _VERSION = f"{PREFIX}version"
@@ -187,7 +184,7 @@ class StateTable:
         schema = layout.schema
         for field in schema.fields:
             kind = field.dataType.simpleString()
-            if _INTERVAL.search(kind):
+            if holds_interval(kind):
                 raise StreamError(
                     f"Model {self._model.name}: its state would keep {field.name} as {kind.upper()}, "
                     "which an Iceberg table can't hold; convert intervals to numbers below the aggregates, as in "

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dbt.adapters.spark_streaming.query import expansion, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.plan import Plan, RowsStage
-from dbt.adapters.spark_streaming.query.ranking import ranks
+from dbt.adapters.spark_streaming.query.ranking import qualify
 from dbt.adapters.spark_streaming.query.text.dialect import parse
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from tests.planned import plan_of, windows_of
@@ -108,7 +108,7 @@ def test_qualify_over_groups() -> None:
 
 def test_qualify_within_qualify() -> None:
     rows = f"select price from {TUMBLE} qualify row_number() {OVER} <= 3"
-    tree = ranks.without_qualify(parse(f"select price from ({rows}) qualify row_number() {OVER} <= 2"))
+    tree = qualify.without_qualify(parse(f"select price from ({rows}) qualify row_number() {OVER} <= 2"))
     assert [select for select in tree.find_all(exp.Select) if select.args.get("qualify")] == []
 
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from ..text.clauses import conjuncts
+from ..text.clauses import conjuncts, filters
 from ..text.dialect import is_of
-from ..text.nodes import every
+from ..text.nodes import every, with_notes_of
 from ..text.select_kind import is_grouped
 from . import conditions
 
@@ -52,9 +52,10 @@ def put_in_from(query: exp.Query) -> bool:
     names = [item.alias_or_name for item in query.selects]
     if not all(names) or len({*map(str.lower, names)}) < len(names):
         return False
-    columns = [exp.column(exp.to_identifier(name, quoted=True), table=_ALIAS) for name in names]
-    for column, item in zip(columns, query.selects, strict=True):
-        column.meta.update(item.unalias().meta)  # of which type it is
+    columns = [
+        with_notes_of(exp.column(exp.to_identifier(name, quoted=True), table=_ALIAS), item)
+        for name, item in zip(names, query.selects, strict=True)
+    ]
     below = exp.Subquery(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier(_ALIAS)))
     query.replace(exp.Select(expressions=columns).from_(below, copy=False))
     return True
@@ -81,8 +82,7 @@ def _tests(select: exp.Select) -> Iterator[exp.Expr]:
 
 def tests_with_queries(select: exp.Select) -> list[exp.Expr]:
     """The conditions of a WHERE that ask streams, where nothing else of a SELECT does."""
-    where = select.args.get("where")
-    tests = [] if where is None else conjuncts(where.this)
+    tests = filters(select)
     inner = {id(each) for each in conditions.inner_queries(select)}
     found = [test for test in tests if any(id(query) in inner for query in every(test, exp.Query))]
     asked = {id(query) for test in found for query in every(test, exp.Query)}

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ..text.clauses import conjuncts, joined, only_asks
+from ..text.clauses import filters, joined, only_asks, set_filters
 from ..text.compared_types import are_of_one_type
 from ..text.dialect import relation_of, sql, walk_same_query
 from ..text.nodes import every
@@ -158,8 +158,7 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
     ):
         return None
     keys, equal, own = [], [], []
-    where = query.args.get("where")
-    for test in conjuncts(where.this) if where is not None else ():
+    for test in filters(query):
         if test.find(exp.Query):
             return None
         owners = {relation_of(column) for column in every(test, exp.Column)}
@@ -195,7 +194,7 @@ def _join(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[
     ]
     groups = query.copy()
     groups.set("expressions", [*keys, *values])
-    groups.set("where", exp.Where(this=exp.and_(*found.own, copy=True)) if found.own else None)
+    set_filters(groups, found.own)
     groups.set("group", exp.Group(expressions=[key.copy() for key in found.keys]))
     is_needed = _is_needed(select, query, found)
 
@@ -235,8 +234,7 @@ def _is_needed(select: exp.Select, query: exp.Select, found: _Correlated) -> boo
     """Whether a row without a group passes no WHERE: one of its conditions is a comparison with what is NULL then."""
     if any(isinstance(each, exp.Count) for each in found.aggregates):
         return False
-    where = select.args.get("where")
-    for test in conjuncts(where.this) if where is not None else ():
+    for test in filters(select):
         if any(each is query for each in every(test, exp.Query)):
             node = query.expressions[0].unalias()
             inside = (each for each in node.walk(prune=lambda each: isinstance(each, exp.AggFunc)))

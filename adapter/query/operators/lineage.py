@@ -31,7 +31,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..plan import AggregateStage, RowsStage, WindowPlan
-from ..text.clauses import aggregate, conjuncts, hands_on_columns, joined, relations
+from ..text.clauses import aggregate, conjuncts, filters, hands_on_columns, joined, relations
 from ..text.dialect import DIALECT, canonical, parse
 from ..text.functions import makes_rows
 from ..text.names import digest, stages_renamed
@@ -459,8 +459,7 @@ def _read(select: exp.Select, known: Mapping[str, Lineage]) -> _Read:
         joins.append(join)
     if not scope:
         raise Unclear(select)
-    where = select.args.get("where")
-    tests = conjuncts(where.this) if where is not None else []
+    tests = filters(select)
     plain = not any(join.side or (join.kind or "").upper() not in ("", "INNER", "CROSS") for join in joins)
     rows = [each.rows for each in scope.values()]
     if len(scope) == 1:

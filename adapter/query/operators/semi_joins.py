@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..text.clauses import aggregate, conjuncts, joined
+from ..text.clauses import aggregate, filters, joined, set_filters
 from ..text.nodes import every
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
@@ -24,7 +24,7 @@ def as_joins(select: exp.Select) -> exp.Select | None:
     made = select.copy()
     aliases = {node.alias_or_name.lower() for node, _ in joined(select)}
     stay: list[exp.Expr] = []
-    for test in conjuncts(made.args["where"].this):
+    for test in filters(made):
         if test.find(exp.Query) is None:
             stay.append(test)
             continue
@@ -33,7 +33,7 @@ def as_joins(select: exp.Select) -> exp.Select | None:
             return None
         aliases.add(join.this.alias_or_name.lower())
         made.append("joins", join)
-    made.set("where", exp.Where(this=exp.and_(*stay, copy=False)) if stay else None)
+    set_filters(made, stay)
     return None if any(item.find(exp.Query) for item in made.expressions) else made
 
 
@@ -55,7 +55,7 @@ def _join(test: exp.Expr, aliases: set[str]) -> exp.Join | None:
         return None
     node = sides[0][0]
     alias = node.alias_or_name.lower()
-    tests = [each.copy() for each in conjuncts(query.args["where"].this)] if query.args.get("where") else []
+    tests = [each.copy() for each in filters(query)]
     if equal is not None:
         if len(query.expressions) != 1 or query.is_star or isinstance(equal, exp.Tuple):
             return None

@@ -9,7 +9,7 @@ from sqlglot import exp
 from ..operators import conditions
 from ..operators.asked_relations import tests_with_queries
 from ..operators.relation import Relation
-from ..text.clauses import conjuncts, joined, only_asks
+from ..text.clauses import conjuncts, filters, joined, only_asks, set_filters
 from ..text.compared_types import is_mixed, is_of_mixed_types
 from ..text.dialect import is_of, relation_of, walk_same_query
 from ..text.nodes import every
@@ -20,32 +20,23 @@ from .projections import multiplies
 def put_tests_of_tables_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
     """Puts the conditions that ask tables that are no streams (EXISTS, IN) into a query below, where one relation alone
     stands in FROM; whether there were any. Changes the tree."""
-    where = select.args.get("where")
-    if len(read) != 1 or where is None or select.args.get("laterals"):
+    if len(read) != 1 or select.args.get("laterals"):
         return False
-    (source,) = read
-    tests = conjuncts(where.this)
-    below = [test for test in tests if test.find(exp.Query) and not reads_stream(test)]
-    if not below:
-        return False
-    rest = [test.copy() for test in tests if test not in below]
-    select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
-    filter_below(source.node, source.alias, below)
-    return True
+    below = [test for test in filters(select) if test.find(exp.Query) and not reads_stream(test)]
+    return _put_below(select, below, read[0].node, read[0].alias)
 
 
 def put_tests_below_inner(query: exp.Query) -> bool:
     """The same of a query in an expression: the conditions on its own rows alone, where it reads one stream."""
-    if not isinstance(query, exp.Select) or (where := query.args.get("where")) is None:
+    if not isinstance(query, exp.Select):
         return False
     sides = joined(query)
     alias = sides[0][0].alias_or_name if len(sides) == 1 else ""
     if not alias or not reads_stream(sides[0][0]) or query.args.get("laterals"):
         return False
-    tests = conjuncts(where.this)
     below = [
         test
-        for test in tests
+        for test in filters(query)
         if test.find(exp.Query)
         and not reads_stream(test)
         and all(
@@ -55,12 +46,7 @@ def put_tests_below_inner(query: exp.Query) -> bool:
         )
         and all(len(column.parts) == 1 or is_of(query, column) for column in every(test, exp.Column))
     ]
-    if not below:
-        return False
-    rest = [test.copy() for test in tests if test not in below]
-    query.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
-    filter_below(sides[0][0], alias, below)
-    return True
+    return _put_below(query, below, sides[0][0], alias)
 
 
 def put_test_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
@@ -69,12 +55,17 @@ def put_test_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
     if len(read) != 1 or select.args.get("laterals"):
         return False
     tests = tests_with_queries(select)
-    if len(tests) < 2:
+    return len(tests) > 1 and _put_below(select, tests[:1], read[0].node, read[0].alias)
+
+
+def _put_below(select: exp.Select, tests: Sequence[exp.Expr], relation: exp.Expr, alias: str) -> bool:
+    """Puts some of a SELECT's conditions into a query below, in the place of one of its relations; whether there are any.
+    Changes the tree."""
+    if not tests:
         return False
-    rest = [each.copy() for each in conjuncts(select.args["where"].this) if each is not tests[0]]
-    below = tests[0].copy()
-    select.set("where", exp.Where(this=exp.and_(*rest, copy=False)))
-    filter_below(read[0].node, read[0].alias, [below])
+    moved = {id(test) for test in tests}
+    set_filters(select, [test for test in filters(select) if id(test) not in moved])
+    filter_below(relation, alias, tests)
     return True
 
 
@@ -129,21 +120,16 @@ def put_filters_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
     aliases = {each.alias.lower() for each in read}
     found: dict[str, list[exp.Expr]] = {}
 
-    def rest(test: exp.Expr | None) -> list[exp.Expr]:
-        left = []
-        for each in conjuncts(test):
-            of = {column.table.lower() for column in every(each, exp.Column)}
-            if len(of) == 1 and of <= aliases and conditions.is_repeatable(each) and not each.find(exp.Query):
-                found.setdefault(of.pop(), []).append(each)
-            else:
-                left.append(each)
-        return left
-
-    where = select.args.get("where")
-    above = rest(where.this if where else None)
+    above: list[exp.Expr] = []
+    for test in filters(select):
+        of = {column.table.lower() for column in every(test, exp.Column)}
+        if len(of) == 1 and of <= aliases and conditions.is_repeatable(test) and not test.find(exp.Query):
+            found.setdefault(of.pop(), []).append(test)
+        else:
+            above.append(test)
     if not found:
         return False
-    select.set("where", exp.Where(this=exp.and_(*above, copy=True)) if above else None)
+    set_filters(select, above)
     for each in read:
         if tests := found.get(each.alias.lower()):
             filter_below(each.node, each.alias, tests)
@@ -158,9 +144,8 @@ def _is_equated(
     if not inner and (each.join is None or each.join.side not in ("", "LEFT")):
         return False
     joins = (select.args.get("joins") or ()) if inner else [each.join]
-    where = select.args.get("where") if inner else None
     tests = [test for join in joins if join is not None for test in conjuncts(join.args.get("on"))]
-    tests += conjuncts(where.this) if where else []
+    tests += filters(select) if inner else []
     using = each.join.args.get("using") if each.join is not None else None
     told = {name.name.lower() for name in using or () if not is_of_mixed_types(name)}
     for test in tests:

@@ -29,7 +29,7 @@ from ..operators.hidden_items import hide_from_stars, with_row, with_weight
 from ..operators.relation import WEIGHT, Relation
 from ..operators.time_bounds import delay_of
 from ..text import intervals
-from ..text.clauses import conjuncts
+from ..text.clauses import filters, set_filters
 from ..text.dialect import canonical, sql
 from ..text.names import digest, unmarked
 from ..text.nodes import every, standing_in
@@ -51,8 +51,7 @@ def plan_temporal_filter(planner: Planner, select: exp.Select, test: exp.Expr) -
     # At `ts = now - length` a row is still in for >= and out for >.
     stays = length + included
     rows = select.copy()
-    rest = [each for each in conjuncts(rows.args["where"].this) if each != test]
-    rows.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+    set_filters(rows, [each for each in filters(rows) if each != test])
     rows.append("expressions", exp.alias_(column.copy(), TIME_OF_ROW, quoted=True))
     below = planner.select(rows)
     if below.relation.changes:

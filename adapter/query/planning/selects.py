@@ -13,7 +13,7 @@ from ..operators import conditions, single_rows, split_joins, subqueries_below
 from ..operators.base import Operator, Project, Source, UnionAll, WindowResults, WindowRows, in_order
 from ..ranking import ranks
 from ..text import hints
-from ..text.clauses import conjuncts
+from ..text.clauses import filters, set_filters
 from ..text.select_kind import is_grouped
 from ..windowing import on_change
 from ..windowing.locality import Source as From
@@ -115,11 +115,11 @@ def _judged_below(
                 "before they are joined; write it in a query in FROM, over the stream alone."
             )
         by_source.setdefault(found[0].alias, []).append(test)
-    rest = [test for test in conjuncts(select.args["where"].this) if test not in tests]
+    rest = [test for test in filters(select) if test not in tests]
     for each in streams:
         if own := by_source.get(each.alias):
             filter_below(each.node, each.alias, own)
-    select.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+    set_filters(select, rest)
     return select
 
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ..text.clauses import aggregate, conjuncts
+from ..text.clauses import aggregate, filters, set_filters
 from ..text.compared_types import are_of_one_type
 from ..text.dialect import of_around
-from ..text.nodes import every
+from ..text.nodes import every, with_notes_of
 
 _LIMITED, _WITHIN, _ITEM = "__limited", "__within_", "__item_"
 _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "order", "limit", "offset", "hint"}
@@ -46,9 +46,10 @@ class Correlated:
 
     def over(self, ranked: exp.Select) -> exp.Select:
         """The query over the rows of `below` that aren't cut off."""
-        items: list[exp.Expr] = [_column(name) for name in self.names]
-        for item, written in zip(items, self.below.expressions, strict=False):
-            item.meta.update(written.unalias().meta)  # of which type it is
+        items: list[exp.Expr] = [
+            with_notes_of(_column(name), item)
+            for name, item in zip(self.names, self.below.expressions, strict=False)
+        ]
         if self.is_value:
             # There is one row of each, as Spark wants to be told.
             items = [exp.Max(this=item) for item in items]
@@ -75,11 +76,10 @@ def taken_apart(query: exp.Select) -> Correlated | None:
     if query.find(exp.Window) or any(item.is_star for item in query.expressions):
         return None
     asked = {id(column) for column in of_around(query)}
-    where = query.args.get("where")
     own: list[exp.Expr] = []
     within: list[exp.Expr] = []
     equal: list[exp.Expr] = []
-    for test in conjuncts(where.this) if where is not None else ():
+    for test in filters(query):
         outside = (
             [side for side in (test.this, test.expression) if id(side) in asked]
             if isinstance(test, exp.EQ)
@@ -95,7 +95,7 @@ def taken_apart(query: exp.Select) -> Correlated | None:
     if len(equal) < len(asked):
         return None
     below = query.copy()
-    below.set("where", exp.Where(this=exp.and_(*own, copy=True)) if own else None)
+    set_filters(below, own)
     names: list[str] = []
     for number, item in enumerate(below.expressions):
         name = item.alias_or_name

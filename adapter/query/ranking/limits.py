@@ -17,7 +17,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..text import hints
 from ..text.dialect import canonical, of_around, sql
-from ..text.nodes import every
+from ..text.nodes import every, with_notes_of
 from . import correlated_limits, orders
 
 RANK = "__rank"
@@ -58,32 +58,6 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
                 tree = made
             else:
                 select.replace(made)
-    return tree
-
-
-def above_qualify(tree: exp.Query) -> exp.Query:
-    """A tree with each LIMIT beside QUALIFY in a SELECT above it: rows are cut off once others have gone. Changes the tree
-    it is given.
-
-    >>> from ..text.dialect import parse, sql
-    >>> print(sql(above_qualify(parse("select k from t qualify row_number() over (order by v) = 1 order by w limit 3"))))
-    SELECT `k` FROM (SELECT k, w AS `__sorted_by_0` FROM t QUALIFY ROW_NUMBER() OVER (ORDER BY v) = 1) AS qualified \
-ORDER BY `__sorted_by_0` LIMIT 3
-    """
-    for select in reversed(list(every(tree, exp.Select))):
-        if select.args.get("qualify") and any(select.args.get(clause) for clause in orders.CUTS):
-            below = select.copy()
-            order = below.args.get("order")
-            cuts = {clause: below.args.get(clause) for clause in orders.CUTS}
-            for clause in ("order", *cuts):
-                below.set(clause, None)
-            written = exp.Order(expressions=[]) if order is None else orders.written_out(order, below)
-            made, above = orders.put_above(below, written, "qualified")
-            for clause, value in cuts.items():
-                made.set(clause, value)
-            made.set("order", None if order is None else above)
-            tree = made if select is tree else tree
-            select.replace(made)
     return tree
 
 
@@ -129,9 +103,10 @@ def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
         # What Spark calls an item without a name, it says.
         columns: list[exp.Expr] = [exp.Star(except_=[exp.to_identifier(RANK)])]
     else:
-        columns = [exp.column(name, quoted=not name.isidentifier()) for name in names]
-        for column, item in zip(columns, select.expressions, strict=False):
-            column.meta.update(item.unalias().meta)  # of which type it is
+        columns = [
+            with_notes_of(exp.column(name, quoted=not name.isidentifier()), item)
+            for name, item in zip(names, select.expressions, strict=False)
+        ]
     outer = exp.Select(expressions=columns).from_(
         exp.Subquery(this=select, alias=exp.TableAlias(this=exp.to_identifier("ranked")))
     )

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..text.dialect import canonical
-from ..text.nodes import every
+from ..text.nodes import every, with_notes_of
 from ..text.stars import columns_of
 
 CUTS = ("limit", "offset", "fetch")
@@ -89,9 +89,7 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
 
 def handed_on(item: exp.Expr) -> exp.Column:
     """The column of a query above that an item of a select list is, with what is known of it."""
-    column = exp.column(exp.to_identifier(item.output_name, quoted=True))
-    column.meta.update(item.unalias().meta)
-    return column
+    return with_notes_of(exp.column(exp.to_identifier(item.output_name, quoted=True)), item)
 
 
 def _marked(item: exp.Expr) -> exp.Expr:

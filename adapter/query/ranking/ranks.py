@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlglot import exp, transforms
+from sqlglot import exp
 
 from ..errors import QueryError
 from ..text import hints
 from ..text.clauses import filters, only_asks
-from ..text.dialect import DIALECT, canonical, from_clause, function_name, sql
+from ..text.dialect import DIALECT, from_clause, function_name, sql
 from ..text.nodes import every
 from ..windowing.locality import Source, window_column
 from .rank_bounds import Places, places_let_through
@@ -71,46 +71,6 @@ def without_names(tree: exp.Query) -> exp.Query:
                     )
             window.set("alias", None)
     return tree
-
-
-def without_qualify(tree: exp.Query) -> exp.Query:
-    """A tree with QUALIFY written as WHERE over a subquery. Changes the tree it is given."""
-    # The innermost first: what stands around one is made of copies.
-    for select in reversed(list(every(tree, exp.Select))):
-        if not select.args.get("qualify"):
-            continue
-        had = set(select.named_selects)
-        _name_what_is_listed(select)
-        # Rows are compared once others have gone, without what these were told by.
-        distinct = select.args.get("distinct")
-        select.set("distinct", None)
-        made = transforms.eliminate_qualify(select.copy())
-        made.set("distinct", distinct)
-        inner = made.find(exp.Subquery)
-        assert inner is not None
-        helpers = [name for name in inner.this.named_selects if name not in had]
-        if select.is_star:
-            # What the filter compares with isn't among the columns.
-            star = exp.Star(except_=[exp.to_identifier(name) for name in helpers]) if helpers else exp.Star()
-            made.set("expressions", [star])
-        if select is tree:
-            tree = made  # type: ignore[assignment]
-        else:
-            select.replace(made)
-    return tree
-
-
-def _name_what_is_listed(select: exp.Select) -> None:
-    """Has QUALIFY name the rankings that the select list has, too, and it writes out once more. Changes the tree."""
-    qualify = select.args["qualify"]
-    listed = {
-        canonical(item.this): item.alias
-        for item in select.expressions
-        if isinstance(item, exp.Alias) and isinstance(item.this, exp.Window)
-    }
-    for window in list(every(qualify, exp.Window)):
-        if (name := listed.get(canonical(window))) is not None:
-            window.replace(exp.column(name, quoted=True))
 
 
 def ranks(select: exp.Expr) -> dict[str, exp.Window]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..ranking import limits, ranks
+from ..ranking import qualify
 from ..text.names import Names
 from ..text.nodes import every
 
@@ -28,7 +28,7 @@ def rewrite_each(
     Raises:
         QueryError: none fits, or none of those that fit can be rewritten.
     """
-    tree = ranks.without_qualify(limits.above_qualify(tree))
+    tree = qualify.without_qualify(tree)
     names = Names(node.this for node in every(tree, exp.Identifier))
     problems: list[QueryError] = []
     done = False

@@ -17,9 +17,9 @@ from collections.abc import Collection, Sequence
 from sqlglot import exp
 
 from ..text import hints
-from ..text.clauses import conjuncts, joined, only_asks
+from ..text.clauses import filters, joined, only_asks, set_filters
 from ..text.dialect import canonical, relations_around
-from ..text.nodes import every
+from ..text.nodes import every, with_notes_of
 from ..text.qualified import asking
 
 _JOINED, _COLUMN = "joined", "__c_"
@@ -84,7 +84,7 @@ def nest(
             made: exp.Expr = exp.column(
                 exp.to_identifier(names[key], quoted=True), table=exp.to_identifier(alias)
             )
-            made.meta.update(column.meta)
+            with_notes_of(made, column)
             column.replace(exp.alias_(made, column.this.copy()) if column.parent is select else made)
     for star in of_first:
         hidden = [exp.to_identifier(name, quoted=True) for name in names.values()]
@@ -214,18 +214,17 @@ def _is_of(column: exp.Column, aliases: set[str], select: exp.Select) -> bool:
 
 def _push(select: exp.Select, below: exp.Select, aliases: set[str], may: bool) -> None:
     """Moves the conditions that ask only what is below, if every row of it is judged there as it is above."""
-    where = select.args.get("where")
-    if where is None or not may:
+    if not may:
         return
     stay = []
-    for test in conjuncts(where.this):
+    for test in filters(select):
         columns = list(every(test, exp.Column))
         asks_below = columns and all(_is_of(each, aliases, select) for each in columns)
         if asks_below and not test.find(exp.Query):
             below.where(test.copy(), copy=False)
         else:
-            stay.append(test.copy())
-    select.set("where", exp.Where(this=exp.and_(*stay, copy=False)) if stay else None)
+            stay.append(test)
+    set_filters(select, stay)
 
 
 def _keeps_first(join: exp.Join) -> bool:

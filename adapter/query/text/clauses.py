@@ -12,6 +12,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from .dialect import from_clause, walk_same_query
@@ -79,6 +81,11 @@ def filters(select: exp.Expr) -> list[exp.Expr]:
     """The conditions of a SELECT's WHERE that must all hold."""
     where = select.args.get("where")
     return [] if where is None else conjuncts(where.this)
+
+
+def set_filters(select: exp.Expr, tests: Sequence[exp.Expr]) -> None:
+    """Makes conditions, of which copies are taken, those of a SELECT's WHERE that must all hold. Changes the tree."""
+    select.set("where", exp.Where(this=exp.and_(*tests)) if tests else None)
 
 
 def aggregate(select: exp.Select) -> exp.Expr | None:

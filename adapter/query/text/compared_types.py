@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from sqlglot import exp
 
 from ..errors import QueryError
-from .clauses import aggregate, conjuncts, joined
+from .clauses import aggregate, conjuncts, filters, joined
 from .dialect import DIALECT, read_alone, relation_names, relation_of, sql
 from .functions import QueryRunner
 from .nodes import every
@@ -110,7 +110,6 @@ class _Session:
     def __init__(self, ask: QueryRunner) -> None:
         self._ask = ask
         self._columns: dict[int, dict[str, str]] = {}
-        self._values: dict[tuple[int, str], str | None] = {}
 
     def type_of(self, node: exp.Expr, select: exp.Select) -> str | None:
         """The type of what is made of one relation's columns, of a SELECT or one around it; None: it isn't known."""
@@ -121,10 +120,7 @@ class _Session:
             return self._value_of_several(node, select)
         if isinstance(node, exp.Column) and len(node.parts) <= 2:
             return self.kind(relation, node.name)
-        key = (id(relation), sql(node))
-        if key not in self._values:
-            self._values[key] = self._value(node, relation)
-        return self._values[key]
+        return self._value(node, exp.Select().from_(relation.copy(), copy=False))
 
     def kind(self, relation: exp.Expr, column: str) -> str | None:
         """The type of a column."""
@@ -141,29 +137,20 @@ class _Session:
         scope: exp.Select | None = select
         while scope is not None and not names <= relation_names(scope):
             scope = asking(scope)
-        if scope is None or node.find(exp.Query):
-            return None
+        return None if scope is None or node.find(exp.Query) else self._value(node, read_alone(scope))
+
+    def _value(self, node: exp.Expr, rows: exp.Select) -> str | None:
         try:
-            return self._told(question(read_alone(scope), [f"any_value({sql(node)})"]))
+            (kind,) = self._ask(question(rows, [f"any_value({sql(node)})"]))
         except QueryError:
             return None
-
-    def _told(self, query: str) -> str:
-        (kind,) = self._ask(query)
         made: str = exp.DataType.build(str(kind), dialect=DIALECT).sql(dialect=DIALECT)
         return made
-
-    def _value(self, node: exp.Expr, relation: exp.Expr) -> str | None:
-        try:
-            return self._told(question(exp.Select().from_(relation.copy()), [f"any_value({sql(node)})"]))
-        except QueryError:
-            return None
 
 
 def _compared(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Select]]:
     """What a SELECT says is equal of different relations, each with the SELECT in which it stands."""
-    where = select.args.get("where")
-    tests = [] if where is None else conjuncts(where.this)
+    tests = filters(select)
     for join in select.args.get("joins") or ():
         tests += conjuncts(join.args.get("on"))
     for test in tests:

@@ -36,6 +36,12 @@ def holds(tree: exp.Expr, *kinds: type[exp.Expr]) -> bool:
     return next(every(tree, *kinds), None) is not None
 
 
+def with_notes_of(node: _T, item: exp.Expr) -> _T:
+    """A node with what is noted of an item (of which type it is, say) that it hands on. Changes the node."""
+    node.meta.update(item.unalias().meta)
+    return node
+
+
 @contextmanager
 def standing_in(nodes: Sequence[tuple[exp.Expr, exp.Expr]]) -> Iterator[None]:
     """Has other nodes stand in the place of some of a tree, each of which has another above it, for as long as the tree is

@@ -14,7 +14,7 @@ that are kept are a struct, whose fields have names of their own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from sqlglot import exp
 
@@ -43,25 +43,17 @@ def tell_apart(
     Raises:
         QueryError: such a column would be one of the result.
     """
-    known: dict[str, Sequence[object]] = {}
-
-    def asked(query: str) -> Sequence[object]:
-        assert ask is not None
-        if query not in known:
-            known[query] = ask(query)
-        return known[query]
-
     names = {each.name.lower() for each in every(tree, exp.Identifier)}
     results = [*result_names.results(tree)]
     renamed: dict[str, str] = {}
     # From within, for what a query has depends on those below it.
     for select in reversed(list(selects)):
         if not any(select is each for each in results):
-            _tell_apart(select, names, renamed, None if ask is None else asked)
+            _tell_apart(select, names, renamed, ask)
     for select in results if renamed else ():
         below = {each.name for each in every(select, exp.Identifier) if each.name in renamed}
         for item in select.expressions:
-            given = _names_of(item, asked if ask is not None else None)
+            given = _names_of(item, ask)
             if twins := below if given is None else below.intersection(given):
                 raise QueryError(
                     f"The query has two columns called '{renamed[min(twins)]}'. Name the columns where their relations are "
