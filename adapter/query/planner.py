@@ -8,10 +8,12 @@ from functools import cache, partial
 from typing import TypeVar
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from . import bounded_queries, column_names, event_clock, mini_batch
 from .aggregation.grouping import check_items
 from .errors import NotInStages, NotMeant, QueryError, Unbounded
+from .operators import lateral_joins
 from .operators.base import Dataflow, WindowClose, WindowResults, is_timed
 from .operators.relation import Relation
 from .plan import LookupTable, Plan, WindowPlan
@@ -27,6 +29,7 @@ from .text import (
     ctes,
     functions,
     hints,
+    natural_joins,
     own_names,
     qualified,
     result_names,
@@ -75,12 +78,12 @@ def plan(
 
     def fits(text: str, known: Mapping[str, Known]) -> bool:
         try:
-            return _with_names_apart(text, known, domains, ask, made) is not None
+            return _readable(text, known, domains, ask, made) is not None
         except QueryError:
             return False
 
     try:
-        return _with_names_apart(text, known or {}, domains, ask, made)
+        return _readable(text, known or {}, domains, ask, made)
     except Unbounded as problem:
         if misspelt := column_names.unknown(domains, text, known or {}):
             rest = [name for name in domains if name not in misspelt]
@@ -128,7 +131,23 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
             event_clock.mark(read.tree, {})
         return _within_windows(read, {}, (), batch)
 
-    return _with_names_apart(text, {}, (), ask, made)
+    return _readable(text, {}, (), ask, made)
+
+
+def _readable(
+    text: str,
+    known: Mapping[str, Known],
+    domains: Collection[str],
+    ask: QueryRunner | None,
+    made: Callable[..., _Planned],
+) -> _Planned:
+    """A plan of what is Spark's SQL. Of what sqlglot takes for SQL where Spark doesn't, as in min_by(a, b ORDER BY c), it
+    prints texts that nobody reads."""
+    try:
+        return _with_names_apart(text, known, domains, ask, made)
+    except SqlglotError as problem:
+        found = str(problem).partition("\n")[0]
+        raise QueryError(f"The query has something that isn't Spark's SQL: {found}") from problem
 
 
 def _with_names_apart(
@@ -249,7 +268,7 @@ class _Text:
     unclear_columns: tuple[str, ...]
     star: exp.Expr | None
     """A call with a '*' of which nothing says what it stands for."""
-    nameless: exp.Expr | None
+    nameless: str | None
     """A column of the result that Spark has a name for which isn't known."""
 
     def check_names(self) -> None:
@@ -259,7 +278,7 @@ class _Text:
             QueryError: one has no name.
         """
         if self.nameless is not None:
-            raise QueryError(f"'{hints.quoted(self.nameless)}' has no name; give it one: AS …")
+            raise QueryError(f"'{self.nameless}' has no name; give it one: AS …")
 
     def check_stars(self) -> None:
         """Passes a text that can be planned as something with columns of its own.
@@ -291,14 +310,19 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
     tree = rank_filters.brought_down(tree)
     hints.mark_streams(tree)
+    natural_joins.write_out(filter(_is_authors, every(tree, exp.Select)), ask)
     check_relations(tree)
     selects = [*filter(_is_authors, every(tree, exp.Select))]
     for select in selects:
         check_items(select)
-    nameless = result_names.give(tree)
+    item = result_names.give(tree)
+    nameless = None if item is None else hints.quoted(item)
     unclear = qualified.qualify(tree, filter(_is_written, every(tree, exp.Select)), hints.reads_stream, ask)
     compared = [each for each in selects if qualified.depends_on_owners(each, hints.reads_stream)]
     unclear += compared_types.note(compared, ask)
+    while lateral_joins.put_in_joins(tree, hints.reads_stream):
+        selects = [*filter(_is_authors, every(tree, exp.Select))]
+        compared_types.note(selects, ask)
     renamed = same_names.tell_apart(tree, selects, ask)
     star = stars.write_out(tree, _is_of_stream, ask, renamed)
     if ask is not None:

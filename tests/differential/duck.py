@@ -362,7 +362,10 @@ class Laboratory:
         # Of each call: its own type, that of a sum, of the sum divided by a count, and of the argument.
         tree.set("expressions", asked[3::4])
         read.set("expressions", read.expressions[3::4])
-        row = self.base.execute(translated(tree.sql("spark"))).fetchone()
+        try:
+            row = self.base.execute(translated(tree.sql("spark"))).fetchone()
+        except duckdb.Error as problem:
+            raise QueryError(_first_line(problem)) from problem
         return [kind for argument in row or () for kind in _types_of_sums(str(argument))]
 
     def _streamed(self, case: Case, program: Program, batch: Rows, database: Any, fold: bool) -> Outcome:
@@ -406,6 +409,8 @@ class Laboratory:
 
 
 def _type_in_spark(kind: str) -> str:
+    if kind == '"NULL"':
+        return "void"
     return exp.DataType.build(kind, dialect="duckdb").sql("spark")
 
 

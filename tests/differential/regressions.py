@@ -719,6 +719,62 @@ EXAMPLES = {
         "k v m",
         state_ttl=LONG,
     ),
+    # LATERAL, as joins.
+    "the first rows of each in LATERAL": _case(
+        f"""select a.k, a.v, b.u, b.w from {stream("clicks")} as a, lateral (
+          select o.u, o.v as w from {stream("orders")} as o where o.k = a.k order by o.ts desc, o.v, o.u limit 2) as b""",
+        "k v u w",
+        state_ttl=LONG,
+    ),
+    "all of the first rows of each in LATERAL": _case(
+        f"""select a.k, b.* from (select distinct k from {stream("clicks")}) as a left join lateral (
+          select u, v, ts from {stream("orders")} as o where o.k = a.k order by ts, v, u limit 2) as b on b.u > 1""",
+        "k u v ts",
+        state_ttl=LONG,
+    ),
+    "the rows that pass in LATERAL": _case(
+        f"""select a.k, a.v, b.w from {stream("clicks")} as a join lateral (
+          select u, v as w from {stream("orders")} as o where o.k = a.k and o.v > a.v) as b on b.u < 3""",
+        "k v w",
+        state_ttl=LONG,
+    ),
+    "groups in LATERAL": _case(
+        f"""select a.k, b.u, b.n from (select k, max(v) as v from {stream("clicks")} group by k) as a, lateral (
+          select u, count(*) as n from {stream("orders")} as o where o.k = a.k group by u having count(*) > 1) as b""",
+        "k u n",
+        state_ttl=LONG,
+    ),
+    "a count of none in LATERAL": _case(
+        f"""select a.k, a.v, b.n, b.m from {stream("clicks")} as a, lateral (
+          select count(*) as n, max(v) as m from {stream("orders")} as o where o.k = a.k and o.u = 2) as b where b.n < 2""",
+        "k v n m",
+        state_ttl=LONG,
+    ),
+    "LATERAL of what LATERAL gives": _case(
+        f"""select a.k, b.u, c.w from (select distinct k from {stream("clicks")}) as a, lateral (
+          select u from {stream("orders")} as o where o.k = a.k order by o.ts, o.v limit 1) as b, lateral (
+          select v as w from {stream("orders")} as p where p.u = b.u order by p.v desc limit 1) as c""",
+        "k u w",
+        state_ttl=LONG,
+    ),
+    "texts and numbers in LATERAL with LIMIT": _case(
+        f"""select a.u, b.v from {stream("clicks")} as a, lateral (
+          select t.v from ({TEXTS}) as t where t.s = a.u order by t.v limit 1) as b""",
+        "u v",
+        state_ttl=LONG,
+    ),
+    # A result of one row, of all rows that are kept: where none pass in a micro-batch it stays as it is.
+    "an array of the rows that pass": _case(
+        f"""select array_sort(collect_list(v)) as vs, count(*) as n from {stream("clicks")} where v > 40""",
+        "vs n",
+        6,
+        state_ttl=LONG,
+    ),
+    "an array of no rows": _case(
+        f"""select array_sort(collect_list(v)) as vs from {stream("clicks")} where v > 4000""",
+        "vs",
+        state_ttl=LONG,
+    ),
     "a stream in VALUES": _case(
         f"""select a.k, t.x from {stream("clicks")} as a
         join (values ((select max(v) from {stream("orders")}))) as t(x) on true""",

@@ -249,8 +249,11 @@ def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
     ("text", "sentence"),
     [
         (f"select n, collect_list(k) as l from ({GROUPS}) group by n", "depends on the order of rows"),
-        (f"select exists (select count(*) from {STREAM}) as e", "reads a stream inside an expression"),
-        (f"select 1 in (select max(v) from {STREAM}) as e", "reads a stream inside an expression"),
+        (
+            f"select exists (select 1 from {STREAM}) as e from db.dim",
+            "'SELECT 1 FROM stream(db.s)' reads a stream inside an expression of a query over a table",
+        ),
+        (f"select 1 in (select v from {STREAM}) as e, rand() as r", "compute it in a query below"),
         (f"select 1 as one, 1 + (select max(v) from {STREAM})", "has no name; give it one: AS …"),
         (
             f"select k from ({GROUPS}) union all select k from db.dim",
@@ -262,14 +265,14 @@ def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
         ),
         (f"select * from {STREAM} order by 2 limit 3", "of which nothing says how many columns it has"),
         (f"select k, v from {STREAM} order by 3 limit 3", "ORDER BY 3 … LIMIT: there are 2 columns."),
-        (f"select * from ({GROUPS}) natural join ({GROUPS.replace('db.s', 'db.t')})", "with USING"),
+        (f"select * from {STREAM} as a natural join {OTHER} as b", "with USING"),
         (
-            f"select * from ({GROUPS}) as g, lateral (select max(v) from {OTHER} as b where b.k = g.k)",
-            "'LATERAL (SELECT MAX(v) FROM stream(db.t) AS b WHERE b.k = g.k)' reads a stream for each row; write it as a",
+            f"select * from ({GROUPS}) as g, lateral (select max(v) + 1 from {OTHER} as b where b.k = g.k)",
+            "'LATERAL (SELECT MAX(v) + 1 FROM stream(db.t) AS b WHERE b.k = g.k)' reads a stream for each row; write it as",
         ),
         (
-            f"select * from ({GROUPS}) as g, lateral (select v from {OTHER} as b where b.k = g.k order by v limit 1)",
-            "'LATERAL (SELECT v FROM stream(db.t) AS b WHERE b.k = g.k ORDER BY v LIMIT 1)' reads a stream for each row; "
+            f"select * from ({GROUPS}) as g, lateral (select v from {OTHER} as b where b.k > g.k order by v limit 1)",
+            "'LATERAL (SELECT v FROM stream(db.t) AS b WHERE b.k > g.k ORDER BY v LIMIT 1)' reads a stream for each row; "
             "write it as a join with its conditions in ON, and where only the first of these rows are asked for, filter "
             "on a ROW_NUMBER() over that.",
         ),

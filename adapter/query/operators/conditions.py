@@ -16,7 +16,16 @@ from ..rewrites.refusals import is_random
 from ..text import hints
 from ..text.clauses import aggregate, conjuncts, filters, only_asks, relations
 from ..text.compared_types import is_mixed, is_of_mixed_types
-from ..text.dialect import DIALECT, arguments, canonical, function_name, is_distinct, sql, walk_same_query
+from ..text.dialect import (
+    DIALECT,
+    arguments,
+    canonical,
+    function_name,
+    is_distinct,
+    of_around,
+    sql,
+    walk_same_query,
+)
 from ..text.functions import builtin, makes_rows
 from ..text.nodes import every
 from ..text.types import types_of
@@ -619,7 +628,7 @@ def is_one_row(query: exp.Query) -> bool:
     ):
         return False
     nodes = (*query.expressions, *filters(query))
-    if any(node.find(exp.Query) for node in nodes):
+    if any(node.find(exp.Query) for node in nodes) or of_around(query):
         return False
     own = {each.alias_or_name.lower() for each in relations(query)}
     columns = [list(every(node, exp.Column)) for node in nodes]

@@ -142,9 +142,9 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
         return None
     if {name for name, value in query.args.items() if value} - _CLAUSES or len(query.expressions) != 1:
         return None
-    ((node, _), *others) = joined(query)
-    alias = node.alias_or_name.lower()
-    if others or not alias or alias in around:
+    read = joined(query)
+    alias = read[0][0].alias_or_name.lower() if len(read) == 1 else ""
+    if not alias or alias in around:
         return None
     item = query.expressions[0].unalias()
     aggregates = [each for each in every(item, exp.AggFunc) if each.find_ancestor(exp.AggFunc) is None]

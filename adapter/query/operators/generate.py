@@ -65,6 +65,7 @@ from .changelog_normalize import ChangelogNormalize as Normalized
 from .given_rows import GivenRows
 from .group_state import Groups, identity_columns
 from .groups import GroupChanges
+from .key_generations import of_keys
 from .outer_interval_join import MatchedOrAlone
 from .over_rows import OrderedRows
 from .plan_size import bounded
@@ -737,9 +738,11 @@ class _Generator:
                     operator.inputs, operator.keys, operator.aliases, ends, strict=True
                 )
             ]
+        is_result = self.replaced is not None and self.replaced.operator is operator
         if partitions is not None:
-            self.steps += partitions.steps(_touched(operator, partitions), kept)
-        if self.replaced is not None and self.replaced.operator is operator:
+            forgets = is_result and partitions.ttl is not None
+            self.steps += partitions.steps(_touched(operator, partitions, forgets), kept)
+        if is_result:
             assert partitions is not None
             (own,) = kept
             self._keep(own)
@@ -770,13 +773,16 @@ class _Generator:
         touched, put_out = f"{operator.name}_put_out", f"{operator.name}_result"
         changes = operator.inputs[0].relation.changes
         there = spread(added_up(rows.there(touched), changes), changes, apart=operator.asks_for_rows)
-        listed = ", ".join(partitions.names) or "true as anything"
+        listed, came = ", ".join(partitions.names), rows.came_now()
+        made = over(operator.sql, [there])
+        if not partitions.names:
+            # An aggregate of no rows is a row.
+            listed, came = "true as anything", _only_one(partitions.ttl, came)
+            made = of_keys(f"(\n{made}\n)", [], touched)
         return _PutOut(
             [
-                Step(
-                    touched, rows.came_now(), persist=True, fresh=f"select {listed} from {partitions.touched}"
-                ),
-                Step(put_out, over(operator.sql, [there])),
+                Step(touched, came, persist=True, fresh=f"select {listed} from {partitions.touched}"),
+                Step(put_out, made),
             ],
             f"(select *, 1L as {WEIGHT} from {put_out})",
             touched,
@@ -792,10 +798,26 @@ class _Generator:
         return generations.countable(f"(\n{rows}\n)", f"own.{quote(end)}", ttl)
 
 
-def _touched(operator: Recompute, partitions: Partitions) -> str:
-    """The keys of the partitions that the inputs' changes touch, each once."""
-    if operator.is_whole:
+def _only_one(ttl: int | None, came: str) -> str:
+    """Whether a result of one partition is put out: once, rows or not, and then with rows, for once it is forgotten there
+    are none to make it of."""
+    if ttl is None:
         return "select true as anything"
+    first = f"select true as anything from clock where {now('watermark_before')} is null"
+    return f"select distinct * from (\n{came}\nunion all\n{first}\n)"
+
+
+def _touched(operator: Recompute, partitions: Partitions, forgets: bool) -> str:
+    """The keys of the partitions that the inputs' changes touch, each once.
+
+    Args:
+        operator: the operator.
+        partitions: what its rows are kept by.
+        forgets: whether it is the result, and of one partition it may forget.
+    """
+    if operator.is_whole:
+        (first, *_) = operator.inputs
+        return _only_one(partitions.ttl if forgets else None, f"select true as anything from {first.name}")
     sides = [
         f"select {', '.join(f'{key} as {name}' for key, name in zip(keys, partitions.names, strict=True))} "
         f"from {each.name} as {quote(alias)}"

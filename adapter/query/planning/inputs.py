@@ -13,7 +13,7 @@ from ..operators import conditions, unbounded_state
 from ..operators.base import Operator, input_name
 from ..text import hints
 from ..text.clauses import joined, relations
-from ..text.dialect import sql
+from ..text.dialect import of_around, sql
 from ..text.nodes import every, standing_in
 from .closing import closed
 from .from_items import FromItem, check_relation, table_of
@@ -77,6 +77,9 @@ def with_inputs(
             continue
         for part in every(query, exp.Select):
             for node in relations(part):
+                below = node.unnest()
+                if isinstance(below, exp.Query) and of_around(below):
+                    continue  # of the rows around: what it reads is kept
                 operator = planner.visit(node)
                 if operator is not None:
                     operator = closed(planner, operator)

@@ -32,7 +32,7 @@ from .join_conditions import (
     put_tests_of_tables_below,
 )
 from .projections import delays_of_computed, local, short
-from .recomputing import ends_among, is_repeatable, recomputed, refuse_chance
+from .recomputing import ends_among, is_repeatable, recomputed, refuse_chance, refuse_tables
 
 if TYPE_CHECKING:
     from .planner import Planner
@@ -65,10 +65,10 @@ def plan_join(
     Raises:
         QueryError: it has no meaning over streams.
     """
-    if not any(each.operator for each in read):
+    if read and not any(each.operator for each in read):
         raise QueryError(
-            f"'{hints.quoted(inner[0])}' reads a stream inside an expression of a query over a table that is no stream; "
-            "read that as a stream too."
+            f"'{hints.quoted((*inner, select)[0])}' reads a stream inside an expression of a query over a table that is no "
+            "stream; read that as a stream too."
         )
     if any([_as_relation(query) for query in inner]):
         return planner.select(select)
@@ -96,6 +96,8 @@ def plan_join(
     if all(streaming) and not inner and not asks and put_filters_below(select, read):
         return planner.select(select)
     template, inputs = with_inputs(planner, select, read)
+    if not read:
+        return _of_nothing(planner, select, template, inputs)
     if (
         all(streaming)
         and not inner
@@ -214,6 +216,26 @@ def plan_join(
         short(select),
         growth=growth,
         until=tuple(alone[alias.lower()] for alias in aliases) if alone else (),
+    )
+
+
+def _of_nothing(
+    planner: Planner, select: exp.Select, template: exp.Select, inputs: tuple[Operator, ...]
+) -> Operator:
+    """A SELECT without FROM, one row of what it asks streams."""
+    refuse_tables(select, template)
+    if not is_repeatable(template, inputs):
+        raise QueryError(
+            f"'{hints.quoted(select)}' asks streams and holds a function that gives another value each time; compute it "
+            "in a query below."
+        )
+    for query in conditions.inner_queries(template):
+        conditions.order_lists(query)
+        refuse_chance(select, frozenset(), partial(conditions.why_not_again, query), after=", and join that")
+    keys = ((),) * len(inputs)
+    aliases = conditions.inner_aliases(template, 0, len(inputs))
+    return recomputed(
+        planner, select, template, inputs, keys, aliases, Relation(True, keys=(frozenset(),)), short(select)
     )
 
 

@@ -36,7 +36,7 @@ class Correlated:
     below: exp.Select
     """It without what it asks of the rows around, and with what it compares with them among its columns."""
     names: Sequence[str]
-    """Its columns without these."""
+    """Its columns without these; none: nothing says what a '*' among them stands for."""
     within: Sequence[exp.Expr]
     """What it compares: within this rows are cut off."""
     equal: Sequence[exp.Expr]
@@ -50,6 +50,9 @@ class Correlated:
             with_notes_of(_column(name), item)
             for name, item in zip(self.names, self.below.expressions, strict=False)
         ]
+        if not items:
+            hidden = [exp.to_identifier(f"{_WITHIN}{n}", quoted=True) for n in range(len(self.within))]
+            items = [exp.Star(except_=hidden) if hidden else exp.Star()]
         if self.is_value:
             # There is one row of each, as Spark wants to be told.
             items = [exp.Max(this=item) for item in items]
@@ -68,12 +71,13 @@ def taken_apart(query: exp.Select) -> Correlated | None:
     place = query.parent
     while isinstance(place, exp.Subquery | exp.Paren):
         place = place.parent
-    is_value = not isinstance(place, exp.In | exp.Exists | exp.Any | exp.All)
+    is_value = not isinstance(place, exp.In | exp.Exists | exp.Any | exp.All | exp.Lateral)
     if isinstance(place, exp.SetOperation | exp.From | exp.Join) or (is_value and not _is_one(query)):
         return None
     if {name for name, value in query.args.items() if value} - _CLAUSES or aggregate(query) is not None:
         return None
-    if query.find(exp.Window) or any(item.is_star for item in query.expressions):
+    stars = [item for item in query.expressions if item.is_star]
+    if query.find(exp.Window) or (stars and is_value):
         return None
     asked = {id(column) for column in of_around(query)}
     own: list[exp.Expr] = []
@@ -97,14 +101,18 @@ def taken_apart(query: exp.Select) -> Correlated | None:
     below = query.copy()
     set_filters(below, own)
     names: list[str] = []
-    for number, item in enumerate(below.expressions):
+    for number, item in enumerate(below.expressions if not stars else ()):
         name = item.alias_or_name
         names.append(name if name and name.lower() not in map(str.lower, names) else f"{_ITEM}{number}")
     keys = [exp.alias_(each.copy(), f"{_WITHIN}{number}", quoted=True) for number, each in enumerate(within)]
-    items = [
-        exp.alias_(item.unalias().copy(), name, quoted=True)
-        for item, name in zip(below.expressions, names, strict=True)
-    ]
+    items = (
+        [
+            exp.alias_(item.unalias().copy(), name, quoted=True)
+            for item, name in zip(below.expressions, names, strict=True)
+        ]
+        if not stars
+        else below.expressions
+    )
     below.set("expressions", [*items, *keys])
     return Correlated(below, names, within, equal, is_value)
 

@@ -44,14 +44,14 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
                     select.set(clause, None)
                 continue
             if asked := of_around(select):
-                found = correlated_limits.taken_apart(select)
-                if found is None:
+                within = within_rows_around(select)
+                if within is None:
                     raise QueryError(
                         f"'{hints.quoted(select)}' cuts off rows of a query that is asked for each row around it, whose "
                         f"{sql(asked[0])} it reads. Rank them in a query of their own, with row_number() over (partition by "
                         "what is compared with that order by …) and a filter on the place, and join it."
                     )
-                made = found.over(as_rank(found.below, [each.copy() for each in found.within]))
+                made = within
             else:
                 made = as_rank(select.copy())
             if select is tree:
@@ -59,6 +59,17 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
             else:
                 select.replace(made)
     return tree
+
+
+def within_rows_around(select: exp.Select) -> exp.Select | None:
+    """A query with LIMIT that is asked for each row around it as one over rows that are cut off within what it compares;
+    None: it can't be.
+
+    Raises:
+        QueryError: it has no order, or counts something else than rows.
+    """
+    found = correlated_limits.taken_apart(select)
+    return None if found is None else found.over(as_rank(found.below, [each.copy() for each in found.within]))
 
 
 def _is_needless(select: exp.Select) -> bool:

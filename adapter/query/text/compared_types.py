@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from ..errors import QueryError
 from .clauses import aggregate, conjuncts, filters, joined
@@ -142,9 +143,9 @@ class _Session:
     def _value(self, node: exp.Expr, rows: exp.Select) -> str | None:
         try:
             (kind,) = self._ask(question(rows, [f"any_value({sql(node)})"]))
-        except QueryError:
-            return None
-        made: str = exp.DataType.build(str(kind), dialect=DIALECT).sql(dialect=DIALECT)
+            made: str = exp.DataType.build(str(kind), dialect=DIALECT).sql(dialect=DIALECT)
+        except (QueryError, SqlglotError):
+            return None  # of a NULL it is none that sqlglot has
         return made
 
 

@@ -77,7 +77,7 @@ def qualify(
                 if owners is None:
                     unknown.setdefault(column.parts[0].name)
                 for owner in owners or ():
-                    if isinstance(owner, exp.Subquery) and not owner.alias:
+                    if isinstance(owner, exp.Subquery | exp.Lateral) and not owner.alias:
                         name_relation(owner, taken)
                     # Before a column, or one whose field it is.
                     place = next(each for each in _BEFORE if not column.args.get(each))
@@ -177,8 +177,20 @@ def _owner(
         outer = asking(around)
         if outer is None:
             return []
+        relations = _seen_from(around, outer)
         around = outer
-        relations = [each for each, join in joined(around) if join is None or not only_asks(join)]
+
+
+def _seen_from(query: exp.Select, around: exp.Select) -> list[exp.Expr]:
+    """The relations of a SELECT whose columns a query in it may call: a LATERAL one those before it."""
+    found: list[exp.Expr] = []
+    lateral = query.find_ancestor(exp.Lateral, exp.Select)
+    for each, join in joined(around):
+        if each is lateral:
+            break
+        if join is None or not only_asks(join):
+            found.append(each)
+    return found
 
 
 def _lateral(name: str, select: exp.Select) -> exp.Lateral | None:

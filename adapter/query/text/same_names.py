@@ -133,7 +133,7 @@ def _called_above(select: exp.Select) -> set[str]:
     }
 
 
-def name_relation(relation: exp.Subquery, names: set[str]) -> None:
+def name_relation(relation: exp.Subquery | exp.Lateral, names: set[str]) -> None:
     """Gives a relation without a name one of its own, and adds it to those that are taken."""
     name = _another("side", names, first=1, between="_")
     relation.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))

@@ -162,6 +162,10 @@ def names_of(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
 
 
 def _names(relation: exp.Expr) -> list[str] | None:
+    if isinstance(relation, exp.Lateral) and not (
+        relation.args.get("alias") and relation.args["alias"].columns
+    ):
+        relation = relation.this
     if not isinstance(relation, exp.Subquery) or relation.args.get("pivots"):
         return None
     query = relation.unnest()

@@ -49,7 +49,12 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
             if not any(id(column) in asked for column in every(call, exp.Column))
         ]
         if calls:
-            found = ask(_question(select, calls))
+            try:
+                found = ask(_question(select, calls))
+            except QueryError:
+                if asked:
+                    continue  # so do the relations that it reads
+                raise
             for place, call in enumerate(calls):
                 call.meta[_TYPES] = Types(*map(str, found[place * 4 : place * 4 + 4]))
     find_ties(tree, ask)

@@ -74,7 +74,7 @@ def check_relations(tree: exp.Expr) -> None:
     for join in every(tree, exp.Join):
         if join.method == "NATURAL" and not is_printed(join) and _reads_stream(join.parent):
             raise QueryError(
-                f"'{sql(join).strip()[:80]}' over a stream: what a stream has besides the columns that a query names isn't "
+                f"'{hints.quoted(join)}' over a stream: what a stream has besides the columns that a query names isn't "
                 "known; name those that are the same, with USING."
             )
     for call in every(tree, exp.Func):
