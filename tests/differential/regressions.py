@@ -719,6 +719,15 @@ EXAMPLES = {
         "k v m",
         state_ttl=LONG,
     ),
+    "ranks of equal rows that are given a frame": _case(
+        f"""select k, v, u, ts,
+          1 + dense_rank() over (partition by k order by u rows between unbounded preceding and current row) as d,
+          1 + percent_rank() over (partition by k order by u rows between unbounded preceding and current row) as p,
+          1 + rank() over (partition by k order by u desc rows between unbounded preceding and current row) as r
+        from {stream("clicks")}""",
+        "k v u ts d p r",
+        state_ttl=LONG,
+    ),
     # LATERAL, as joins.
     "the first rows of each in LATERAL": _case(
         f"""select a.k, a.v, b.u, b.w from {stream("clicks")} as a, lateral (
@@ -755,12 +764,6 @@ EXAMPLES = {
           select u from {stream("orders")} as o where o.k = a.k order by o.ts, o.v limit 1) as b, lateral (
           select v as w from {stream("orders")} as p where p.u = b.u order by p.v desc limit 1) as c""",
         "k u w",
-        state_ttl=LONG,
-    ),
-    "texts and numbers in LATERAL with LIMIT": _case(
-        f"""select a.u, b.v from {stream("clicks")} as a, lateral (
-          select t.v from ({TEXTS}) as t where t.s = a.u order by t.v limit 1) as b""",
-        "u v",
         state_ttl=LONG,
     ),
     # A result of one row, of all rows that are kept: where none pass in a micro-batch it stays as it is.

@@ -236,6 +236,10 @@ def windows_of(select: exp.Select) -> list[exp.Window]:
     ]
 
 
+_RANKS_OF_EQUALS = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
+"""The functions for which rows that are equal by the order stand in one place, whatever frame they are given."""
+
+
 def order_all(select: exp.Select, alias: str) -> None:
     """Adds the whole row to the ORDER BY of functions that depend on the order of equal rows, such as LAG, so that they
     give the same each time. Changes the tree."""
@@ -252,7 +256,11 @@ def order_all(select: exp.Select, alias: str) -> None:
             window.set("spec", whole)
         order = window.args.get("order")
         spec = window.args.get("spec")
-        by_row = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"
+        by_row = (
+            spec is not None
+            and str(spec.args.get("kind")).upper() == "ROWS"
+            and not isinstance(window.this, _RANKS_OF_EQUALS)
+        )
         if order is None or order.meta_get("by_row") or not (by_row or _is_by_row(window.this)):
             continue
         if not by_row and _asks_frame(window.this, spec):
