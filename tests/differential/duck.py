@@ -409,9 +409,10 @@ class Laboratory:
 
 
 def _type_in_spark(kind: str) -> str:
-    if kind == '"NULL"':
-        return "void"
-    return exp.DataType.build(kind, dialect="duckdb").sql("spark")
+    try:
+        return exp.DataType.build(kind, dialect="duckdb").sql("spark")
+    except sqlglot.ParseError:
+        return "void"  # of NULL
 
 
 def _types_of_sums(argument: str) -> tuple[str, str, str, str]:

@@ -12,6 +12,7 @@ from sqlglot import exp
 from .. import event_clock
 from ..aggregation.aggregates import TYPED
 from ..errors import NotMeant
+from ..ranking.tie_breaking import break_ties
 from ..rewrites.refusals import is_random
 from ..text import hints
 from ..text.clauses import aggregate, conjuncts, filters, only_asks, relations
@@ -236,13 +237,31 @@ def windows_of(select: exp.Select) -> list[exp.Window]:
     ]
 
 
+_UNNAMED = "__unnamed_"
 _RANKS_OF_EQUALS = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
 """The functions for which rows that are equal by the order stand in one place, whatever frame they are given."""
 
 
-def order_all(select: exp.Select, alias: str) -> None:
+def order_windows(query: exp.Expr) -> None:
+    """The same of OVER in each SELECT of a query, as `order_all` does. Changes the tree."""
+    for select in every(query, exp.Select):
+        if not windows_of(select):
+            continue
+        for number, node in enumerate(relations(select)):
+            if not node.alias_or_name:
+                node.set("alias", exp.TableAlias(this=exp.to_identifier(f"{_UNNAMED}{number}")))
+        break_ties(select)
+        order_all(select, *(node.alias_or_name for node in relations(select)))
+
+
+def order_all(select: exp.Select, *aliases: str) -> None:
     """Adds the whole row to the ORDER BY of functions that depend on the order of equal rows, such as LAG, so that they
-    give the same each time. Changes the tree."""
+    give the same each time. Changes the tree.
+
+    Args:
+        select: has OVER.
+        aliases: of what it reads.
+    """
     for window in windows_of(select):
         if not window.args.get("order") and _why_not_again(_function_of(window), to_the_digit=True):
             whole = exp.WindowSpec(
@@ -269,9 +288,10 @@ def order_all(select: exp.Select, alias: str) -> None:
                 "sees, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW."
             )
         order.meta["by_row"] = True
-        star = exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True))
-        row = exp.Anonymous(this="STRUCT", expressions=[star])
-        order.append("expressions", exp.Ordered(this=row, nulls_first=True))
+        for alias in aliases:
+            star = exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True))
+            row = exp.Anonymous(this="STRUCT", expressions=[star])
+            order.append("expressions", exp.Ordered(this=row, nulls_first=True))
 
 
 def _asks_frame(node: exp.Expr, spec: exp.Expr | None) -> bool:

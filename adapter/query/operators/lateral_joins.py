@@ -26,8 +26,8 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from ..ranking import limits, orders
-from ..text.clauses import aggregate, conjuncts, filters, set_filters
-from ..text.compared_types import are_of_one_type
+from ..text.clauses import aggregate, conjuncts, filters, joined, set_filters
+from ..text.compared_types import equated
 from ..text.dialect import canonical, of_around, relation_of
 from ..text.nodes import every, with_notes_of
 from ..text.same_names import name_relation
@@ -68,10 +68,10 @@ def _is_put_in(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     query = join.this.this.unnest()
     asked = {id(column) for column in of_around(query)}
     tests = _tests_around(query, asked)
-    if tests is None:
+    if tests is None or _asks_of_later(join, select, tests, asked):
         return False
     if tests and aggregate(query) is not None and not query.args.get("group"):
-        if not _can_be_left_out(query, join, select):
+        if not _can_be_left_out(query, join, select, tree):
             return False
         _tell_of_nothing(query, join, select)
         query.set("group", exp.Group(expressions=[]))
@@ -105,7 +105,9 @@ def _cut_off_within(lateral: exp.Lateral) -> bool:
     or has none. Changes the tree."""
     query = lateral.this.unnest() if isinstance(lateral.this, exp.Subquery) else None
     columns = lateral.args["alias"].columns if lateral.args.get("alias") else []
-    if not isinstance(query, exp.Select) or (columns and query.is_star):
+    if not isinstance(query, exp.Select) or (
+        columns and (query.is_star or len(columns) != len(query.expressions))
+    ):
         return False
     if not any(query.args.get(clause) for clause in orders.CUTS):
         return True
@@ -127,42 +129,50 @@ def _tests_around(query: exp.Select, asked: set[int]) -> list[exp.Expr] | None:
     if in_tests < len(asked) or any(test.find(exp.Query) for test in tests):
         return None
     group = query.args.get("group")
+    if query.args.get("having") and group is None:
+        return None
     if group is not None and {name for name, value in group.args.items() if value} - {"expressions"}:
         return None
     of_groups = group is not None or query.args.get("distinct") or aggregate(query) is not None
-    return None if of_groups and not all(_is_of_one_group(test, asked) for test in tests) else tests
+    return None if of_groups and not all(equated(test, asked) for test in tests) else tests
 
 
 def _asks(node: exp.Expr, asked: set[int]) -> bool:
     return any(id(column) in asked for column in every(node, exp.Column))
 
 
-def _is_of_one_group(test: exp.Expr, asked: set[int]) -> bool:
-    """Whether a test passes what equals something of the row before, in one way."""
-    if not isinstance(test, exp.EQ) or not are_of_one_type(test.this, test.expression, unasked=True):
-        return False
-    columns = [
-        [id(column) in asked for column in every(side, exp.Column)] for side in (test.this, test.expression)
-    ]
-    return all(columns) and {any(each) for each in columns} == {True, False} == {
-        all(each) for each in columns
-    }
+def _asks_of_later(join: exp.Join, select: exp.Select, tests: list[exp.Expr], asked: set[int]) -> bool:
+    """Whether tests ask columns of relations behind the join, which Spark doesn't see there."""
+    sides = joined(select)
+    place = next(number for number, (_, other) in enumerate(sides) if other is join)
+    later = {node.alias_or_name.lower() for node, _ in sides[place + 1 :]}
+    columns = (column for test in tests for column in every(test, exp.Column) if id(column) in asked)
+    return any(relation_of(column) in later for column in columns)
 
 
-def _can_be_left_out(query: exp.Select, join: exp.Join, select: exp.Select) -> bool:
+def _can_be_left_out(query: exp.Select, join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     """Whether a query that has one row, of its aggregates, can be groups, of which there may be none."""
     items = [item.unalias() for item in query.expressions]
-    if (
-        query.args.get("having")
-        or query.args.get("distinct")
-        or not all(type(item) in _OF_NOTHING for item in items)
-    ):
+    if query.args.get("distinct") or not all(type(item) in _OF_NOTHING for item in items):
         return False
     if any(test != exp.true() for test in conjuncts(join.args.get("on"))):
         return False
-    counts = any(isinstance(item, exp.Count) for item in items)
-    is_named = bool(join.this.alias) and all(item.alias_or_name for item in query.expressions)
-    return not counts or (is_named and not any(_is_item(star) for star in _stars(select)))
+    if not any(isinstance(item, exp.Count) for item in items):
+        return True
+    # Where there is no group a count is 0 wherever it is called: that has to be by its relation's name, and of nothing else.
+    alias = join.this.alias.lower()
+    others = [each for each in every(tree, exp.TableAlias) if each.name.lower() == alias]
+    tables = [each for each in every(tree, exp.Table) if each.name.lower() == alias]
+    is_named = bool(alias) and all(item.alias_or_name for item in query.expressions)
+    joins = select.args.get("joins") or ()
+    behind = joins[next(number for number, each in enumerate(joins) if each is join) + 1 :]
+    return (
+        is_named
+        and len(others) + len(tables) == 1
+        and not any(_is_item(star) for star in _stars(select))
+        and not any(each.args.get("using") or each.args.get("method") for each in joins)
+        and not any((each.side or "").upper() in ("RIGHT", "FULL") for each in behind)
+    )
 
 
 def _tell_of_nothing(query: exp.Select, join: exp.Join, select: exp.Select) -> None:
@@ -178,16 +188,17 @@ def _tell_of_nothing(query: exp.Select, join: exp.Join, select: exp.Select) -> N
     for column in list(every(select, exp.Column)):
         if relation_of(column) == alias and len(column.parts) == 2 and column.name.lower() in counts:
             value = exp.Coalesce(this=column.copy(), expressions=[exp.Literal.number(0)])
-            column.replace(exp.alias_(value, column.this.copy()) if column.parent is select else value)
+            is_item = isinstance(column.parent, exp.Select)
+            column.replace(exp.alias_(value, column.this.copy()) if is_item else value)
 
 
 def _own(test: exp.Expr, asked: set[int]) -> list[exp.Expr]:
     """What a test asks of the query's own rows: a side of it as a whole, or the columns in it."""
-    if isinstance(test, exp.EQ):
-        for side in (test.this, test.expression):
-            if next(every(side, exp.Column), None) is not None and not _asks(side, asked):
-                return [side]
-    return [column for column in every(test, exp.Column) if id(column) not in asked]
+    columns: list[exp.Expr] = [column for column in every(test, exp.Column) if id(column) not in asked]
+    for side in (test.this, test.expression) if isinstance(test, exp.EQ) else ():
+        if columns and columns == [*every(side, exp.Column)]:
+            return [side]
+    return columns
 
 
 def _join(

@@ -204,6 +204,7 @@ def plan_join(
         growth = None
     for query in conditions.inner_queries(template):
         conditions.order_lists(query)
+        conditions.order_windows(query)
         refuse_chance(select, relation.key, partial(conditions.why_not_again, query), after=", and join that")
     return recomputed(
         planner,
@@ -231,6 +232,7 @@ def _of_nothing(
         )
     for query in conditions.inner_queries(template):
         conditions.order_lists(query)
+        conditions.order_windows(query)
         refuse_chance(select, frozenset(), partial(conditions.why_not_again, query), after=", and join that")
     keys = ((),) * len(inputs)
     aliases = conditions.inner_aliases(template, 0, len(inputs))

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..text.clauses import aggregate, filters, set_filters
-from ..text.compared_types import are_of_one_type
+from ..text.compared_types import equated
 from ..text.dialect import of_around
 from ..text.nodes import every, with_notes_of
 
@@ -83,20 +83,18 @@ def taken_apart(query: exp.Select) -> Correlated | None:
     own: list[exp.Expr] = []
     within: list[exp.Expr] = []
     equal: list[exp.Expr] = []
+    found = 0
     for test in filters(query):
-        outside = (
-            [side for side in (test.this, test.expression) if id(side) in asked]
-            if isinstance(test, exp.EQ)
-            else []
-        )
-        if not any(id(column) in asked for column in every(test, exp.Column)):
+        columns = sum(id(column) in asked for column in every(test, exp.Column))
+        found += columns
+        if not columns:
             own.append(test)
-        elif len(outside) == 1 and are_of_one_type(test.this, test.expression, unasked=True):
-            equal += outside
-            within.append(test.expression if test.this is outside[0] else test.this)
+        elif (sides := equated(test, asked)) is not None:
+            within.append(sides[0])
+            equal.append(sides[1])
         else:
             return None
-    if len(equal) < len(asked):
+    if found < len(asked):
         return None
     below = query.copy()
     set_filters(below, own)

@@ -154,5 +154,7 @@ def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp
 
 
 def _number(node: exp.Expr) -> int | None:
+    if node.args.get("limit_options"):
+        return None  # PERCENT, which Spark doesn't have
     value = node.args.get("expression") or node.args.get("count")
     return int(value.name) if isinstance(value, exp.Literal) and value.is_int else None

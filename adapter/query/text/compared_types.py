@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -70,6 +70,23 @@ def are_of_one_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> bo
     return (
         None not in kinds and len({"exact" if _EXACT.fullmatch(str(each)) else each for each in kinds}) == 1
     )
+
+
+def equated(test: exp.Expr, around: Collection[int]) -> tuple[exp.Expr, exp.Expr] | None:
+    """What a test of a query says is equal: something of its own rows, and something of the row around it, of one type.
+    None: it says something else.
+
+    Args:
+        test: the test.
+        around: the columns of the row around, by their identity.
+    """
+    if not isinstance(test, exp.EQ) or not are_of_one_type(test.this, test.expression, unasked=True):
+        return None
+    for own, other in ((test.this, test.expression), (test.expression, test.this)):
+        columns = [{id(column) in around for column in every(side, exp.Column)} for side in (own, other)]
+        if columns == [{False}, {True}]:
+            return own, other
+    return None
 
 
 def is_mixed(one: exp.Expr, other: exp.Expr) -> bool:

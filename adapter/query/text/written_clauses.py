@@ -41,7 +41,7 @@ def written_clauses(tree: exp.Query) -> list[tuple[str, str]]:
         elif isinstance(query, exp.Select):
             found += [(kind, unmarked(text)) for kind, text in _of_select(query)]
         if limit := query.args.get("limit"):
-            found.append(("LIMIT", sql(limit.expression)))
+            found.append(("LIMIT", sql(limit.expression or limit.args["count"])))
     for window in _outermost(tree):
         found += written_clauses(hints.input_of(window))
     return found
