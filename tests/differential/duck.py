@@ -81,7 +81,8 @@ def translated(text: str) -> str:
     """
     tree = sqlglot.parse_one(text, read="spark")
     # The innermost first: what stands around one is made of copies.
-    for join in reversed([each for each in tree.find_all(exp.Join) if each.args.get("method") == "NATURAL"]):
+    natural = [each for each in tree.find_all(exp.Join) if each.args.get("method") == "NATURAL"]
+    for join in reversed([each for each in natural if each.this.alias == "no_windows"]):
         _have_columns(join)
     for struct in [each for each in tree.find_all(exp.Struct) if each.find(exp.Star)]:
         _leave_out(struct)

@@ -747,6 +747,25 @@ EXAMPLES = {
         "k v w",
         state_ttl=LONG,
     ),
+    "a natural join of streams": _case(
+        f"""select k, u, v, w from (select k, u, v from {stream("clicks")}) as a natural left join (
+          select k, u, count(*) as w from {stream("orders")} group by k, u) as b""",
+        "k u v w",
+        state_ttl=LONG,
+    ),
+    "what is asked without FROM": _case(
+        f"""select exists (select 1 from {stream("clicks")} where v > 90) as e,
+          3 in (select u from {stream("orders")}) as i, (select max(v) from {stream("orders")}) as m,
+          (select k from {stream("clicks")} order by ts, v, u, k limit 1) as f""",
+        "e i m f",
+        state_ttl=LONG,
+    ),
+    "a correlated query in FROM of one inside": _case(
+        f"""select e.k, e.v, (select sum(t.x) from (select o.v + e.u as x from {stream("orders")} as o where o.k = e.k
+          union all select e.v as x) as t) as s from {stream("clicks")} as e""",
+        "k v s",
+        state_ttl=LONG,
+    ),
     "groups in LATERAL": _case(
         f"""select a.k, b.u, b.n from (select k, max(v) as v from {stream("clicks")} group by k) as a, lateral (
           select u, count(*) as n from {stream("orders")} as o where o.k = a.k group by u having count(*) > 1) as b""",

@@ -100,7 +100,11 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     is_replaced = is_result(select) and key_columns is not None and None not in shown
     if relation.changes or not is_replaced:
         # Else a group's row is found by its key, whatever it said, and is of the rows that came.
-        refuse_chance(select, key_columns, partial(conditions.why_not_again, select), f"{reason}, and ")
+        why = partial(conditions.why_not_again, select)
+        listed = ", ".join(map(hints.quoted, in_all))
+        lacks_keys = is_result(select) and not relation.changes and key_columns is None and listed
+        after = f"; or select {listed}, too, by which a group's row can be told" if lacks_keys else ""
+        refuse_chance(select, key_columns, why, f"{reason}, and ", after)
         refuse_tables(select, template)
     keys = tuple(sql(key) for key in in_all)
     made = Relation(
