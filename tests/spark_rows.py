@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from dbt.adapters.spark_streaming.errors import of_spark, readable
+from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
 from tests.reference import to_datetime
 
@@ -29,7 +31,14 @@ def rows_of(table: Any) -> list[tuple[Any, ...]]:
 
 def asks(spark: Any) -> QueryRunner:
     """Has the planner ask a session, as a run does."""
-    return lambda query: tuple(spark.sql(query).first() or ())
+
+    def ask(query: str) -> tuple[object, ...]:
+        try:
+            return tuple(spark.sql(query).first() or ())
+        except of_spark() as problem:
+            raise QueryError(readable(problem)) from problem
+
+    return ask
 
 
 def _instant(micros: int) -> datetime:

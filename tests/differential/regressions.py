@@ -747,6 +747,51 @@ EXAMPLES = {
         "k v w",
         state_ttl=LONG,
     ),
+    # LATERAL that is no join is asked again for the rows that meet the same.
+    "the last row before each in LATERAL": _case(
+        f"""select a.k, a.v, a.ts, b.v as w from {stream("clicks")} as a left join lateral (select v
+          from {stream("orders")} as o where o.k = a.k and o.ts < a.ts order by o.ts desc, o.v limit 1) as b on true""",
+        "k v ts w",
+        state_ttl=LONG,
+    ),
+    "the whole of the last row before each in LATERAL": _case(
+        f"""select a.k, a.ts, b.u, b.v from {stream("clicks")} as a, lateral (select * from {stream("orders")} as o
+          where o.k = a.k and o.ts < a.ts order by o.ts desc limit 1 offset 1) as b""",
+        "k ts u v",
+        state_ttl=LONG,
+    ),
+    "the most frequent of each in LATERAL": _case(
+        f"""select a.k, b.u, b.n from (select distinct k from {stream("clicks")}) as a, lateral (select u, count(*) as n
+          from {stream("orders")} as o where o.k = a.k group by u order by count(*) desc, u limit 1) as b""",
+        "k u n",
+        state_ttl=LONG,
+    ),
+    "counts that a condition judges in LATERAL": _case(
+        f"""select a.k, a.v, b.n from {stream("clicks")} as a left join lateral (select count(*) as n
+          from {stream("orders")} as o where o.k = a.k and o.v > a.v) as b on b.n > 1""",
+        "k v n",
+        state_ttl=LONG,
+    ),
+    "OVER and UNION in LATERAL": _case(
+        f"""select a.k, b.v, b.r, c.n from (select distinct k from {stream("clicks")}) as a, lateral (select v, row_number()
+          over (order by ts desc, v, u) as r from {stream("orders")} as o where o.k = a.k) as b, lateral (
+          select count(*) as n from {stream("orders")} as p where p.k = a.k union all
+          select 10 + count(*) from {stream("clicks")} as q where q.k = a.k) as c where b.r <= 2""",
+        "k v r n",
+        state_ttl=LONG,
+    ),
+    "lists, medians and the row itself in LATERAL": _case(
+        f"""select a.k, b.vs, b.s from {stream("clicks")} as a, lateral (select array_sort(collect_list(v)) as vs,
+          sum(v) * a.u as s from {stream("orders")} as o where o.k = a.k having count(*) > 3) as b""",
+        "k vs s",
+        state_ttl=LONG,
+    ),
+    "groups of LATERAL that is no join": _case(
+        f"""select k, count(*) as n, max(w) as w from (select a.k, b.v as w from {stream("clicks")} as a, lateral (select v
+          from {stream("orders")} as o where o.k = a.k and o.v > a.v order by o.v, o.ts limit 2) as b) group by k""",
+        "k n w",
+        state_ttl=LONG,
+    ),
     "a natural join of streams": _case(
         f"""select k, u, v, w from (select k, u, v from {stream("clicks")}) as a natural left join (
           select k, u, count(*) as w from {stream("orders")} group by k, u) as b""",

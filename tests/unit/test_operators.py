@@ -267,14 +267,13 @@ def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
         (f"select k, v from {STREAM} order by 3 limit 3", "ORDER BY 3 … LIMIT: there are 2 columns."),
         (f"select * from {STREAM} as a natural join {OTHER} as b", "with USING"),
         (
-            f"select * from ({GROUPS}) as g, lateral (select max(v) + 1 from {OTHER} as b where b.k = g.k)",
-            "'LATERAL (SELECT MAX(v) + 1 FROM stream(db.t) AS b WHERE b.k = g.k)' reads a stream for each row; write it as",
+            f"select g.k, l.v from ({GROUPS}) as g join db.dim as d on d.k = g.k, "
+            f"lateral (select v from {OTHER} as b where b.k > d.k order by v limit 1) as l",
+            "asks a stream for each row in LATERAL, beside a table that is none; join that in a query below",
         ),
         (
-            f"select * from ({GROUPS}) as g, lateral (select v from {OTHER} as b where b.k > g.k order by v limit 1)",
-            "'LATERAL (SELECT v FROM stream(db.t) AS b WHERE b.k > g.k ORDER BY v LIMIT 1)' reads a stream for each row; "
-            "write it as a join with its conditions in ON, and where only the first of these rows are asked for, filter "
-            "on a ROW_NUMBER() over that.",
+            f"select g.k, l.v from ({GROUPS}) as g, lateral (select v from {OTHER} as b where b.k > g.k limit 1) as l",
+            "'SELECT v FROM stream(db.t) AS b WHERE b.k > g.k LIMIT 1': without ORDER BY any rows could be the first",
         ),
         (
             f"select d.k, g.n from db.dim as d left join ({GROUPS}) as g on g.k = d.k",

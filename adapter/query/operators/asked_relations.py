@@ -61,6 +61,37 @@ def put_in_from(query: exp.Query) -> bool:
     return True
 
 
+def count_rows(query: exp.Query) -> None:
+    """Has EXISTS of a query that asks nothing of the rows around count its rows: a count is kept in the place of all of
+    them. Changes the tree.
+
+    >>> from ..text.dialect import parse, sql
+    >>> tree = parse("select exists (select o.k from o where o.v > 3) as e from s")
+    >>> count_rows(tree.find(exp.Exists).this)
+    >>> sql(tree.expressions[0])
+    '(SELECT COUNT(*) FROM o WHERE o.v > 3) > 0 AS e'
+    """
+    place = query.parent
+    if not isinstance(place, exp.Exists) or _asks_around(query):
+        return
+    if any(query.args.get(clause) for clause in ("limit", "offset", "fetch")):
+        return
+    count = exp.Count(this=exp.Star())
+    is_plain = isinstance(query, exp.Select) and not (
+        is_grouped(query) or query.args.get("distinct") or conditions.explodes(query)
+    )
+    if is_plain:
+        counted = query.copy()
+        counted.set("expressions", [count])
+        counted.set("order", None)
+    else:
+        alias = exp.TableAlias(this=exp.to_identifier(_ALIAS))
+        counted = exp.Select(expressions=[count]).from_(
+            exp.Subquery(this=query.copy(), alias=alias), copy=False
+        )
+    place.replace(exp.GT(this=exp.Subquery(this=counted), expression=exp.Literal.number(0)))
+
+
 def _asks_around(query: exp.Query) -> bool:
     """Whether a query may ask for columns of the rows around it. One without a relation's name is taken for one of these
     where it is compared with another."""

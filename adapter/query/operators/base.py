@@ -355,7 +355,7 @@ class Recompute:
     """As of `Join`."""
 
     asks_for_rows: bool = False
-    """Whether a query stands in its select list."""
+    """Whether a query stands in its select list, or in LATERAL."""
 
     shown: tuple[str, ...] | None = None
     """Of a GROUP BY that is the result, the columns with its keys, in lower case; None: it is something else."""

@@ -12,6 +12,7 @@ from sqlglot import exp
 from .. import event_clock
 from ..aggregation.aggregates import TYPED
 from ..errors import NotMeant
+from ..ranking.orders import CUTS
 from ..ranking.tie_breaking import break_ties
 from ..rewrites.refusals import is_random
 from ..text import hints
@@ -237,7 +238,7 @@ def windows_of(select: exp.Select) -> list[exp.Window]:
     ]
 
 
-_UNNAMED = "__unnamed_"
+_UNNAMED, _WHOLE = "__unnamed_", "__whole"
 _RANKS_OF_EQUALS = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
 """The functions for which rows that are equal by the order stand in one place, whatever frame they are given."""
 
@@ -252,6 +253,29 @@ def order_windows(query: exp.Expr) -> None:
                 node.set("alias", exp.TableAlias(this=exp.to_identifier(f"{_UNNAMED}{number}")))
         break_ties(select)
         order_all(select, *(node.alias_or_name for node in relations(select)))
+
+
+def order_limits(query: exp.Expr) -> None:
+    """Has each LIMIT in a query, which has an order, leave the same rows each time: those that are equal by it stand by what
+    they give. Changes the tree."""
+    for select in list(every(query, exp.Select)):
+        if not any(select.args.get(clause) for clause in CUTS):
+            continue
+        values: list[exp.Expr] = [item.unalias() for item in select.expressions]
+        if any(value.is_star for value in values):
+            # Spark takes no '*' in ORDER BY.
+            row = exp.Anonymous(this="STRUCT", expressions=[value.copy() for value in values])
+            values = [exp.column(_WHOLE, quoted=True)]
+            below = select.copy()
+            below.append("expressions", exp.alias_(row, _WHOLE, quoted=True))
+            alias = exp.TableAlias(this=exp.to_identifier("ordered"))
+            star = exp.Star(except_=[exp.to_identifier(_WHOLE, quoted=True)])
+            select.replace(
+                exp.Select(expressions=[star]).from_(exp.Subquery(this=below, alias=alias), copy=False)
+            )
+            select = below
+        for value in values:
+            select.args["order"].append("expressions", exp.Ordered(this=value.copy(), nulls_first=True))
 
 
 def order_all(select: exp.Select, *aliases: str) -> None:
@@ -320,7 +344,7 @@ def explodes(select: exp.Select) -> bool:
 
 
 def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list[exp.Query]:
-    """The outermost queries inside expressions, and of joins' conditions, that read streams or inputs."""
+    """The outermost queries inside expressions, of joins' conditions, and in LATERAL, that read streams or inputs."""
     found: list[exp.Query] = []
 
     def look(node: exp.Expr) -> None:
@@ -341,6 +365,8 @@ def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list
         for join in select.args.get("joins") or ():
             if (on := join.args.get("on")) is not None:
                 look(on)
+            if isinstance(join.this, exp.Lateral):
+                look(join.this.this)
     return found
 
 
@@ -598,13 +624,15 @@ def _canonical(text: str) -> str:
 def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | None:
     """Expressions of the rows around an inner query → those of its own rows that they must equal. None: what it is
     worth for a row may depend on any of its rows."""
-    if not isinstance(query, exp.Select) or query.args.get("group") or query.args.get("distinct"):
-        return None
-    if any(query.args.get(clause) for clause in ("having", "limit", "offset", "laterals", "joins", "order")):
-        return None
     over = query.parent
     while isinstance(over, exp.Subquery | exp.Paren):
         over = over.parent
+    # LATERAL gives rows of those that its WHERE passes, whatever it makes of them.
+    others = (
+        () if isinstance(over, exp.Lateral) else ("group", "distinct", "having", "limit", "offset", "order")
+    )
+    if not isinstance(query, exp.Select) or any(query.args.get(c) for c in ("laterals", "joins", *others)):
+        return None
     nodes = relations(query)
     names = [each.lower() for each in aliases]
     if len(nodes) != 1 or not isinstance(nodes[0], exp.Table) or not nodes[0].name.startswith(INPUT):

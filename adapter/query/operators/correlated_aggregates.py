@@ -138,7 +138,7 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
     place = query.parent
     if not isinstance(query, exp.Select) or not isinstance(place, exp.Subquery):
         return None
-    if isinstance(place.parent, exp.In | exp.Exists | exp.Any | exp.All | exp.From | exp.Join):
+    if isinstance(place.parent, exp.In | exp.Exists | exp.Any | exp.All | exp.From | exp.Join | exp.Lateral):
         return None
     if {name for name, value in query.args.items() if value} - _CLAUSES or len(query.expressions) != 1:
         return None

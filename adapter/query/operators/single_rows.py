@@ -13,6 +13,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..errors import QueryError
+from ..text import hints
 from ..text.clauses import relations
 from ..text.dialect import sql
 from . import conditions
@@ -34,6 +35,11 @@ def join(select: exp.Select) -> None:
     for item in select.expressions:
         if not isinstance(item, exp.Alias) and item.find(exp.Query):
             raise QueryError(f"'{sql(item)[:80]}' has no name; give it one: AS …")
+    for query in queries:
+        if len(query.selects) > 1:
+            raise QueryError(
+                f"'{hints.quoted(query)}' gives {len(query.selects)} columns where one value is asked for."
+            )
     for number, query in enumerate(queries):
         alias = f"__row_{number}"
         value = exp.column(_VALUE, table=alias)

@@ -14,6 +14,7 @@ from ..operators.base import Join, Operator, OuterIntervalJoin, UnboundedState, 
 from ..operators.hidden_items import with_weight
 from ..operators.relation import Relation, weight_of
 from ..operators.time_bounds import TimeBounds, delay_of
+from ..ranking import orders
 from ..tables.static_sides import nest, nest_inner, unclear
 from ..text import hints
 from ..text.clauses import only_asks
@@ -21,7 +22,7 @@ from ..text.dialect import canonical, is_of, relation_of, relations_around, sql,
 from ..text.names import digest
 from ..text.nodes import every
 from .closing import closed_unless, counting_late
-from .from_items import FromItem, times_of
+from .from_items import FromItem, reads_stream, times_of
 from .inputs import read_from, with_inputs
 from .join_conditions import (
     equal_ends,
@@ -72,6 +73,8 @@ def plan_join(
         )
     if any([_as_relation(query) for query in inner]):
         return planner.select(select)
+    if any(isinstance(each.node, exp.Lateral) and reads_stream(each.node) for each in read):
+        return _with_laterals(planner, select, read)
     if inner and (joins_only := semi_joins.as_joins(select)) is not None:
         asked = read_from(planner, joins_only)
         if all(each.operator and not each.operator.relation.changes for each in asked) and _until_alone(
@@ -238,6 +241,43 @@ def _of_nothing(
     aliases = conditions.inner_aliases(template, 0, len(inputs))
     return recomputed(
         planner, select, template, inputs, keys, aliases, Relation(True, keys=(frozenset(),)), short(select)
+    )
+
+
+def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem]) -> Operator:
+    """A SELECT with a LATERAL query over a stream that is no join (`lateral_joins`): asked again for the rows that meet the
+    same."""
+    laterals = [each.node for each in read if each.operator is None]
+    for cut in (select for node in laterals for select in every(node, exp.Select)):
+        if any(cut.args.get(clause) for clause in orders.CUTS) and not cut.args.get("order"):
+            raise QueryError(
+                f"'{hints.quoted(cut)}': without ORDER BY any rows could be the first; say which."
+            )
+    template, inputs = with_inputs(planner, select, read)
+    if conditions.reads_tables(template) or not all(isinstance(node, exp.Lateral) for node in laterals):
+        raise QueryError(
+            f"'{hints.quoted(select)}' asks a stream for each row in LATERAL, beside a table that is none; join that in a "
+            "query below, or in one above."
+        )
+    if not is_repeatable(template, inputs):
+        raise QueryError(
+            f"'{hints.quoted(select)}' asks streams and holds a function that gives another value each time; compute it "
+            "in a query below."
+        )
+    for query in conditions.inner_queries(template):
+        conditions.order_lists(query)
+        conditions.order_windows(query)
+        if query.find_ancestor(exp.Lateral) is not None:
+            conditions.order_limits(query)
+        refuse_chance(select, None, partial(conditions.why_not_again, query), after=", and join that")
+    aliases = [each.alias for each in read if each.operator is not None]
+    all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
+    partitions = conditions.partitions(select, template, aliases, len(inputs))
+    bounded = all(each.relation.bounded for each in inputs)
+    growth = None if bounded else UnboundedState("every row of both sides", None)
+    relation = Relation(True, bounded=bounded)
+    return recomputed(
+        planner, select, template, inputs, partitions, all_aliases, relation, short(select), growth=growth
     )
 
 

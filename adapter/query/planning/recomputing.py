@@ -15,6 +15,7 @@ from ..text import hints
 from ..text.compared_types import compares_mixed
 from ..text.dialect import DIALECT, canonical, sql
 from ..text.names import digest
+from ..text.nodes import holds
 
 if TYPE_CHECKING:
     from .planner import Planner
@@ -109,6 +110,7 @@ def recomputed(
     elif growth is None and top is None and not all(each.relation.bounded for each in inputs):
         growth = UnboundedState("every row", None)
     first = () if top is None else (top.rows,)
+    asks = any(conditions.inner_queries(template, ("expressions",))) or holds(template, exp.Lateral)
     # Before 28 November 2026 it was computed of keys that such rows don't have in common: that state isn't gone on with.
     told = ("mixed types",) if compares_mixed(template) else ()
     name = f"recompute_{digest(canonical(template), *first, *told, *(each.name for each in inputs))}"
@@ -125,7 +127,7 @@ def recomputed(
             growth,
             ends=() if until else ends,
             until=until,
-            asks_for_rows=bool(conditions.inner_queries(template, ("expressions",))),
+            asks_for_rows=asks,
         )
     )
 

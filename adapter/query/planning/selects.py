@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from .. import event_clock
 from ..errors import QueryError
-from ..operators import conditions, single_rows, split_joins, subqueries_below
+from ..operators import asked_relations, conditions, single_rows, split_joins, subqueries_below
 from ..operators.base import Operator, Project, Source, UnionAll, WindowResults, WindowRows, in_order
 from ..ranking import ranks
 from ..text import hints
@@ -38,6 +38,10 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
         QueryError: it has no meaning over a stream.
     """
     ranks.check(select)
+    if planner.ttl is None:
+        # Else what is counted might be forgotten while rows that ask for it are not.
+        for query in conditions.inner_queries(select):
+            asked_relations.count_rows(query)
     single_rows.join(select)
     if is_grouped(select) and on_change.tell_of(select):
         return planner.query(select)
