@@ -13,7 +13,7 @@ from sqlglot.errors import SqlglotError
 from . import bounded_queries, column_names, event_clock, mini_batch
 from .aggregation.grouping import check_items
 from .errors import NotInStages, NotMeant, QueryError, Unbounded
-from .operators import lateral_joins
+from .operators import conditions, lateral_joins
 from .operators.base import Dataflow, WindowClose, WindowResults, is_timed
 from .operators.relation import Relation
 from .plan import LookupTable, Plan, WindowPlan
@@ -411,6 +411,8 @@ def _with_ties_broken(tree: exp.Query) -> exp.Query:
     copy = tree.copy()
     for select in every(copy, exp.Select):
         break_ties(select)
+    for lateral in filter(hints.reads_stream, list(every(copy, exp.Lateral))):
+        conditions.order_limits(lateral.this)
     return copy
 
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from .. import event_clock
 from ..aggregation.aggregates import TYPED
-from ..errors import NotMeant
+from ..errors import NotMeant, QueryError
 from ..ranking.orders import CUTS
 from ..ranking.tie_breaking import break_ties
 from ..rewrites.refusals import is_random
@@ -244,7 +244,7 @@ _RANKS_OF_EQUALS = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
 
 
 def order_windows(query: exp.Expr) -> None:
-    """The same of OVER in each SELECT of a query, as `order_all` does. Changes the tree."""
+    """Has OVER in each SELECT of a query give the same each time, of equal rows too. Changes the tree."""
     for select in every(query, exp.Select):
         if not windows_of(select):
             continue
@@ -256,15 +256,28 @@ def order_windows(query: exp.Expr) -> None:
 
 
 def order_limits(query: exp.Expr) -> None:
-    """Has each LIMIT in a query, which has an order, leave the same rows each time: those that are equal by it stand by what
-    they give. Changes the tree."""
+    """Has each LIMIT in a query leave the same rows each time: those that are equal by its order stand by what they give.
+    Changes the tree.
+
+    Raises:
+        QueryError: one has no order.
+    """
     for select in list(every(query, exp.Select)):
         if not any(select.args.get(clause) for clause in CUTS):
             continue
-        values: list[exp.Expr] = [item.unalias() for item in select.expressions]
+        if not select.args.get("order"):
+            raise QueryError(
+                f"'{hints.quoted(select)}': without ORDER BY any rows could be the first; say which."
+            )
+        items = select.expressions
+        # What is called by its name; a number without one would be a place in the list.
+        values = [
+            exp.column(item.alias, quoted=True) if isinstance(item, exp.Alias) else item for item in items
+        ]
+        values = [value for value in values if not isinstance(value, exp.Literal)]
         if any(value.is_star for value in values):
             # Spark takes no '*' in ORDER BY.
-            row = exp.Anonymous(this="STRUCT", expressions=[value.copy() for value in values])
+            row = exp.Anonymous(this="STRUCT", expressions=[item.unalias().copy() for item in items])
             values = [exp.column(_WHOLE, quoted=True)]
             below = select.copy()
             below.append("expressions", exp.alias_(row, _WHOLE, quoted=True))

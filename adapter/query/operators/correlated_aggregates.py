@@ -36,7 +36,7 @@ from ..text.dialect import relation_of, sql, walk_same_query
 from ..text.nodes import every
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
-_AGGREGATES = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)
+AGGREGATES = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)
 """Those that are NULL over no rows; or 0, as a count is."""
 _STRICT = (
     exp.Mul,
@@ -152,7 +152,7 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
     columns = list(every(item, exp.Column))
     if (
         not aggregates
-        or not all(type(each) in _AGGREGATES for each in aggregates)
+        or not all(type(each) in AGGREGATES for each in aggregates)
         or item.find(exp.Query, exp.Window, exp.Filter, exp.WithinGroup)
         or not all(id(column) in in_aggregates and relation_of(column) == alias for column in columns)
     ):

@@ -31,10 +31,9 @@ from ..text.compared_types import equated
 from ..text.dialect import canonical, of_around, relation_of
 from ..text.nodes import every, with_notes_of
 from ..text.same_names import name_relation
+from .correlated_aggregates import AGGREGATES
 
 _COLUMN = "__lateral_"
-_OF_NOTHING = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)
-"""Aggregates that are NULL over no rows; or 0, as a count is."""
 _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "hint", "distinct", "group", "having"}
 
 
@@ -153,7 +152,7 @@ def _asks_of_later(join: exp.Join, select: exp.Select, tests: list[exp.Expr], as
 def _can_be_left_out(query: exp.Select, join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     """Whether a query that has one row, of its aggregates, can be groups, of which there may be none."""
     items = [item.unalias() for item in query.expressions]
-    if query.args.get("distinct") or not all(type(item) in _OF_NOTHING for item in items):
+    if query.args.get("distinct") or not all(type(item) in AGGREGATES for item in items):
         return False
     if any(test != exp.true() for test in conjuncts(join.args.get("on"))):
         return False
@@ -178,7 +177,8 @@ def _can_be_left_out(query: exp.Select, join: exp.Join, select: exp.Select, tree
 def _tell_of_nothing(query: exp.Select, join: exp.Join, select: exp.Select) -> None:
     """Has a join keep rows that meet no group, and counts be 0 there. Changes the tree."""
     join.set("side", "LEFT")
-    given = join.this.args["alias"].columns or [None] * len(query.expressions)
+    named = join.this.args.get("alias")
+    given = (named.columns if named is not None else []) or [None] * len(query.expressions)
     counts = {
         (item.alias_or_name if name is None else name.name).lower()
         for item, name in zip(query.expressions, given, strict=False)

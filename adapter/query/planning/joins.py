@@ -14,7 +14,6 @@ from ..operators.base import Join, Operator, OuterIntervalJoin, UnboundedState, 
 from ..operators.hidden_items import with_weight
 from ..operators.relation import Relation, weight_of
 from ..operators.time_bounds import TimeBounds, delay_of
-from ..ranking import orders
 from ..tables.static_sides import nest, nest_inner, unclear
 from ..text import hints
 from ..text.clauses import only_asks
@@ -248,11 +247,6 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     """A SELECT with a LATERAL query over a stream that is no join (`lateral_joins`): asked again for the rows that meet the
     same."""
     laterals = [each.node for each in read if each.operator is None]
-    for cut in (select for node in laterals for select in every(node, exp.Select)):
-        if any(cut.args.get(clause) for clause in orders.CUTS) and not cut.args.get("order"):
-            raise QueryError(
-                f"'{hints.quoted(cut)}': without ORDER BY any rows could be the first; say which."
-            )
     template, inputs = with_inputs(planner, select, read)
     if conditions.reads_tables(template) or not all(isinstance(node, exp.Lateral) for node in laterals):
         raise QueryError(
