@@ -760,6 +760,18 @@ EXAMPLES = {
         "k ts u v",
         state_ttl=LONG,
     ),
+    "LATERAL of the row around in a query inside": _case(
+        f"""select e.k, e.v, (select sum(l.c) from {stream("orders")} as o, lateral (
+          select count(*) as c from {stream("clicks")} as r where r.k = o.k and r.v < e.v) as l where o.k = e.k) as m
+        from {stream("clicks")} as e where e.v > 70""",
+        "k v m",
+        state_ttl=LONG,
+    ),
+    "counts of groups in IN": _case(
+        f"""select k, v from {stream("clicks")} where v in (select count(*) from {stream("orders")} group by u, k)""",
+        "k v",
+        state_ttl=LONG,
+    ),
     "the most frequent of each in LATERAL": _case(
         f"""select a.k, b.u, b.n from (select distinct k from {stream("clicks")}) as a, lateral (select u, count(*) as n
           from {stream("orders")} as o where o.k = a.k group by u order by count(*) desc, u limit 1) as b""",

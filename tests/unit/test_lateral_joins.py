@@ -56,6 +56,22 @@ def test_what_is_no_join_is_asked_again(text: str) -> None:
     assert "LATERAL (SELECT" in made.sql
 
 
+def test_a_relation_behind_is_named() -> None:
+    with pytest.raises(QueryError, match="of a relation that stands behind it"):
+        plan(
+            f"select s.k, l.v from {S_} as s, lateral (select o.v from {O_} as o where o.k = p.k) as l, {O_} as p"
+        )
+
+
+def test_exists_is_a_count_where_nothing_is_forgotten() -> None:
+    text = (
+        f"select true = exists (select 1 from {O_} as o where o.v > 9) as e, (select count(*) from {S_}) as n"
+    )
+    kept = planner.plan(text, {name: Known(event_time="ts") for name in KINDS}, ask=ask).dataflow.operators
+    assert not [each for each in kept if isinstance(each, Recompute)]
+    assert [each for each in plan(text).dataflow.operators if isinstance(each, Recompute)]
+
+
 def test_columns_of_both_sides_of_an_equality() -> None:
     found = plan(
         f"select s.k, l.v from {S_} as s, lateral (select o.v from {O_} as o where o.v = s.k + o.k) as l"

@@ -47,7 +47,7 @@ def put_in_from(query: exp.Query) -> bool:
         return False
     if isinstance(query, exp.Select):
         for number, item in enumerate(items):
-            if not item.alias_or_name:
+            if not isinstance(item, exp.Alias | exp.Column):
                 item.replace(exp.alias_(item.copy(), f"{_COLUMN}{number}", quoted=True))
     names = [item.alias_or_name for item in query.selects]
     if not all(names) or len({*map(str.lower, names)}) < len(names):
@@ -69,14 +69,14 @@ def count_rows(query: exp.Query) -> None:
     >>> tree = parse("select exists (select o.k from o where o.v > 3) as e from s")
     >>> count_rows(tree.find(exp.Exists).this)
     >>> sql(tree.expressions[0])
-    '(SELECT COUNT(*) FROM o WHERE o.v > 3) > 0 AS e'
+    '((SELECT COUNT(*) AS `__asked_column_0` FROM o WHERE o.v > 3) > 0) AS e'
     """
     place = query.parent
     if not isinstance(place, exp.Exists) or _asks_around(query):
         return
     if any(query.args.get(clause) for clause in ("limit", "offset", "fetch")):
         return
-    count = exp.Count(this=exp.Star())
+    count = exp.alias_(exp.Count(this=exp.Star()), f"{_COLUMN}0", quoted=True)
     is_plain = isinstance(query, exp.Select) and not (
         is_grouped(query) or query.args.get("distinct") or conditions.explodes(query)
     )
@@ -89,7 +89,9 @@ def count_rows(query: exp.Query) -> None:
         counted = exp.Select(expressions=[count]).from_(
             exp.Subquery(this=query.copy(), alias=alias), copy=False
         )
-    place.replace(exp.GT(this=exp.Subquery(this=counted), expression=exp.Literal.number(0)))
+    place.replace(
+        exp.paren(exp.GT(this=exp.Subquery(this=counted), expression=exp.Literal.number(0)), copy=False)
+    )
 
 
 def _asks_around(query: exp.Query) -> bool:

@@ -32,7 +32,7 @@ from sqlglot import exp
 
 from ..text.clauses import filters, joined, only_asks, set_filters
 from ..text.compared_types import are_of_one_type
-from ..text.dialect import relation_of, sql, walk_same_query
+from ..text.dialect import of_around, relation_of, sql, walk_same_query
 from ..text.nodes import every
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
@@ -145,6 +145,9 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
     read = joined(query)
     alias = read[0][0].alias_or_name.lower() if len(read) == 1 else ""
     if not alias or alias in around:
+        return None
+    below = read[0][0].unnest()
+    if isinstance(below, exp.Query) and of_around(below):
         return None
     item = query.expressions[0].unalias()
     aggregates = [each for each in every(item, exp.AggFunc) if each.find_ancestor(exp.AggFunc) is None]

@@ -25,10 +25,12 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from ..errors import QueryError
 from ..ranking import limits, orders
+from ..text import hints
 from ..text.clauses import aggregate, conjuncts, filters, joined, set_filters
 from ..text.compared_types import equated
-from ..text.dialect import canonical, of_around, relation_of
+from ..text.dialect import canonical, of_around, relation_of, sql
 from ..text.nodes import every, with_notes_of
 from ..text.same_names import name_relation
 from .correlated_aggregates import AGGREGATES
@@ -67,8 +69,9 @@ def _is_put_in(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     query = join.this.this.unnest()
     asked = {id(column) for column in of_around(query)}
     tests = _tests_around(query, asked)
-    if tests is None or _asks_of_later(join, select, tests, asked):
+    if tests is None:
         return False
+    _check_order(join, select, tests, asked)
     if tests and aggregate(query) is not None and not query.args.get("group"):
         if not _can_be_left_out(query, join, select, tree):
             return False
@@ -140,13 +143,22 @@ def _asks(node: exp.Expr, asked: set[int]) -> bool:
     return any(id(column) in asked for column in every(node, exp.Column))
 
 
-def _asks_of_later(join: exp.Join, select: exp.Select, tests: list[exp.Expr], asked: set[int]) -> bool:
-    """Whether tests ask columns of relations behind the join, which Spark doesn't see there."""
+def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], asked: set[int]) -> None:
+    """Passes tests of a LATERAL query that ask columns of relations before it.
+
+    Raises:
+        QueryError: one asks those of a relation behind it, which Spark doesn't see there.
+    """
     sides = joined(select)
     place = next(number for number, (_, other) in enumerate(sides) if other is join)
     later = {node.alias_or_name.lower() for node, _ in sides[place + 1 :]}
-    columns = (column for test in tests for column in every(test, exp.Column) if id(column) in asked)
-    return any(relation_of(column) in later for column in columns)
+    for test in tests:
+        for column in every(test, exp.Column):
+            if id(column) in asked and relation_of(column) in later:
+                raise QueryError(
+                    f"'{hints.quoted(join.this)}' asks for {sql(column)}, of a relation that stands behind it; put that "
+                    "first."
+                )
 
 
 def _can_be_left_out(query: exp.Select, join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
