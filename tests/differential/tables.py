@@ -191,7 +191,8 @@ def watermarks(tables: Tables, streams: Sequence[str], count: int) -> Watermarks
         if None in newest or not newest:
             return None
         slowest = min(each for each in newest if each is not None) - DELAY - timedelta(minutes=1)
-        return f"timestamp'{slowest:%Y-%m-%d %H:%M:%S}'"
+        # A row with just that time isn't late.
+        return f"timestamp'{slowest - timedelta(microseconds=1):%Y-%m-%d %H:%M:%S.%f}'"
 
     return Watermarks(tuple((first, after(first)) for first, _ in cuts(count)), after(PIECES))
 
