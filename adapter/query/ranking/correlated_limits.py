@@ -98,19 +98,12 @@ def taken_apart(query: exp.Select) -> Correlated | None:
         return None
     below = query.copy()
     set_filters(below, own)
-    names: list[str] = []
-    for number, item in enumerate(below.expressions if not stars else ()):
+    items, names = list(below.expressions), list[str]()
+    for number, item in enumerate(() if stars else list(items)):
         name = item.alias_or_name
         names.append(name if name and name.lower() not in map(str.lower, names) else f"{_ITEM}{number}")
+        items[number] = exp.alias_(item.unalias().copy(), names[-1], quoted=True)
     keys = [exp.alias_(each.copy(), f"{_WITHIN}{number}", quoted=True) for number, each in enumerate(within)]
-    items = (
-        [
-            exp.alias_(item.unalias().copy(), name, quoted=True)
-            for item, name in zip(below.expressions, names, strict=True)
-        ]
-        if not stars
-        else below.expressions
-    )
     below.set("expressions", [*items, *keys])
     return Correlated(below, names, within, equal, is_value)
 
