@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TypeVar
@@ -78,12 +79,12 @@ def plan(
 
     def fits(text: str, known: Mapping[str, Known]) -> bool:
         try:
-            return _readable(text, known, domains, ask, made) is not None
+            return _with_names_apart(text, known, domains, ask, made) is not None
         except QueryError:
             return False
 
     try:
-        return _readable(text, known or {}, domains, ask, made)
+        return _with_names_apart(text, known or {}, domains, ask, made)
     except Unbounded as problem:
         if misspelt := column_names.unknown(domains, text, known or {}):
             rest = [name for name in domains if name not in misspelt]
@@ -131,25 +132,21 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
             event_clock.mark(read.tree, {})
         return _within_windows(read, {}, (), batch)
 
-    return _readable(text, {}, (), ask, made)
+    return _with_names_apart(text, {}, (), ask, made)
 
 
-def _readable(
-    text: str,
-    known: Mapping[str, Known],
-    domains: Collection[str],
-    ask: QueryRunner | None,
-    made: Callable[..., _Planned],
-) -> _Planned:
-    """A plan of what is Spark's SQL. Of what sqlglot takes for SQL where Spark doesn't, as in min_by(a, b ORDER BY c), it
-    prints texts that nobody reads."""
+@contextmanager
+def _of_sparks_sql() -> Iterator[None]:
+    """Names what sqlglot takes for SQL where Spark doesn't, as in min_by(a, b ORDER BY c): of that it prints texts that
+    nobody reads."""
     try:
-        return _with_names_apart(text, known, domains, ask, made)
+        yield
     except SqlglotError as problem:
         found = str(problem).partition("\n")[0]
         raise QueryError(f"The query has something that isn't Spark's SQL: {found}") from problem
 
 
+@_of_sparks_sql()
 def _with_names_apart(
     text: str,
     known: Mapping[str, Known],

@@ -740,8 +740,7 @@ class _Generator:
             ]
         is_result = self.replaced is not None and self.replaced.operator is operator
         if partitions is not None:
-            forgets = is_result and partitions.ttl is not None
-            self.steps += partitions.steps(_touched(operator, partitions, forgets), kept)
+            self.steps += partitions.steps(_touched(operator, partitions, is_result), kept)
         if is_result:
             assert partitions is not None
             (own,) = kept
@@ -807,17 +806,17 @@ def _only_one(ttl: int | None, came: str) -> str:
     return f"select distinct * from (\n{came}\nunion all\n{first}\n)"
 
 
-def _touched(operator: Recompute, partitions: Partitions, forgets: bool) -> str:
+def _touched(operator: Recompute, partitions: Partitions, is_result: bool) -> str:
     """The keys of the partitions that the inputs' changes touch, each once.
 
     Args:
         operator: the operator.
         partitions: what its rows are kept by.
-        forgets: whether it is the result, and of one partition it may forget.
+        is_result: whether what it gives is the result itself.
     """
     if operator.is_whole:
         (first, *_) = operator.inputs
-        return _only_one(partitions.ttl if forgets else None, f"select true as anything from {first.name}")
+        return _only_one(partitions.ttl if is_result else None, f"select true as anything from {first.name}")
     sides = [
         f"select {', '.join(f'{key} as {name}' for key, name in zip(keys, partitions.names, strict=True))} "
         f"from {each.name} as {quote(alias)}"

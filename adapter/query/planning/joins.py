@@ -108,11 +108,7 @@ def plan_join(
         and nest(select, streaming, whole=True)
     ):
         return planner.select(select)
-    if not is_repeatable(template, inputs):
-        raise QueryError(
-            f"'{hints.quoted(select)}' joins streams and holds a function that gives another value each time; compute "
-            "it in a query below."
-        )
+    _check_repeatable(select, template, inputs, "joins streams")
     streams = [each for each in read if each.operator is not None]
     if put_tests_of_tables_below(select, read):
         return planner.select(select)
@@ -204,10 +200,7 @@ def plan_join(
         relation = Relation(False, delays=_delays_of(select, streams, found, outputs), keys=keys)
     if by_end:
         growth = None
-    for query in conditions.inner_queries(template):
-        conditions.order_lists(query)
-        conditions.order_windows(query)
-        refuse_chance(select, relation.key, partial(conditions.why_not_again, query), after=", and join that")
+    _settle_inner(select, template, relation.key)
     return recomputed(
         planner,
         select,
@@ -222,20 +215,47 @@ def plan_join(
     )
 
 
+def _check_repeatable(
+    select: exp.Select, template: exp.Select, inputs: tuple[Operator, ...], does: str
+) -> None:
+    """Passes a query that gives the same each time, over what does; `does`: what it is doing, in a message.
+
+    Raises:
+        QueryError: it doesn't.
+    """
+    if not is_repeatable(template, inputs):
+        raise QueryError(
+            f"'{hints.quoted(select)}' {does} and holds a function that gives another value each time; compute it in a "
+            "query below."
+        )
+
+
+def _settle_inner(select: exp.Select, template: exp.Select, key: frozenset[str] | None) -> None:
+    """Has the queries inside give the same each time, of equal rows too. Changes the template.
+
+    Args:
+        select: the query.
+        template: the same over ``__input_n``.
+        key: what identifies its rows; None: nothing does.
+
+    Raises:
+        QueryError: one can't.
+    """
+    for query in conditions.inner_queries(template):
+        conditions.order_lists(query)
+        conditions.order_windows(query)
+        if query.find_ancestor(exp.Lateral) is not None:
+            conditions.order_limits(query)
+        refuse_chance(select, key, partial(conditions.why_not_again, query), after=", and join that")
+
+
 def _of_nothing(
     planner: Planner, select: exp.Select, template: exp.Select, inputs: tuple[Operator, ...]
 ) -> Operator:
     """A SELECT without FROM, one row of what it asks streams."""
     refuse_tables(select, template)
-    if not is_repeatable(template, inputs):
-        raise QueryError(
-            f"'{hints.quoted(select)}' asks streams and holds a function that gives another value each time; compute it "
-            "in a query below."
-        )
-    for query in conditions.inner_queries(template):
-        conditions.order_lists(query)
-        conditions.order_windows(query)
-        refuse_chance(select, frozenset(), partial(conditions.why_not_again, query), after=", and join that")
+    _check_repeatable(select, template, inputs, "asks streams")
+    _settle_inner(select, template, frozenset())
     keys = ((),) * len(inputs)
     aliases = conditions.inner_aliases(template, 0, len(inputs))
     return recomputed(
@@ -253,17 +273,8 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
             f"'{hints.quoted(select)}' asks a stream for each row in LATERAL, beside a table that is none; join that in a "
             "query below, or in one above."
         )
-    if not is_repeatable(template, inputs):
-        raise QueryError(
-            f"'{hints.quoted(select)}' asks streams and holds a function that gives another value each time; compute it "
-            "in a query below."
-        )
-    for query in conditions.inner_queries(template):
-        conditions.order_lists(query)
-        conditions.order_windows(query)
-        if query.find_ancestor(exp.Lateral) is not None:
-            conditions.order_limits(query)
-        refuse_chance(select, None, partial(conditions.why_not_again, query), after=", and join that")
+    _check_repeatable(select, template, inputs, "asks streams")
+    _settle_inner(select, template, None)
     aliases = [each.alias for each in read if each.operator is not None]
     all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
     partitions = conditions.partitions(select, template, aliases, len(inputs))
