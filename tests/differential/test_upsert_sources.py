@@ -12,7 +12,7 @@ from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
-from tests.differential.two_streams import BIDS, put
+from tests.differential.two_streams import ASKS, BIDS, put
 from tests.functional.query.test_operators import window
 from tests.functional.query.test_unwindowed import DAY, KNOWN, A, B
 from tests.thorough import mostly_thorough
@@ -82,6 +82,34 @@ def test_rows_that_stay_are_not_forgotten(name: str) -> None:
     put(made)
     made.put("bids", BIDS, [[(at + timedelta(minutes=n), *row) for n, *row in piece] for piece in pieces])
     plan = planner.plan(IDLE[name], UPSERTS, 30 * 60_000_000, ("item", "bidder"))
+    batch = re.sub(r"\bbids\b", LAST, generate.batch(plan))
+    outcome = made.stream(batch, generate.program(plan, ttl=30 * 60_000_000), 6, delay=timedelta(minutes=1))
+    made.base.close()
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
+ASKED = {
+    "exists": f"""select a.item, a.price from {A} as a
+        where exists (select 1 from {B} as b where b.item = a.item)""",
+    "except": f"select item, price from {A} except select item, price from {B}",
+    "intersect": f"select item, price from {A} intersect select item, price from {B}",
+    "not in": f"select item, price from {A} where item not in (select item from {B})",
+    "a last value": f"""select a.price, (select max(b.price) from {B} as b where b.item = a.item and b.price < 50) as m
+        from {A} as a""",
+    "percentiles": f"""select a.price, (select percentile(b.price, 0.5) from {B} as b where b.item = a.item) as m
+        from {A} as a""",
+    "an outer join": f"""select a.item, a.price, b.price as bid from {A} as a left join {B} as b on b.item = a.item""",
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_stream_meets_rows_that_were_idle_for_longer_than_its_own_are_kept(name: str) -> None:
+    at = datetime(2024, 3, 4, 8)
+    made = duck.Laboratory()
+    made.put("bids", BIDS, [[(at, 1, "a", 5), (at, 1, "c", 6)], [(at + timedelta(hours=9), 1, "d", 7)]])
+    asks = [(1, "b", 1), (2, "c", 2), (200, "a", 3), (201, "b", 4), (400, "c", 6), (420, "a", 6)]
+    made.put("asks", ASKS, [[(at + timedelta(minutes=n), *row)] for n, *row in asks])
+    plan = planner.plan(ASKED[name], UPSERTS, 30 * 60_000_000, ("item", "bidder"))
     batch = re.sub(r"\bbids\b", LAST, generate.batch(plan))
     outcome = made.stream(batch, generate.program(plan, ttl=30 * 60_000_000), 6, delay=timedelta(minutes=1))
     made.base.close()

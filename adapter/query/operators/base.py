@@ -511,13 +511,26 @@ def ttl_over(operator: Operator, ttl: int | None) -> int | None:
 
 
 def stay(operator: Operator) -> bool:
-    """Whether all rows that an operator is computed from stay until they are taken away."""
-    below = list(in_order(operator))
-    replaced = {each.inputs[0].name for each in below if isinstance(each, ChangelogNormalize)}
-    return all(
-        isinstance(each, Source) and (each.changelog or each.name in replaced)
-        for each in below
-        if not each.inputs
+    """Whether all rows that an operator is computed from stay until they are taken away, or what it gives is in one piece:
+    without a key nothing of it is idle."""
+    if isinstance(operator, ChangelogNormalize) or in_one_piece(operator):
+        return True
+    if isinstance(operator, Source):
+        return operator.changelog
+    return bool(operator.inputs) and all(map(stay, operator.inputs))
+
+
+def in_one_piece(operator: Operator) -> bool:
+    """Whether an operator gives a total, one row of all rows, or the first of all rows that only come: as many as the query
+    says, of which those that no longer hold are taken back."""
+    if isinstance(operator, GroupAggregate):
+        return not operator.stage.keys
+    if isinstance(operator, TopN):
+        return not (operator.top.partition or operator.inputs[0].relation.changes)
+    return (
+        isinstance(operator, Recompute)
+        and operator.is_whole
+        and (operator.top is not None or frozenset() in operator.relation.keys)
     )
 
 

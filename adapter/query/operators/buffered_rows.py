@@ -92,6 +92,7 @@ class BufferedRows:
         ends: the column with the end of the window with which a row goes; None: it doesn't go with one.
         lasts: as of `StatePart`.
         alone: whether each row expires by itself, whatever it is kept by.
+        stays: whether its rows count until they are taken back, also those of a partition that expires.
     """
 
     operator: Operator
@@ -104,6 +105,7 @@ class BufferedRows:
     ends: str | None = None
     lasts: int | None = None
     alone: bool = False
+    stays: bool = False
 
     @property
     def part(self) -> str:
@@ -184,7 +186,7 @@ class BufferedRows:
         """The rows before the micro-batch, of the partitions that it touches; each changed as often as it says."""
         if self.partitions is None:
             return self.all_before()
-        rows = self.touched() if self._expiring is None else self._living()
+        rows = self.touched() if self._expiring is None or self.stays else self._living()
         if self.alone:
             stored = generations.lasting(self._stored(), None, "watermark_before")
             rows = of_keys(f"(\n{stored}\n)", self.partitions.names, self.partitions.touched)
@@ -204,7 +206,7 @@ class BufferedRows:
     @property
     def _key(self) -> list[str]:
         """What tells the rows apart that may be replaced without a retraction."""
-        if self._expiring is None or not self._changes:
+        if self._expiring is None or self.stays or not self._changes:
             return []
         return [f"{ROW}.{quote(column)}" for column in sorted(self.operator.relation.key or ())]
 
@@ -274,7 +276,7 @@ class BufferedRows:
             initial,
             closes=None,
             lasts=self.lasts,
-            forgets=self.ttl or None,
+            forgets=None if self.stays else self.ttl or None,
         )
 
     @property
@@ -296,13 +298,17 @@ class BufferedRows:
 
     def _fold(self, beside: Sequence[BufferedRows]) -> str:
         others = [each for each in beside if each.part != self.part]
-        rows, times, by = self._lasting("watermark_after", others), TIMES, ""
+        times, by = TIMES, ""
+        rows = self._stored() if self.stays else self._lasting("watermark_after", others)
         own = {} if self.ttl is None else {generations.UNTIL: EXPIRES_AT}
         if self._expiring is not None:
             own[generations.LIFE] = SINCE
+        if self.stays and self._changes:
+            # How long their partition isn't idle is said by the last of them.
+            own = {f"max({name})": column for name, column in own.items()}
         if self.top is not None:
             rows = self._first(rows, ", ".join(own))
-        elif self._changes and self.ttl is None:
+        elif self._changes and (self.ttl is None or self.stays):
             times, by = f"sum({TIMES})", f"\ngroup by {ROW} having sum({TIMES}) <> 0"
         also = "".join(f", {name} as {column}" for name, column in own.items())
         return f"select {NO_STEP}, {ROW} as {self.row}, {times} as {self.times}{also} from (\n{rows}\n){by}"

@@ -56,6 +56,7 @@ from .base import (
     in_order,
     over,
     row_by_row,
+    stay,
     ttl_of,
     ttl_over,
 )
@@ -733,14 +734,16 @@ class _Generator:
             alone = operator.shown is not None
             partitions = Partitions(operator.name, size, ttl) if size or ttl is not None or alone else None
             kept = [
-                BufferedRows(each, ttl, partitions, keys, alias, operator.top, operator.busy, end)
+                BufferedRows(
+                    each, ttl, partitions, keys, alias, operator.top, operator.busy, end, stays=stay(each)
+                )
                 for each, keys, alias, end in zip(
                     operator.inputs, operator.keys, operator.aliases, ends, strict=True
                 )
             ]
         is_result = self.replaced is not None and self.replaced.operator is operator
         if partitions is not None:
-            self.steps += partitions.steps(_touched(operator, partitions, is_result), kept)
+            self.steps += partitions.steps(_touched(operator, partitions), kept)
         if is_result:
             assert partitions is not None
             (own,) = kept
@@ -776,7 +779,7 @@ class _Generator:
         made = over(operator.sql, [there])
         if not partitions.names:
             # An aggregate of no rows is a row.
-            listed, came = "true as anything", _only_one(partitions.ttl, came)
+            listed, came = "true as anything", "select true as anything"
             made = of_keys(f"(\n{made}\n)", [], touched)
         return _PutOut(
             [
@@ -797,26 +800,15 @@ class _Generator:
         return generations.countable(f"(\n{rows}\n)", f"own.{quote(end)}", ttl)
 
 
-def _only_one(ttl: int | None, came: str) -> str:
-    """Whether a result of one partition is put out: once, rows or not, and then with rows, for once it is forgotten there
-    are none to make it of."""
-    if ttl is None:
-        return "select true as anything"
-    first = f"select true as anything from clock where {now('watermark_before')} is null"
-    return f"select distinct * from (\n{came}\nunion all\n{first}\n)"
-
-
-def _touched(operator: Recompute, partitions: Partitions, is_result: bool) -> str:
+def _touched(operator: Recompute, partitions: Partitions) -> str:
     """The keys of the partitions that the inputs' changes touch, each once.
 
     Args:
         operator: the operator.
         partitions: what its rows are kept by.
-        is_result: whether what it gives is the result itself.
     """
     if operator.is_whole:
-        (first, *_) = operator.inputs
-        return _only_one(partitions.ttl if is_result else None, f"select true as anything from {first.name}")
+        return "select true as anything"
     sides = [
         f"select {', '.join(f'{key} as {name}' for key, name in zip(keys, partitions.names, strict=True))} "
         f"from {each.name} as {quote(alias)}"

@@ -42,22 +42,25 @@ def lasting(rows: str, by: Sequence[str] | None, watermark: str, beside: Sequenc
         beside: other rows, with the same columns, whose partitions are these as well.
     """
     if by is not None:
-        of_generation = ", ".join([*by, LIFE])
-        if beside:
-            every = "\nunion all\n".join(
-                f"select {of_generation}, {UNTIL} from (\n{each}\n)" for each in (rows, *beside)
-            )
-            ends = (
-                f"select {of_generation}, max({UNTIL}) as __last from (\n{every}\n) group by {of_generation}"
-            )
-            rows = (
-                f"select own.*, ends.__last from (\n{rows}\n) as own\n"
-                f"join (\n{ends}\n) as ends on {same('own', 'ends', [*by, LIFE])}"
-            )
-        else:
-            rows = f"select *, max({UNTIL}) over (partition by {of_generation}) as __last from (\n{rows}\n)"
-        rows = f"select * except (__last, {UNTIL}), __last as {UNTIL} from (\n{rows}\n)"
+        rows = with_ends(rows, by, beside)
     return f"select own.* from (\n{rows}\n) as own where {lasts(f'own.{UNTIL}', watermark)}"
+
+
+def with_ends(rows: str, by: Sequence[str], beside: Sequence[str] = ()) -> str:
+    """Rows with `UNTIL` of the last one of their generation; `rows`, `by`, `beside`: as of `lasting`."""
+    of_generation = ", ".join([*by, LIFE])
+    if beside:
+        every = "\nunion all\n".join(
+            f"select {of_generation}, {UNTIL} from (\n{each}\n)" for each in (rows, *beside)
+        )
+        ends = f"select {of_generation}, max({UNTIL}) as __last from (\n{every}\n) group by {of_generation}"
+        rows = (
+            f"select own.*, ends.__last from (\n{rows}\n) as own\n"
+            f"join (\n{ends}\n) as ends on {same('own', 'ends', [*by, LIFE])}"
+        )
+    else:
+        rows = f"select *, max({UNTIL}) over (partition by {of_generation}) as __last from (\n{rows}\n)"
+    return f"select * except (__last, {UNTIL}), __last as {UNTIL} from (\n{rows}\n)"
 
 
 def countable(rows: str, busy: str, ttl: int) -> str:

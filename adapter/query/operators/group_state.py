@@ -145,16 +145,12 @@ class Groups(Partials):
 
     def _of_nothing(self, known: str) -> str:
         """The state of the only group before it has rows: it is there from the first step on, rows or not."""
-        generations = [f"{now(STEP)} as {SINCE}", f"cast(null as timestamp) as {EXPIRES_AT}"]
         items = [
             f"{now(STEP)} as {STEP}",
-            *(generations if self.generations.ttl is not None else []),
             *([f"0L as {ROWS_THERE}"] if self.signed else []),
             *self._in_order({}),
         ]
-        # Once it is forgotten, it begins anew with a row.
-        first = f"\nwhere {now('watermark_before')} is null" if self.generations.ttl is not None else ""
-        return f"select {', '.join(items)}\nfrom clock{known}{first}"
+        return f"select {', '.join(items)}\nfrom clock{known}"
 
     def _made_of_values(self, members: DistinctSet) -> str:
         """Values that are new, counted."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
 from ..windowing.windows import quote
 from . import generations
-from .base import SetOperation
-from .key_generations import NO_STEP, SINCE, generations_of, of_keys
+from .base import SetOperation, stay
+from .key_generations import NO_STEP, SINCE, generations_of, lasts, of_keys
 from .relation import WEIGHT
 
 _FOUND = "__found"
@@ -28,6 +28,7 @@ class RowCounts:
         )
         self.part = operator.name
         self.row, self.left, self.right = (quote(f"{self.part}_{what}") for what in ("row", "left", "right"))
+        self._stay = [stay(each) and not operator.ends for each in operator.inputs]
         self.changed, self.generations = f"{self.part}_changed", f"{self.part}_generations"
         self.met = f"{self.part}_met"
 
@@ -77,8 +78,26 @@ class RowCounts:
         rows = (
             f"select {STEP} as {generations.CAME_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
         )
-        return generations.counted(
-            of_keys(f"({rows})", [self.row, SINCE], self.generations), [self.row], [self.left, self.right]
+        if any(self._stay):
+            met = of_keys(f"({rows})", [self.row], self.changed)
+            rows = (
+                f"select own.{generations.CAME_IN}, own.{self.row}, {self._counts(f'own.{SINCE} = living.{SINCE}')}\n"
+                f"from (\n{met}\n) as own join {self.generations} as living on own.{self.row} <=> living.{self.row}"
+            )
+        else:
+            rows = of_keys(f"({rows})", [self.row, SINCE], self.generations)
+        return generations.counted(rows, [self.row], [self.left, self.right])
+
+    def _counts(self, lives: str) -> str:
+        """Select items over ``own``: how many times more a kept row is on either side. On one whose rows stay, it is so
+        whatever generation it came in.
+
+        Args:
+            lives: whether that goes on.
+        """
+        sides = zip((self.left, self.right), self._stay, strict=True)
+        return ", ".join(
+            f"own.{side}" if stays else f"if({lives}, own.{side}, 0L) as {side}" for side, stays in sides
         )
 
     def _counted(self, known: str) -> str:
@@ -125,10 +144,19 @@ class RowCounts:
             f"from {self.changed} as own "
             f"join {self.generations} as generations on own.{self.row} <=> generations.{self.row}"
         )
-        stored = ", ".join(generations.stored(True))
-        rows = generations.lasting(
-            f"select {own}, {stored} from state where part = '{self.part}'", [self.row], "watermark_after"
-        )
+        rows = f"select {own}, {', '.join(generations.stored(True))} from state where part = '{self.part}'"
+        if any(self._stay):
+            last = ", ".join(
+                f"max({each}) over (partition by own.{self.row}) as {each}"
+                for each in (generations.LIFE, generations.UNTIL)
+            )
+            counts = self._counts(lasts(f"own.{generations.UNTIL}"))
+            rows = (
+                f"select own.{generations.CAME_IN}, own.{self.row}, {last}, {counts}\n"
+                f"from (\n{generations.with_ends(rows, [self.row])}\n) as own"
+            )
+        else:
+            rows = generations.lasting(rows, [self.row], "watermark_after")
         kept = generations.counted(
             rows, [self.row, generations.LIFE, generations.UNTIL], [self.left, self.right]
         )

@@ -186,12 +186,15 @@ def _aggregate(
     in_time = (
         _key_of_end(keys, source.alias, each, builder.grouping_sets) for each in below.relation.in_time
     )
-    is_timed = ttl_over(below, planner.ttl) is not None or ends is not None
+    # A total has no key that could be idle. Before 28 November 2026 it was forgotten: that state isn't gone on with.
+    is_forgotten = ttl_over(below, planner.ttl) is not None
+    is_timed = (bool(keys) and is_forgotten) or ends is not None
     identity = digest(
         below.name,
         conditions.row_source(template),
         *sorted(key.sql for key in keys),
         builder.grouping_sets,
+        *(["never idle"] if is_forgotten and not keys else []),
     )
     groups = f"group_{identity}"
     name = f"{groups}_{digest(*(m.sql for m in builder.metrics.values()))}"

@@ -135,7 +135,8 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         ((name, _),) = ranked.items()
         if _comes_once(select, source, bounds[name]):
             made = replace(made, changes=False)
-        is_timed = ttl_over(inputs[0], planner.ttl) is not None or not made.changes
+        is_forgotten = bool(over[0].args.get("partition_by")) and ttl_over(inputs[0], planner.ttl) is not None
+        is_timed = is_forgotten or not made.changes
         found = rankings.of_rows(
             select, template, source.alias, inputs[0], name, bounds[name], made, is_timed
         )

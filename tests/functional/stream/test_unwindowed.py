@@ -107,6 +107,20 @@ def test_an_idle_key_is_forgotten_and_begins_anew(spark: Any, storage_root: Path
     assert s.rows() == [("a", 1, 1), ("b", 3, 2), ("c", 1, 1)]
 
 
+def test_a_total_is_never_idle(spark: Any, storage_root: Path) -> None:
+    text = f"select k, x from {E} where x > (select avg(x) from {E} where k = 'a')"
+    s = stream(spark, storage_root, text, "k string, x bigint", ttl=10 * SECOND)
+    s.add((0, "a", 2), (1_000, "b", 3))
+    s.run()
+    for second in (15, 25, 60):
+        s.add((second * 1_000, "b", second))
+        s.run()
+    s.add((61_000, "a", 28))
+    s.run()
+    # The average is of both rows of 'a': 15.
+    assert s.rows() == [("a", 28), ("b", 25), ("b", 60)]
+
+
 @pytest.mark.thorough
 def test_forgotten_without_folding(spark: Any, storage_root: Path) -> None:
     """The state may still have the rows of a forgotten key: they count no more."""
