@@ -60,7 +60,7 @@ def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], f
         raise StreamError(f"Model {model.name}: {problem} {model.build_anew}")
     if problem := (
         _state_problem(model, found) if stateful else _stateless_problem(model, found)
-    ) or _changes_problem(model, found):
+    ) or _changes_problem(model, found, stateful):
         raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.")
 
 
@@ -73,7 +73,7 @@ def _checkpoint_problem(model: StreamModel, found: Found) -> str | None:
     )
 
 
-def _changes_problem(model: StreamModel, found: Found) -> str | None:
+def _changes_problem(model: StreamModel, found: Found, stateful: bool) -> str | None:
     """The changelog is written after the state and before the table, so it is at most one step ahead of the table.
 
     One that is behind is brought up to the table. One that began before the first step has no stream's name."""
@@ -85,6 +85,9 @@ def _changes_problem(model: StreamModel, found: Found) -> str | None:
             f"its changelog {model.changes} was written by another stream (checkpoint {changes.query_id}) than the one in "
             f"{model.checkpoint} ({checkpoint.query_id if checkpoint else 'none yet'})."
         )
+    if stateful and found.state is None:
+        # A run was cut short before these were in the table, and what builds it anew when it had dropped the state.
+        return f"its changelog {model.changes} holds changes of a stream whose state {model.state} is gone."
     if found.changes_ahead > 1:
         return (
             f"its changelog {model.changes} is {found.changes_ahead} steps ahead of its table {model.target}: the table was "

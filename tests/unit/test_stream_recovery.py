@@ -203,6 +203,18 @@ def test_a_changelog_is_one_step_ahead_at_most() -> None:
     )
 
 
+def test_a_changelog_whose_state_is_gone() -> None:
+    first = replace(AT_SEVEN, batch=0, rows_out=0)
+    cut_short = replace(
+        FRESH, checkpoint=Checkpoint("q1", planned=0, done=None), changes=first, changes_ahead=1
+    )
+    assert problem(cut_short) == (
+        "its changelog db.curves__changes holds changes of a stream whose state db.curves__state is gone."
+    )
+    check(MODEL, False, SIGNATURE, cut_short)
+    check(MODEL, True, SIGNATURE, replace(cut_short, state=first, signature=SIGNATURE))
+
+
 def test_table_replaced() -> None:
     sentence = (
         "its table db.curves no longer shows what was put into it (it was replaced, or all of its snapshots "
