@@ -32,6 +32,7 @@ from .text import (
     hints,
     natural_joins,
     own_names,
+    plain_values,
     qualified,
     result_names,
     same_names,
@@ -314,6 +315,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
         check_items(select)
     item = result_names.give(tree)
     nameless = None if item is None else hints.quoted(item)
+    plain_values.write_out(selects)
     unclear = qualified.qualify(tree, filter(_is_written, every(tree, exp.Select)), hints.reads_stream, ask)
     compared = [each for each in selects if qualified.depends_on_owners(each, hints.reads_stream)]
     unclear += compared_types.note(compared, ask)

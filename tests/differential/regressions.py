@@ -83,6 +83,20 @@ EXAMPLES = {
         4,
         state_ttl=LONG,
     ),
+    "different values of queries inside": _case(
+        f"""select distinct k, (select t.v + (select 1)) as w, (select u where v > 50) as u
+          from {stream("clicks")} as t""",
+        "k w u",
+        state_ttl=LONG,
+    ),
+    "what is asked in a key that is put out": _case(
+        f"""select u + (select v where v > 1) as e, exists (select 1 where v > 50) as big,
+          (select max(o.v) from {stream("orders")} as o where o.k = t.k) as m, count(*) as n from {stream("clicks")} as t
+          group by u + (select v where v > 1), exists (select 1 where v > 50),
+          (select max(o.v) from {stream("orders")} as o where o.k = t.k)""",
+        "e big m n",
+        state_ttl=LONG,
+    ),
     "columns that don't say whose they are": _case(
         f"""select k, count(*) as n, sum(ov) as total from {stream("clicks")}
           join (select k as ok, v as ov from {stream("orders")}) on k = ok and w > 1 and ov > 0 group by k""",

@@ -12,7 +12,8 @@ SELECT `k` AS `k`, SUM(`v` - `__asked_0`) AS s, MAX(`v`) AS m FROM (SELECT k AS 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 
 from sqlglot import exp
 
@@ -42,10 +43,14 @@ def put(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
         return False
     if not all(map(_is_of_one_row, nodes)):
         return False
+    # What was put below before stands beside it.
+    taken = {column.name for column in every(select, exp.Column)}
+    free = (name for name in map(_NAME.format, count()) if name not in taken)
     names: dict[str, str] = {}
     asked: dict[str, exp.Expr] = {}
     for node in nodes:
-        name = names.setdefault(canonical(node), _NAME.format(len(names)))
+        text = canonical(node)
+        name = names[text] = names.get(text) or next(free)
         asked[name] = node.copy()
         node.replace(exp.column(name, quoted=True))
     split_joins.split(select)
@@ -59,16 +64,41 @@ def put(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
 
 
 def of_tables(select: exp.Select) -> list[exp.Query]:
-    """The queries over tables that are no streams, of which a GROUP BY asks for an aggregate for each of its rows: inside of
-    its own aggregates, and in its keys."""
+    """The queries over no stream that a GROUP BY computes for each of its rows and that can't stay where they are: in its
+    aggregates and keys those with an aggregate of their own, and what is asked in a key that is put out, too."""
     keys = {canonical(key) for key in grouping(select).keys}
-    found: list[exp.Query] = []
-    for clause in (*select.expressions, select.args.get("having"), select.args.get("group")):
-        for query in every(clause, exp.Query) if clause is not None else ():
-            is_outermost = query.find_ancestor(exp.Select) is select and not isinstance(query, exp.Subquery)
-            if is_outermost and query.find(exp.AggFunc) and _is_of_rows(_whole(query), select, keys):
-                found.append(query)
-    return found
+    put_out = _outermost(select, (*select.expressions, select.args.get("having")))
+    asked = keys & {canonical(each) for query in put_out for each in _around(_whole(query), select)}
+    return [
+        query
+        for query in in_groups(select)
+        if (query.find(exp.AggFunc) and _is_of_rows(_whole(query), select, keys))
+        or any(canonical(each) in asked for each in _around(_whole(query), select))
+    ]
+
+
+def in_groups(select: exp.Select) -> list[exp.Query]:
+    """All queries that a GROUP BY asks, of its rows or its groups."""
+    return _outermost(select, (*select.expressions, select.args.get("having"), select.args.get("group")))
+
+
+def _outermost(select: exp.Select, clauses: Sequence[exp.Expr | None]) -> list[exp.Query]:
+    """The queries in clauses of a SELECT that stand in no other."""
+    return [
+        query
+        for clause in clauses
+        if clause is not None
+        for query in every(clause, exp.Query)
+        if query.find_ancestor(exp.Select) is select and not isinstance(query, exp.Subquery)
+    ]
+
+
+def _around(node: exp.Expr, select: exp.Select) -> Iterator[exp.Expr]:
+    """An expression in a SELECT, and what stands around it."""
+    above: exp.Expr | None = node
+    while above is not None and above is not select:
+        yield above
+        above = above.parent
 
 
 def _whole(query: exp.Query) -> exp.Expr:
@@ -94,12 +124,8 @@ def _is_of_one_row(node: exp.Expr) -> bool:
 
 def _is_of_rows(node: exp.Expr, select: exp.Select, keys: set[str]) -> bool:
     """Whether an expression of a GROUP BY is computed for each row: inside an aggregate, or of a key."""
-    above: exp.Expr | None = node
-    while above is not None and above is not select:
-        # FILTER is of rows, too, and OVER of groups.
-        if isinstance(above, exp.AggFunc | exp.Filter) and not is_over(above):
-            return True
-        if canonical(above) in keys:
-            return True
-        above = above.parent
-    return False
+    # FILTER is of rows, too, and OVER of groups.
+    return any(
+        (isinstance(each, exp.AggFunc | exp.Filter) and not is_over(each)) or canonical(each) in keys
+        for each in _around(node, select)
+    )

@@ -72,7 +72,8 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
     if grouped or over:
         if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
             if asked := conditions.inner_queries(select, ("expressions", "having", "group")):
-                if subqueries_below.put(select, asked):
+                # Those over tables beside them have columns that aren't the rows', either.
+                if subqueries_below.put(select, subqueries_below.in_groups(select) if grouped else asked):
                     return planner.select(select)
                 if over or conditions.inner_queries(select, ("group",)):
                     raise QueryError(

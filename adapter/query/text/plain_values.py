@@ -1,0 +1,64 @@
+"""Subqueries without FROM, written as the expressions of the row around them that they are.
+
+>>> from .dialect import parse, sql
+>>> tree = parse("select (select s.k + (select 2)) as x, (select v where v > 1) as w from s where exists(select 1 where k)")
+>>> write_out([tree])
+>>> sql(tree)
+'SELECT (s.k + (2)) AS x, CASE WHEN v > 1 THEN v END AS w FROM s WHERE COALESCE(k, FALSE)'
+>>> tree = parse("select v in (select k) as x, (select max(v)) as y from s")
+>>> write_out([tree])
+>>> sql(tree)
+'SELECT v IN (SELECT k) AS x, (SELECT MAX(v)) AS y FROM s'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from .functions import makes_rows
+from .nodes import every
+
+_ITEM = frozenset({"expressions", "where"})
+"""The clauses of a SELECT of one row, or none, for each row around it."""
+
+
+def write_out(selects: Iterable[exp.Select]) -> None:
+    """Puts what SELECTs without FROM give in the place of them. Changes the trees.
+
+    What stands in IN stays: in a select list Spark has false there, where a comparison is NULL.
+
+    Args:
+        selects: those that may be changed.
+    """
+    for select in selects:
+        # The innermost first: what stands around one is made of copies of it.
+        for node in reversed(list(every(select, exp.Subquery, exp.Exists))):
+            if (value := _value(node)) is not None:
+                node.replace(value)
+
+
+def _value(node: exp.Expr) -> exp.Expr | None:
+    """What a subquery, or EXISTS, stands for, if that is an expression of the row around it."""
+    select, place = node.this, node.parent
+    if not isinstance(select, exp.Select) or not _is_of_the_row(select):
+        return None
+    value, where = select.expressions[0].unalias(), select.args.get("where")
+    condition = None if where is None else where.this
+    if isinstance(node, exp.Exists):
+        return exp.true() if condition is None else exp.func("coalesce", condition, exp.false())
+    is_relation = node.alias or isinstance(
+        place, exp.From | exp.Join | exp.Lateral | exp.SetOperation | exp.CTE
+    )
+    if is_relation or isinstance(place, exp.Exists | exp.Any | exp.All) or node.arg_key == "query":
+        return None
+    return exp.paren(value) if condition is None else exp.Case(ifs=[exp.If(this=condition, true=value)])
+
+
+def _is_of_the_row(select: exp.Select) -> bool:
+    """Whether a SELECT gives one value for each row around it, or none."""
+    if {name for name, arg in select.args.items() if arg} - _ITEM or len(select.expressions) != 1:
+        return False
+    own = (each for each in every(select, exp.Expr) if each.find_ancestor(exp.Select) is select)
+    return not any(isinstance(each, exp.AggFunc | exp.Window | exp.Star) or makes_rows(each) for each in own)
