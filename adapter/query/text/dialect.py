@@ -252,10 +252,10 @@ def from_clause(select: exp.Select) -> exp.From | None:
 
 def read_alone(select: exp.Select) -> exp.Select:
     """A SELECT of nothing from what another one reads."""
-    read = select.copy()
-    for clause in list(read.args):
-        if clause not in ("from_", "from", "joins", "laterals"):
-            read.set(clause, None)
+    read = exp.Select()
+    for clause in ("from_", "from", "joins", "laterals"):
+        if value := select.args.get(clause):
+            read.set(clause, [each.copy() for each in value] if isinstance(value, list) else value.copy())
     return read
 
 

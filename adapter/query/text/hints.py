@@ -34,8 +34,8 @@ def window_of(node: exp.Expr) -> Window | None:
     for hint in _hints(node):
         if isinstance(hint, exp.Anonymous) and hint.name.lower() in windows.KINDS:
             first, *rest = hint.expressions
-            literals = [each.name for each in rest if isinstance(each, exp.Literal)]
-            columns = [each.name for each in rest if not isinstance(each, exp.Literal)]
+            literals = tuple(each.name for each in rest if isinstance(each, exp.Literal))
+            columns = tuple(each.name for each in rest if not isinstance(each, exp.Literal))
             return window_arguments.from_hint(hint.name, first.name, literals, columns)
     return None
 

@@ -12,7 +12,7 @@ from ..errors import QueryError
 from ..ranking import tie_breaking
 from . import hints
 from .clauses import is_over
-from .dialect import DIALECT, arguments, function_name, of_around, read_alone, sql, walk_same_query
+from .dialect import arguments, function_name, of_around, read_alone, sql, walk_same_query
 from .functions import QueryRunner, makes_rows
 from .maps import has_map
 from .nested_types import fields_of
@@ -144,8 +144,8 @@ def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
     values: list[str] = []
     for call in calls:
         argument = sql(arguments(call)[0])
-        total = f"sum({argument})"
-        values += (sql(call), total, f"{total} / count({argument})", f"any_value({argument})")
+        total = f"SUM({argument})"
+        values += (sql(call), total, f"{total} / COUNT({argument})", f"ANY_VALUE({argument})")
     return question(read_alone(select), values)
 
 
@@ -173,9 +173,8 @@ def question(read: exp.Select, values: Sequence[str]) -> str:
         read: a SELECT of nothing yet. Is changed.
         values: SQL of aggregates, or of values of its rows.
     """
-    names = [f"__value_{number}" for number in range(len(values))]
-    for name, value in zip(names, values, strict=True):
-        read.select(f"{value} as {name}", dialect=DIALECT, copy=False)
-    made = exp.select(*(f"typeof({name})" for name in names), dialect=DIALECT)
-    made = made.from_("values (1) as one(row)", dialect=DIALECT)
-    return sql(made.join(read.where("false").subquery("asked"), on="false", join_type="left"))
+    # Texts are put in as they are: to parse them takes longer than all else.
+    read.set("expressions", [exp.Var(this=f"{value} AS __value_{n}") for n, value in enumerate(values)])
+    asked = sql(read.where(exp.false(), copy=False))
+    kinds = ", ".join(f"TYPEOF(__value_{n})" for n in range(len(values)))
+    return f"SELECT {kinds} FROM VALUES (1) AS one(row) LEFT JOIN ({asked}) AS asked ON FALSE"

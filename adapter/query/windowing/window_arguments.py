@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ..errors import QueryError
@@ -99,8 +100,9 @@ def _zone(kind: str, name: str | None) -> str | None:
     return None if kind == "session" else str(name)  # a gap is as long on any clock
 
 
-def from_hint(name: str, time_col: str, literals: Sequence[str], columns: Sequence[str]) -> Window:
-    """The window that `Window.hint` wrote."""
+@lru_cache(maxsize=1024)
+def from_hint(name: str, time_col: str, literals: tuple[str, ...], columns: tuple[str, ...]) -> Window:
+    """The window that `Window.hint` wrote. A plan asks hundreds of times for the same."""
     kind = name.lower()
     options = {}
     texts = []
