@@ -89,6 +89,13 @@ EXAMPLES = {
         "k w u",
         state_ttl=LONG,
     ),
+    "queries without FROM in brackets, and of one number": _case(
+        f"""select t.k, l.a, x.b, count(*) as n from {stream("clicks")} as t join ((select 1 as a)) as l on l.a < t.u
+          cross join (select * from ((select 5 as b)) as y) as x where exists (((select 1 where t.v > 2)))
+          group by t.k, l.a, x.b, (select 2)""",
+        "k a b n",
+        state_ttl=LONG,
+    ),
     "what is asked in a key that is put out": _case(
         f"""select u + (select v where v > 1) as e, exists (select 1 where v > 50) as big,
           (select max(o.v) from {stream("orders")} as o where o.k = t.k) as m, count(*) as n from {stream("clicks")} as t

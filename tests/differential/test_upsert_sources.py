@@ -116,6 +116,51 @@ def test_a_stream_meets_rows_that_were_idle_for_longer_than_its_own_are_kept(nam
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 
+ASKS_FOR = {
+    "exists": f"select b.item, b.price from {B} as b where exists (select 1 from {A} as a where a.item = b.item)",
+    "a count of exists": f"""select count(*) as n from {B} as b
+        where exists (select 1 from {A} as a where a.item = b.item)""",
+    "a count of not exists": f"""select count(*) as n from {B} as b
+        where item = 'a' and not exists (select 1 from {A} as a where a.item = b.item)""",
+    "counts of an outer join": f"""select count(*) as n, count(ap) as m from (
+        select a.price as ap from {B} as b left join {A} as a on a.item = b.item where b.item = 'a')""",
+    "a full join": f"""select b.price, a.price as ap from {B} as b full join {A} as a on a.item = b.item
+        where coalesce(a.item, b.item) = 'a'""",
+    "intersect": f"select item from {B} intersect select item from {A}",
+    "intersect all": f"select item from {A} where item = 'a' intersect all select item from {B}",
+    "a count of except": f"""select count(*) as n from (
+        select item from {B} where item = 'a' except select item from {A})""",
+    "a scalar subquery": f"select b.item, (select max(price) from {A} as a where a.item = b.item) as m from {B} as b",
+}
+
+
+@pytest.mark.parametrize("ends", ["there", "changed"])
+@pytest.mark.parametrize("name", ASKS_FOR)
+def test_rows_that_stay_keep_what_they_have_met(name: str, ends: str) -> None:
+    """What rows of a table have met is kept while they are there, however long nothing came to it."""
+    at = datetime(2024, 3, 4, 8)
+    last = {"there": [(200, 9, "z", 2)], "changed": [(200, 1, "a", 50)]}[ends]
+    bids = [[(0, 1, "a", 5)], [(100, 9, "z", 1)], [(150, 9, "z", 1)], last, [(300, 8, "z", 3)], []]
+    asks = [
+        [(0, "a", 1)],
+        [(100, "y", 2)],
+        [(150, "y", 2)],
+        [(200, "y", 3)],
+        [(300, "a", 3)],
+        [(310, "z", 9)],
+    ]
+    made = duck.Laboratory()
+    for stream, columns, pieces in (("bids", BIDS, bids), ("asks", ASKS, asks)):
+        made.put(
+            stream, columns, [[(at + timedelta(minutes=n), *row) for n, *row in each] for each in pieces]
+        )
+    plan = planner.plan(ASKS_FOR[name], UPSERTS, 30 * 60_000_000, ("item", "bidder"))
+    batch = re.sub(r"\bbids\b", LAST, generate.batch(plan))
+    outcome = made.stream(batch, generate.program(plan, ttl=30 * 60_000_000), 6, delay=timedelta(minutes=1))
+    made.base.close()
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
 @pytest.mark.parametrize("pieces", [1, 2])
 @pytest.mark.parametrize("prices", [(7, 3), (3, 7)])
 def test_of_two_rows_of_one_time_the_greater_is_there(pieces: int, prices: tuple[int, int]) -> None:

@@ -926,6 +926,8 @@ def test_when_rows_leave(explained: Any, since: str, clears: str) -> None:
 def test_one_group_is_never_idle(explained: Any) -> None:
     found = explained(f"select count(*) as n from {BIDS}", **TTL)
     assert "partial aggregates; clears: nothing: there is one" in found
+    found = explained(f"select bidder from {BIDS} order by price desc limit 3", **TTL)
+    assert "clears: when others take its place" in found and "state_ttl" not in found
 
 
 def test_tables_beside_the_streams(explained: Any) -> None:

@@ -191,7 +191,11 @@ class Operators:
 
     def _after(self, operator: base.Operator, last: str) -> str | None:
         """What the TTL says of an operator's state; None: nothing."""
-        return None if base.stay(operator) else self.bounds.after(last)
+        if base.stay(operator) or (after := self.bounds.after(last)) is None:
+            return None
+        if isinstance(operator, base.Recompute | base.SetOperation) and base.is_mixed(operator.inputs):
+            return f"{after}, those that stay below it when they go"
+        return after
 
     def _clears(self, operator: base.Operator, last: str) -> str:
         if base.stay(operator):
@@ -271,6 +275,8 @@ class Operators:
 
     def _materialized(self, operator: base.MaterializedProject, inputs: tuple[Node, ...]) -> Node:
         select = select_of(operator.sql)
+        if written := self.read[operator.inputs[0].name].written:
+            select = text.put_back(select, written, ())
         rows = "a row that is there, and what it gave, to be retracted as it was"
         state = self._state(
             operator, rows, self._after(operator, "the row's last change") or "when the row goes"

@@ -57,9 +57,10 @@ def ranked(operator: base.TopN, select: exp.Select, bounds: Bounds) -> Ranked:
         keep = "first" if what.startswith("keep first") else "last"
         rows = f"the {keep} row of a key"
         keys = {key: () for key in placed.args.get("partition_by") or ()}
-        clears = bounds.after("it came") or bounds.of_keys(keys, select, below.relation.bounded)
-    else:
-        clears = bounds.after("its ranking's last new member") or clears
+        clears = bounds.of_keys(keys, select, below.relation.bounded)
+    if not over_groups and not base.in_one_piece(operator):
+        last = "it came" if name == "Deduplicate" else "its ranking's last new member"
+        clears = bounds.after(last) or clears
     if operator.final:
         notes.append(IN_ITS_ORDER)
     if operator.top.buckets is not None:

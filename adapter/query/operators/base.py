@@ -360,6 +360,10 @@ class Recompute:
     shown: tuple[str, ...] | None = None
     """Of a GROUP BY that is the result, the columns with its keys, in lower case; None: it is something else."""
 
+    anchored: bool = False
+    """Whether each row of the result is made with a row of an input that expires under a TTL. Then it is what that has met,
+    and inputs that stay are there for those that come later; else these keep their partitions from expiring."""
+
     @property
     def is_whole(self) -> bool:
         """Whether no partition limits what is computed anew."""
@@ -520,18 +524,18 @@ def stay(operator: Operator) -> bool:
     return bool(operator.inputs) and all(map(stay, operator.inputs))
 
 
+def is_mixed(inputs: Sequence[Operator]) -> bool:
+    """Whether rows of some inputs stay, and those of others expire under a TTL."""
+    found = {stay(each) for each in inputs}
+    return len(found) > 1
+
+
 def in_one_piece(operator: Operator) -> bool:
-    """Whether an operator gives a total, one row of all rows, or the first of all rows that only come: as many as the query
-    says, of which those that no longer hold are taken back."""
+    """Whether an operator gives one row of totals, or the first of all rows that only come: as many as the query says, of
+    which those that no longer hold are taken back."""
     if isinstance(operator, GroupAggregate):
         return not operator.stage.keys
-    if isinstance(operator, TopN):
-        return not (operator.top.partition or operator.inputs[0].relation.changes)
-    return (
-        isinstance(operator, Recompute)
-        and operator.is_whole
-        and (operator.top is not None or frozenset() in operator.relation.keys)
-    )
+    return isinstance(operator, TopN) and not (operator.top.partition or operator.inputs[0].relation.changes)
 
 
 def is_timed(operator: Operator) -> bool:

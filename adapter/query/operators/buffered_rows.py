@@ -29,11 +29,13 @@ class Partitions:
         owner: the operator.
         size: how many columns a key has; 0: there is one partition.
         ttl: microseconds of event time after which an idle partition expires; None: never.
+        held: whether there are rows that keep theirs from it (`BufferedRows.holds`).
     """
 
     owner: str
     size: int
     ttl: int | None
+    held: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -59,13 +61,7 @@ class Partitions:
         """
         found = [Step(self.touched, touched, persist=True)]
         if self.ttl is not None:
-            listed = ", ".join(
-                [*self.names, f"{generations.LIFE} as {SINCE}", f"{generations.UNTIL} as {EXPIRES_AT}"]
-            )
-            known = "\nunion all\n".join(
-                f"select {listed} from (\n{each.touched()}\n)"
-                for each in {each.part: each for each in kept}.values()
-            )
+            known = "\nunion all\n".join(each.lives() for each in {each.part: each for each in kept}.values())
             found.append(
                 Step(
                     self.generations,
@@ -92,7 +88,8 @@ class BufferedRows:
         ends: the column with the end of the window with which a row goes; None: it doesn't go with one.
         lasts: as of `StatePart`.
         alone: whether each row expires by itself, whatever it is kept by.
-        stays: whether its rows count until they are taken back, also those of a partition that expires.
+        stays: whether its rows count until they are taken back, also those of a partition that has expired.
+        holds: whether a partition doesn't expire while it has rows of these.
     """
 
     operator: Operator
@@ -106,6 +103,7 @@ class BufferedRows:
     lasts: int | None = None
     alone: bool = False
     stays: bool = False
+    holds: bool = False
 
     @property
     def part(self) -> str:
@@ -162,6 +160,24 @@ class BufferedRows:
         assert self.partitions is not None
         return of_keys(f"(\n{self._stored()}\n)", self.partitions.names, self.partitions.touched)
 
+    def lives(self) -> str:
+        """Of the partitions that the micro-batch touches the generations, and until when its rows keep each of them."""
+        assert self.partitions is not None
+        until = generations.UNTIL
+        if self.partitions.held:
+            until = f"if({generations.HELD}, {generations.FOR_EVER}, {until})"
+        listed = [*self.partitions.names, f"{generations.LIFE} as {SINCE}", f"{until} as {EXPIRES_AT}"]
+        return f"select {', '.join(listed)} from (\n{self._held(self.touched())}\n)"
+
+    def _held(self, rows: str) -> str:
+        """Rows of the state with `HELD`, where there are such that hold their partitions."""
+        if self._expiring is None or not self._expiring.held:
+            return rows
+        holds = "false"
+        if self.holds:
+            holds = f"sum({TIMES}) over (partition by {ROW}) > 0" if self._changes else "true"
+        return f"select *, {holds} as {generations.HELD} from (\n{rows}\n)"
+
     def came_now(self) -> str:
         """The keys of the partitions that rows of the state are of which came with the step."""
         assert self.partitions is not None
@@ -204,22 +220,24 @@ class BufferedRows:
         return self._there(rows, [ROW]) if self._changes else rows
 
     @property
-    def _key(self) -> list[str]:
-        """What tells the rows apart that may be replaced without a retraction."""
-        if self._expiring is None or self.stays or not self._changes:
-            return []
-        return [f"{ROW}.{quote(column)}" for column in sorted(self.operator.relation.key or ())]
+    def _key(self) -> list[str] | None:
+        """What tells the rows apart that may be replaced without a retraction, nothing where there is one; None: they
+        can't be told apart."""
+        key = self.operator.relation.key
+        if self._expiring is None or self.stays or not self._changes or key is None:
+            return None
+        return [f"{ROW}.{quote(column)}" for column in sorted(key)]
 
     def _there(self, rows: str, by: Sequence[str], also_by: Sequence[str] = ()) -> str:
         """How often rows are there that came and went under a TTL."""
-        if self._key:
+        if self._key is not None:
             return generations.newest(rows, by, TIMES, [*also_by, *self._key])
         return generations.counted(rows, by, [TIMES])
 
     def after(self) -> str:
         """The rows after the micro-batch, of the partitions that it touches."""
         both = f"{self.before()}\nunion all\n{self.change()}"
-        if not self._key:
+        if self._key is None:
             return both
         told = "\nunion all\n".join(
             f"select {ROW}, {TIMES}, {n} as {generations.CAME_IN} from (\n{rows}\n)"
@@ -236,7 +254,9 @@ class BufferedRows:
         if self.ttl is None:
             return rows
         by = None if self._expiring is None else self._expiring.names
-        rows = generations.lasting(rows, by, watermark, [each._stored() for each in beside])
+        held = self._expiring is not None and self._expiring.held
+        others = [each._held(each._stored()) for each in beside]
+        rows = generations.lasting(self._held(rows), by, watermark, others, held)
         if not self._changes:
             return rows
         assert self._expiring is not None

@@ -16,7 +16,7 @@ from ..ranking.orders import CUTS
 from ..ranking.tie_breaking import break_ties
 from ..rewrites.refusals import is_random
 from ..text import hints
-from ..text.clauses import aggregate, conjuncts, filters, only_asks, relations
+from ..text.clauses import aggregate, conjuncts, filters, joined, only_asks, relations
 from ..text.compared_types import is_mixed, is_of_mixed_types
 from ..text.dialect import (
     DIALECT,
@@ -397,6 +397,25 @@ def reads_tables(template: exp.Expr) -> bool:
 def is_inner(join: exp.Join | None) -> bool:
     """Whether a join gives only pairs."""
     return join is None or (not join.side and (join.kind or "").upper() in ("", "INNER", "CROSS"))
+
+
+def always_there(select: exp.Select) -> list[str]:
+    """The aliases of those relations of a join of which each row of it has one.
+
+    >>> from ..text.dialect import parse
+    >>> [always_there(parse(f"select 1 from a {each}")) for each in (", b", "left join b", "semi join b", "right join b")]
+    [['a', 'b'], ['a'], ['a'], ['b']]
+    """
+    found: list[str] = []
+    for node, join in joined(select):
+        if join is not None and only_asks(join):
+            continue
+        side = "" if join is None else (join.side or "").upper()
+        if side in ("RIGHT", "FULL"):
+            found = []
+        if side not in ("LEFT", "FULL"):
+            found.append(node.alias_or_name)
+    return found
 
 
 # -- columns ---------------------------------------------------------------------------------------

@@ -732,10 +732,27 @@ class _Generator:
             ]
         else:
             alone = operator.shown is not None
-            partitions = Partitions(operator.name, size, ttl) if size or ttl is not None or alone else None
+            held = (
+                not operator.anchored
+                and ttl is not None
+                and not operator.ends
+                and any(map(stay, operator.inputs))
+            )
+            partitions = (
+                Partitions(operator.name, size, ttl, held) if size or ttl is not None or alone else None
+            )
             kept = [
                 BufferedRows(
-                    each, ttl, partitions, keys, alias, operator.top, operator.busy, end, stays=stay(each)
+                    each,
+                    ttl,
+                    partitions,
+                    keys,
+                    alias,
+                    operator.top,
+                    operator.busy,
+                    end,
+                    stays=operator.anchored and stay(each),
+                    holds=held and stay(each),
                 )
                 for each, keys, alias, end in zip(
                     operator.inputs, operator.keys, operator.aliases, ends, strict=True
@@ -743,7 +760,7 @@ class _Generator:
             ]
         is_result = self.replaced is not None and self.replaced.operator is operator
         if partitions is not None:
-            self.steps += partitions.steps(_touched(operator, partitions), kept)
+            self.steps += partitions.steps(_touched(operator, partitions, is_result), kept)
         if is_result:
             assert partitions is not None
             (own,) = kept
@@ -779,7 +796,7 @@ class _Generator:
         made = over(operator.sql, [there])
         if not partitions.names:
             # An aggregate of no rows is a row.
-            listed, came = "true as anything", "select true as anything"
+            listed, came = "true as anything", _only_one(partitions.ttl, came)
             made = of_keys(f"(\n{made}\n)", [], touched)
         return _PutOut(
             [
@@ -800,15 +817,26 @@ class _Generator:
         return generations.countable(f"(\n{rows}\n)", f"own.{quote(end)}", ttl)
 
 
-def _touched(operator: Recompute, partitions: Partitions) -> str:
+def _only_one(ttl: int | None, came: str) -> str:
+    """Whether a result of one partition is put out: once, rows or not, and then with rows, for once it is forgotten there
+    are none to make it of."""
+    if ttl is None:
+        return "select true as anything"
+    first = f"select true as anything from clock where {now('watermark_before')} is null"
+    return f"select distinct * from (\n{came}\nunion all\n{first}\n)"
+
+
+def _touched(operator: Recompute, partitions: Partitions, is_result: bool) -> str:
     """The keys of the partitions that the inputs' changes touch, each once.
 
     Args:
         operator: the operator.
         partitions: what its rows are kept by.
+        is_result: whether what it gives is the result itself.
     """
     if operator.is_whole:
-        return "select true as anything"
+        (first, *_) = operator.inputs
+        return _only_one(partitions.ttl if is_result else None, f"select true as anything from {first.name}")
     sides = [
         f"select {', '.join(f'{key} as {name}' for key, name in zip(keys, partitions.names, strict=True))} "
         f"from {each.name} as {quote(alias)}"

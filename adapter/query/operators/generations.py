@@ -15,6 +15,10 @@ from .key_generations import SINCE, lasts, later, same
 
 LIFE, UNTIL, CAME_IN = "__since", "__until", "__step"
 """`SINCE`, `EXPIRES_AT` and `STEP` beside the columns of a user's rows."""
+HELD = "__held"
+"""Whether a row keeps its partition from being over, however idle that is."""
+FOR_EVER = "timestamp '9999-12-31 00:00:00'"
+"""In the place of `UNTIL` of such rows. It is never kept: they may go."""
 
 
 def stored(partitioned: bool) -> list[str]:
@@ -32,7 +36,9 @@ def until(ttl: int, busy: str | None = None) -> str:
     return f"{later(time, ttl)} as {EXPIRES_AT}"
 
 
-def lasting(rows: str, by: Sequence[str] | None, watermark: str, beside: Sequence[str] = ()) -> str:
+def lasting(
+    rows: str, by: Sequence[str] | None, watermark: str, beside: Sequence[str] = (), held: bool = False
+) -> str:
     """Rows whose generation isn't over at a watermark; each expires with the last one of its generation.
 
     Args:
@@ -40,27 +46,34 @@ def lasting(rows: str, by: Sequence[str] | None, watermark: str, beside: Sequenc
         by: the columns of a partition; None: each row has a generation of its own.
         watermark: the column of `clock`.
         beside: other rows, with the same columns, whose partitions are these as well.
+        held: whether all have `HELD`, too; what is returned hasn't.
     """
-    if by is not None:
-        rows = with_ends(rows, by, beside)
-    return f"select own.* from (\n{rows}\n) as own where {lasts(f'own.{UNTIL}', watermark)}"
-
-
-def with_ends(rows: str, by: Sequence[str], beside: Sequence[str] = ()) -> str:
-    """Rows with `UNTIL` of the last one of their generation; `rows`, `by`, `beside`: as of `lasting`."""
+    alive = lasts(f"own.{UNTIL}", watermark)
+    if by is None:
+        return f"select own.* from (\n{rows}\n) as own where {alive}"
     of_generation = ", ".join([*by, LIFE])
+    last = {UNTIL: ("max", "__last"), **({HELD: ("bool_or", "__is_held")} if held else {})}
     if beside:
         every = "\nunion all\n".join(
-            f"select {of_generation}, {UNTIL} from (\n{each}\n)" for each in (rows, *beside)
+            f"select {', '.join([of_generation, *last])} from (\n{each}\n)" for each in (rows, *beside)
         )
-        ends = f"select {of_generation}, max({UNTIL}) as __last from (\n{every}\n) group by {of_generation}"
+        ends = ", ".join(f"{how}({column}) as {name}" for column, (how, name) in last.items())
+        listed = ", ".join(f"ends.{name}" for _, name in last.values())
         rows = (
-            f"select own.*, ends.__last from (\n{rows}\n) as own\n"
-            f"join (\n{ends}\n) as ends on {same('own', 'ends', [*by, LIFE])}"
+            f"select own.*, {listed} from (\n{rows}\n) as own\n"
+            f"join (\nselect {of_generation}, {ends} from (\n{every}\n) group by {of_generation}\n) as ends "
+            f"on {same('own', 'ends', [*by, LIFE])}"
         )
     else:
-        rows = f"select *, max({UNTIL}) over (partition by {of_generation}) as __last from (\n{rows}\n)"
-    return f"select * except (__last, {UNTIL}), __last as {UNTIL} from (\n{rows}\n)"
+        ends = ", ".join(
+            f"{how}({column}) over (partition by {of_generation}) as {name}"
+            for column, (how, name) in last.items()
+        )
+        rows = f"select *, {ends} from (\n{rows}\n)"
+    rows = f"select * except (__last, {', '.join(last)}), __last as {UNTIL} from (\n{rows}\n)"
+    if held:
+        return f"select own.* except (__is_held) from (\n{rows}\n) as own where {alive} or own.__is_held"
+    return f"select own.* from (\n{rows}\n) as own where {alive}"
 
 
 def countable(rows: str, busy: str, ttl: int) -> str:
@@ -108,7 +121,7 @@ def newest(rows: str, by: Sequence[str], times: str, key: Sequence[str]) -> str:
     Args:
         rows, by: as of `counted`.
         times: the column with how many times more a row is there.
-        key: SQL of the key's columns, over a row.
+        key: SQL of the key's columns, over a row; none: there is one row.
     """
     columns, step = ", ".join(by), f"coalesce({CAME_IN}, -1L)"
     changes = (
@@ -119,6 +132,7 @@ def newest(rows: str, by: Sequence[str], times: str, key: Sequence[str]) -> str:
         f"select {columns}, max({CAME_IN}) as {CAME_IN}, max_by({times}, {CAME_IN}) as {times} from (\n{changes}\n) "
         f"group by {columns}"
     )
-    placed = f"row_number() over (partition by {', '.join(key)} order by {CAME_IN} desc) as __place"
+    within = f"partition by {', '.join(key)} " if key else ""
+    placed = f"row_number() over ({within}order by {CAME_IN} desc) as __place"
     there = f"select *, {placed} from (\n{last}\n) where {times} > 0"
     return f"select {columns}, 1L as {times} from (\n{there}\n) where __place = 1"

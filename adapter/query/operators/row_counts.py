@@ -6,7 +6,7 @@ from ..program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
 from ..windowing.windows import quote
 from . import generations
 from .base import SetOperation, stay
-from .key_generations import NO_STEP, SINCE, generations_of, lasts, of_keys
+from .key_generations import NO_STEP, SINCE, generations_of, of_keys
 from .relation import WEIGHT
 
 _FOUND = "__found"
@@ -28,7 +28,9 @@ class RowCounts:
         )
         self.part = operator.name
         self.row, self.left, self.right = (quote(f"{self.part}_{what}") for what in ("row", "left", "right"))
-        self._stay = [stay(each) and not operator.ends for each in operator.inputs]
+        # A row of the side that stays isn't idle while it is there.
+        sides = zip((self.left, self.right), operator.inputs, strict=False)
+        self._holding = [] if operator.ends else [side for side, each in sides if stay(each)]
         self.changed, self.generations = f"{self.part}_changed", f"{self.part}_generations"
         self.met = f"{self.part}_met"
 
@@ -36,12 +38,18 @@ class RowCounts:
         """How many times more each row that changed is on either side; with a TTL, in which generation it is."""
         found = [Step(self.changed, self._changed(), persist=True)]
         if self.ttl is not None:
-            known = f"select {self.row}, {SINCE}, {EXPIRES_AT} from state where part = '{self.part}'"
+            kept = ", ".join([self.row, SINCE, EXPIRES_AT, *self._holding])
+            known = of_keys(
+                f"(\nselect {kept} from state where part = '{self.part}'\n)", [self.row], self.changed
+            )
+            if self._holding:
+                until = f"if({self._holds()}, {generations.FOR_EVER}, {EXPIRES_AT}) as {EXPIRES_AT}"
+                known = f"select {self.row}, {SINCE}, {until} from (\n{known}\n)"
             rows = f"select {self.row} from {self.changed}"
             found.append(
                 Step(
                     self.generations,
-                    generations_of(rows, of_keys(f"(\n{known}\n)", [self.row], self.changed), [self.row]),
+                    generations_of(rows, known, [self.row]),
                     persist=True,
                     initial=f"select own.*, {now(STEP)} as {SINCE} from (\n{rows}\n) as own",
                 )
@@ -78,27 +86,14 @@ class RowCounts:
         rows = (
             f"select {STEP} as {generations.CAME_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
         )
-        if any(self._stay):
-            met = of_keys(f"({rows})", [self.row], self.changed)
-            rows = (
-                f"select own.{generations.CAME_IN}, own.{self.row}, {self._counts(f'own.{SINCE} = living.{SINCE}')}\n"
-                f"from (\n{met}\n) as own join {self.generations} as living on own.{self.row} <=> living.{self.row}"
-            )
-        else:
-            rows = of_keys(f"({rows})", [self.row, SINCE], self.generations)
-        return generations.counted(rows, [self.row], [self.left, self.right])
-
-    def _counts(self, lives: str) -> str:
-        """Select items over ``own``: how many times more a kept row is on either side. On one whose rows stay, it is so
-        whatever generation it came in.
-
-        Args:
-            lives: whether that goes on.
-        """
-        sides = zip((self.left, self.right), self._stay, strict=True)
-        return ", ".join(
-            f"own.{side}" if stays else f"if({lives}, own.{side}, 0L) as {side}" for side, stays in sides
+        return generations.counted(
+            of_keys(f"({rows})", [self.row, SINCE], self.generations), [self.row], [self.left, self.right]
         )
+
+    def _holds(self) -> str:
+        """Whether a kept row is there on the side that stays."""
+        (side,) = self._holding
+        return f"sum({side}) over (partition by {self.row}) > 0"
 
     def _counted(self, known: str) -> str:
         """How often the rows that changed are on either side before and after."""
@@ -144,19 +139,15 @@ class RowCounts:
             f"from {self.changed} as own "
             f"join {self.generations} as generations on own.{self.row} <=> generations.{self.row}"
         )
-        rows = f"select {own}, {', '.join(generations.stored(True))} from state where part = '{self.part}'"
-        if any(self._stay):
-            last = ", ".join(
-                f"max({each}) over (partition by own.{self.row}) as {each}"
-                for each in (generations.LIFE, generations.UNTIL)
-            )
-            counts = self._counts(lasts(f"own.{generations.UNTIL}"))
-            rows = (
-                f"select own.{generations.CAME_IN}, own.{self.row}, {last}, {counts}\n"
-                f"from (\n{generations.with_ends(rows, [self.row])}\n) as own"
-            )
-        else:
-            rows = generations.lasting(rows, [self.row], "watermark_after")
+        stored = [own, *generations.stored(True)]
+        if self._holding:
+            stored.append(f"{self._holds()} as {generations.HELD}")
+        rows = generations.lasting(
+            f"select {', '.join(stored)} from state where part = '{self.part}'",
+            [self.row],
+            "watermark_after",
+            held=bool(self._holding),
+        )
         kept = generations.counted(
             rows, [self.row, generations.LIFE, generations.UNTIL], [self.left, self.right]
         )

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..operators import asked_relations, conditions, correlated_aggregates, semi_joins
-from ..operators.base import Join, Operator, OuterIntervalJoin, UnboundedState, Until
+from ..operators.base import Join, Operator, OuterIntervalJoin, UnboundedState, Until, stay
 from ..operators.hidden_items import with_weight
 from ..operators.relation import Relation, weight_of
 from ..operators.time_bounds import TimeBounds, delay_of
@@ -212,6 +212,15 @@ def plan_join(
         short(select),
         growth=growth,
         until=tuple(alone[alias.lower()] for alias in aliases) if alone else (),
+        anchored=_is_anchored(select, streams),
+    )
+
+
+def _is_anchored(select: exp.Select, streams: Sequence[FromItem]) -> bool:
+    """`Recompute.anchored` of a join of relations, which stand in FROM."""
+    there = conditions.always_there(select)
+    return any(
+        each.alias in there and each.operator is not None and not stay(each.operator) for each in streams
     )
 
 
@@ -282,8 +291,9 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     growth = None if bounded else UnboundedState("every row of both sides", None)
     relation = Relation(True, bounded=bounded)
     return recomputed(
-        planner, select, template, inputs, partitions, all_aliases, relation, short(select), growth=growth
-    )
+        planner, select, template, inputs, partitions, all_aliases, relation, short(select), growth=growth,
+        anchored=_is_anchored(select, [each for each in read if each.operator is not None]),
+    )  # fmt: skip
 
 
 def _as_relation(query: exp.Query) -> bool:

@@ -13,7 +13,16 @@ from ..errors import QueryError
 from ..identity import shown_as
 from ..operators import conditions, rankings
 from ..operators import running as running_values
-from ..operators.base import OVER_LIFE, Operator, OverAggregate, Top, TopN, UnboundedState, ttl_over
+from ..operators.base import (
+    OVER_LIFE,
+    Operator,
+    OverAggregate,
+    Top,
+    TopN,
+    UnboundedState,
+    in_one_piece,
+    ttl_over,
+)
 from ..operators.hidden_items import hide_from_stars, with_weight
 from ..operators.reach import ordered_by, reach
 from ..operators.relation import EVENT_TIME, WEIGHT, Relation, comes_in_order
@@ -171,6 +180,9 @@ def _comes_once(select: exp.Select, source: FromItem, last: int) -> bool:
 
 def _ranked(planner: Planner, operator: TopN) -> Operator:
     """A ranking, in buckets if that is asked for."""
+    if in_one_piece(operator) and ttl_over(operator.inputs[0], planner.ttl) is not None:
+        # Before 28 November 2026 it was forgotten: such a state isn't gone on with.
+        operator = replace(operator, name=f"top_{digest(operator.name, 'never idle')}")
     if planner.rewrites.topn_buckets is not None:
         planner.rewrites.split_ranking(operator.name)
         operator = replace(operator, top=replace(operator.top, buckets=planner.rewrites.topn_buckets))

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..operators import conditions
-from ..operators.base import Operator, Recompute, Top, UnboundedState, Until, in_order
+from ..operators.base import Operator, Recompute, Top, UnboundedState, Until, in_order, is_mixed
 from ..operators.relation import Relation
 from ..text import hints
 from ..text.compared_types import compares_mixed
@@ -83,6 +83,7 @@ def recomputed(
     top: Top | None = None,
     growth: UnboundedState | None = None,
     until: tuple[Until, ...] = (),
+    anchored: bool = False,
 ) -> Operator:
     """A SELECT that is computed anew for the keys that were touched.
 
@@ -98,6 +99,7 @@ def recomputed(
         top: it is a ranking of which the first rows are kept.
         growth: why its state would grow for ever; None: by what is known of its inputs.
         until: when rows of each input are no longer needed.
+        anchored: as of `Recompute`.
 
     Raises:
         QueryError: it stands over values that are other ones each time.
@@ -111,8 +113,10 @@ def recomputed(
         growth = UnboundedState("every row", None)
     first = () if top is None else (top.rows,)
     asks = any(conditions.inner_queries(template, ("expressions",))) or holds(template, exp.Lateral)
-    # Before 28 November 2026 it was computed of keys that such rows don't have in common: that state isn't gone on with.
-    told = ("mixed types",) if compares_mixed(template) else ()
+    # Before 28 November 2026 it was computed of keys that such rows don't have in common, and forgot rows that stay: such a
+    # state isn't gone on with.
+    told = ["mixed types"] if compares_mixed(template) else []
+    told += ["idle rows are met"] if planner.ttl is not None and is_mixed(inputs) else []
     name = f"recompute_{digest(canonical(template), *first, *told, *(each.name for each in inputs))}"
     return planner.add(
         Recompute(
@@ -128,6 +132,7 @@ def recomputed(
             ends=() if until else ends,
             until=until,
             asks_for_rows=asks,
+            anchored=anchored,
         )
     )
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..operators import conditions, unbounded_state
-from ..operators.base import Operator, SetOperation, UnboundedState, UnionAll, input_name
+from ..operators.base import Operator, SetOperation, UnboundedState, UnionAll, input_name, is_mixed
 from ..operators.relation import Relation
 from ..plan import Key
 from ..ranking import ranks
@@ -118,9 +118,11 @@ def _multiset(
     if words == "distinct":
         relation = replace(relation, keys=inputs[0].relation.keys)
     growth = None if bounded or ends else UnboundedState("every different row", None)
+    # Before 28 November 2026 it forgot rows that stay: such a state isn't gone on with.
+    told = ["idle rows are met"] if planner.ttl is not None and is_mixed(inputs) and not ends else []
     return planner.add(
         SetOperation(
-            f"set_{digest(words, *(each.name for each in inputs))}",
+            f"set_{digest(words, *(each.name for each in inputs), *told)}",
             inputs,
             _TIMES[words],
             relation,
