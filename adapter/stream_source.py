@@ -9,7 +9,7 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from . import messages
+from . import file_options, messages
 from .redaction import kind_of, remember, without_secrets
 from .stream.identifiers import quoted
 
@@ -84,6 +84,11 @@ class StreamSource:
             raise DbtRuntimeError(
                 f"Source {name}: the format {format} needs a 'path' under 'options': the folder of its files."
             )
+        if format.lower() in FILE_FORMATS:
+            for option, like in file_options.misspelt(format.lower(), texts).items():
+                raise DbtRuntimeError(
+                    f"Source {name}: '{option}' under 'options' is no option of the format {format}; did you mean '{like}'?"
+                )
         schema, value_format = _schema(name, config.get("schema")), config.get("value_format")
         if format.lower() == KAFKA:
             if problem := messages.problem(texts, value_format, schema):

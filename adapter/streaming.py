@@ -16,6 +16,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from . import feeds, stream_config
 from .environment import Environment
 from .errors import of_spark, readable
+from .messages import out_of_memory, said
 from .query import generate, mini_batch, planner, rewriting, upsert_keys
 from .query.errors import QueryError
 from .query.operator_tree import build
@@ -91,6 +92,11 @@ def sentences() -> Iterator[None]:
         raise DbtRuntimeError(str(problem)) from cause_of(problem)
     except of_spark() as problem:
         raise DbtRuntimeError(readable(problem)) from cause_of(problem)
+    except Exception as problem:
+        # Where the JVM has ended before it was asked for anything, Python says so of its socket.
+        if (ended := out_of_memory(said(problem))) is None:
+            raise
+        raise DbtRuntimeError(ended) from cause_of(problem)
 
 
 def plan(

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dbt_common.exceptions import DbtRuntimeError
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 
+from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.errors import readable
 from dbt.adapters.spark_streaming.stream.errors import StreamError, explain
@@ -218,3 +220,13 @@ def test_a_jvm_without_memory(message: str, what: str) -> None:
 def test_another_connection_that_is_refused() -> None:
     assert "memory" not in sentence("org.postgresql.util.PSQLException: Connection to crm:5432 refused.")
     assert "memory" not in sentence("java.net.ConnectException: Connection refused")
+
+
+def test_a_jvm_that_ended_before_it_was_asked() -> None:
+    with (
+        pytest.raises(DbtRuntimeError, match="Spark's JVM has ended,"),
+        streaming.sentences(),
+    ):
+        raise ConnectionRefusedError(111, "Connection refused")
+    with pytest.raises(ValueError, match="anything else"), streaming.sentences():
+        raise ValueError("anything else")

@@ -47,6 +47,11 @@ def test_ddl_stays_as_it_is() -> None:
         ({"fromat": "csv"}, "Source raw.bid: 'fromat' is not a key of 'stream'. Known keys are: format,"),
         ({"format": ["csv"]}, "Source raw.bid: 'format' must be a name"),
         ({"format": "csv"}, "Source raw.bid: the format csv needs a 'path' under 'options'"),
+        (
+            {"format": "csv", "options": {"path": "x", "maxFilesPerTriger": 3}},
+            "Source raw.bid: 'maxFilesPerTriger' under 'options' is no option of the format csv; did you mean "
+            "'maxFilesPerTrigger'?",
+        ),
         ({"format": "csv", "options": "x"}, "Source raw.bid: 'options' must be a mapping"),
         ({"format": "kafka", "schema": [{"type": "INT"}]}, "Source raw.bid: 'schema' must be text like"),
         (

@@ -162,7 +162,8 @@ def joins(select: exp.Select) -> str:
     found = []
     for join in select.args.get("joins") or ():
         words = " ".join(word for word in (join.method, join.side, join.kind) if word).upper()
-        text = f"{words or 'INNER'} JOIN {join.this.alias_or_name}".replace("OUTER ", "")
+        name = join.this.alias_or_name
+        text = f"{words or 'INNER'} JOIN {'(…)' if is_own_alias(name) else name}".replace("OUTER ", "")
         if join.args.get("using"):
             text += f" USING ({', '.join(each.name for each in join.args['using'])})"
         elif (on := join.args.get("on")) is not None:
