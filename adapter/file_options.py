@@ -1,6 +1,6 @@
 """Spark's options for reading files, so that one that is misspelt is told: Spark passes over what it doesn't know.
 
-The names are those that Spark 4.1 registers for its formats (`CSVOptions`, `JSONOptions` …, `FileIndexOptions`), and those of
+The names are those that Spark 4.1 registers for its formats (`CSVOptions`, `JSONOptions`, `FileIndexOptions`), and those of
 its file stream (`FileStreamOptions`). What is like none of them is left to Spark: it may be a later version's, or a file
 system's.
 """
