@@ -31,7 +31,13 @@ def node_of(model: Model, name: str) -> dict[str, Any]:
 def expected(model: Model, case: Case, tables: Tables) -> str:
     """The text that gives a model's rows in batch, after the run of a case."""
     streams = model.streams()
-    return model.expected(None if UPSTREAM in streams else watermarks(tables, streams, case.cuts))
+    if UPSTREAM in streams:
+        return model.expected(None)
+    try:
+        behind = planned(model).behind
+    except QueryError:
+        behind = 0  # there is nothing to compare
+    return model.expected(watermarks(tables, streams, case.cuts, behind))
 
 
 def planned(

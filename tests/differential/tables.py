@@ -174,13 +174,14 @@ _ODD_VALUES: Mapping[str, Sequence[Any]] = {
 }
 
 
-def watermarks(tables: Tables, streams: Sequence[str], count: int) -> Watermarks:
+def watermarks(tables: Tables, streams: Sequence[str], count: int, behind: int) -> Watermarks:
     """What the clock of event time says in a run over some streams.
 
     Args:
         tables: the rows.
         streams: that a model reads.
         count: of the cuts in which they come.
+        behind: as of `Program`.
     """
 
     def after(pieces: int) -> str | None:
@@ -191,8 +192,7 @@ def watermarks(tables: Tables, streams: Sequence[str], count: int) -> Watermarks
         if None in newest or not newest:
             return None
         slowest = min(each for each in newest if each is not None) - DELAY - timedelta(minutes=1)
-        # A row with just that time isn't late.
-        return f"timestamp'{slowest - timedelta(microseconds=1):%Y-%m-%d %H:%M:%S.%f}'"
+        return f"timestamp'{slowest - timedelta(microseconds=behind):%Y-%m-%d %H:%M:%S.%f}'"
 
     return Watermarks(tuple((first, after(first)) for first, _ in cuts(count)), after(PIECES))
 
