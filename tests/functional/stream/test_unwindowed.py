@@ -121,6 +121,41 @@ def test_a_total_is_never_idle(spark: Any, storage_root: Path) -> None:
     assert s.rows() == [("a", 28), ("b", 25), ("b", 60)]
 
 
+OF_A = f"(select max(x) as m from {E} where k = 'a')"
+OTHERS = f"(select * from {E} where k <> 'a')"
+MET = {
+    "outer join": (
+        f"select t.m, e.k from {OF_A} as t left join {OTHERS} as e on e.x > t.m",
+        "m bigint, k string",
+    ),
+    "exists": (
+        f"select t.m from {OF_A} as t where exists (select 1 from {OTHERS} as e where e.x > t.m)",
+        "m bigint",
+    ),
+    "intersect": (f"select m from {OF_A} intersect select x + 0L as m from {OTHERS}", "m bigint"),
+}
+
+
+@pytest.mark.parametrize("name", mostly_thorough(MET, ["outer join", "intersect"]))
+def test_what_a_total_has_met_is_kept(spark: Any, storage_root: Path, name: str) -> None:
+    text, columns = MET[name]
+    s = stream(spark, storage_root, text, columns, ttl=10 * SECOND)
+    s.add((0, "a", 9), (1_000, "b", 9), (2_000, "c", 12))
+    s.run()
+    for second in (15, 40, 90):
+        s.add((second * 1_000, "d", 1))
+        s.run()
+    before, after = {
+        "outer join": ([(9, "c")], [(12, None)]),
+        "exists": ([(9,)], []),
+        "intersect": ([(9,)], []),
+    }[name]
+    assert s.rows() == before
+    s.add((91_000, "a", 12))
+    s.run()
+    assert s.rows() == after
+
+
 @pytest.mark.thorough
 def test_forgotten_without_folding(spark: Any, storage_root: Path) -> None:
     """The state may still have the rows of a forgotten key: they count no more."""
