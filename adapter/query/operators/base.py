@@ -517,11 +517,12 @@ def ttl_over(operator: Operator, ttl: int | None) -> int | None:
 def stay(operator: Operator) -> bool:
     """Whether all rows that an operator is computed from stay until they are taken away, or what it gives is in one piece:
     without a key nothing of it is idle."""
-    if isinstance(operator, ChangelogNormalize) or in_one_piece(operator):
-        return True
-    if isinstance(operator, Source):
-        return operator.changelog
-    return bool(operator.inputs) and all(map(stay, operator.inputs))
+    found: dict[str, bool] = {}
+    for each in in_order(operator):
+        below = [found[other.name] for other in each.inputs]
+        are_replaced = isinstance(each, ChangelogNormalize) or (isinstance(each, Source) and each.changelog)
+        found[each.name] = are_replaced or in_one_piece(each) or (bool(below) and all(below))
+    return found[operator.name]
 
 
 def is_mixed(inputs: Sequence[Operator]) -> bool:
