@@ -130,6 +130,16 @@ ASKS_FOR = {
     "intersect all": f"select item from {A} where item = 'a' intersect all select item from {B}",
     "a count of except": f"""select count(*) as n from (
         select item from {B} where item = 'a' except select item from {A})""",
+    "joined once it has met": f"""select e.item, a.price from (
+        select item from {B} as b where exists (select 1 from {A} as a where a.item = b.item)) as e
+        left join {A} as a on a.item = e.item""",
+    "an intersection, joined": f"""select x.item, a.price from (select item from {B} intersect select item from {A}) as x
+        join {A} as a on a.item = x.item""",
+    "asked for twice": f"""select item, price from (
+        select item, price from {B} as b where exists (select 1 from {A} as a where a.item = b.item)) as e
+        where exists (select 1 from {A} as c where c.item = e.item and c.price = 3)""",
+    "groups of an outer join": f"""select item, count(*) as n, count(ap) as m from (
+        select b.item, a.price as ap from {B} as b left join {A} as a on a.item = b.item) group by item""",
     "a scalar subquery": f"select b.item, (select max(price) from {A} as a where a.item = b.item) as m from {B} as b",
 }
 

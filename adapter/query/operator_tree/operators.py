@@ -191,14 +191,14 @@ class Operators:
 
     def _after(self, operator: base.Operator, last: str) -> str | None:
         """What the TTL says of an operator's state; None: nothing."""
-        if base.stay(operator) or (after := self.bounds.after(last)) is None:
+        if base.keeps(operator) or (after := self.bounds.after(last)) is None:
             return None
         if isinstance(operator, base.Recompute | base.SetOperation) and base.is_mixed(operator.inputs):
             return f"{after}, those that stay below it when they go"
         return after
 
     def _clears(self, operator: base.Operator, last: str) -> str:
-        if base.stay(operator):
+        if base.keeps(operator):
             return AS_ITS_INPUT
         return self.bounds.after(last) or (BOUNDED if len(operator.inputs) == 1 else ALL_BOUNDED)
 
@@ -239,7 +239,7 @@ class Operators:
         """What clears the groups' state."""
         if operator.ends:
             return f"window end + {intervals.format(operator.lasts)}" if operator.lasts else _WINDOW_END
-        if stage.keys and base.stay(operator):
+        if stage.keys and base.keeps(operator):
             return AS_ITS_INPUT
         if after := self._after(operator, "the key's last row"):
             return after

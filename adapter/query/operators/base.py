@@ -360,9 +360,14 @@ class Recompute:
     shown: tuple[str, ...] | None = None
     """Of a GROUP BY that is the result, the columns with its keys, in lower case; None: it is something else."""
 
-    anchored: bool = False
-    """Whether each row of the result is made with a row of an input that expires under a TTL. Then it is what that has met,
-    and inputs that stay are there for those that come later; else these keep their partitions from expiring."""
+    always: tuple[int, ...] = ()
+    """The numbers of inputs of which each row of the result has a row."""
+
+    @property
+    def is_anchored(self) -> bool:
+        """Whether each row of the result is made with a row that expires under a TTL. Then it is what that has met, and
+        inputs that stay are there for those that come later; else these keep their partitions from expiring."""
+        return not all(stay(self.inputs[number]) for number in self.always)
 
     @property
     def is_whole(self) -> bool:
@@ -505,7 +510,10 @@ class Dataflow:
 
 def ttl_of(operator: Operator, ttl: int | None) -> int | None:
     """Microseconds after which what an operator keeps expires when it is idle, or its window has ended; None: never."""
-    return getattr(operator, "lasts", 0) if getattr(operator, "ends", ()) else ttl_over(operator, ttl)
+    if getattr(operator, "ends", ()):
+        lasts: int = getattr(operator, "lasts", 0)
+        return lasts
+    return None if keeps(operator) else ttl
 
 
 def ttl_over(operator: Operator, ttl: int | None) -> int | None:
@@ -514,14 +522,27 @@ def ttl_over(operator: Operator, ttl: int | None) -> int | None:
     return None if stay(operator) else ttl
 
 
+def keeps(operator: Operator) -> bool:
+    """Whether what an operator keeps stays: so do all rows that it is computed from, or it is in one piece, of which nothing
+    is idle."""
+    return in_one_piece(operator) or all(map(stay, operator.inputs or (operator,)))
+
+
 def stay(operator: Operator) -> bool:
-    """Whether all rows that an operator is computed from stay until they are taken away, or what it gives is in one piece:
-    without a key nothing of it is idle."""
+    """Whether the rows that an operator gives stay until they are taken away."""
     found: dict[str, bool] = {}
     for each in in_order(operator):
         below = [found[other.name] for other in each.inputs]
-        are_replaced = isinstance(each, ChangelogNormalize) or (isinstance(each, Source) and each.changelog)
-        found[each.name] = are_replaced or in_one_piece(each) or (bool(below) and all(below))
+        if isinstance(each, ChangelogNormalize | Source):
+            stays = isinstance(each, ChangelogNormalize) or each.changelog
+        elif isinstance(each, Recompute) and each.always:
+            # Its partitions don't expire while they have such rows.
+            stays = all(below[number] for number in each.always)
+        elif isinstance(each, SetOperation) and each.label.startswith(("INTERSECT", "EXCEPT")):
+            stays = any(below) if each.label.startswith("INTERSECT") else below[0]
+        else:
+            stays = in_one_piece(each) or (bool(below) and all(below))
+        found[each.name] = stays
     return found[operator.name]
 
 

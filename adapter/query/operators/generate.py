@@ -733,7 +733,7 @@ class _Generator:
         else:
             alone = operator.shown is not None
             held = (
-                not operator.anchored
+                not operator.is_anchored
                 and ttl is not None
                 and not operator.ends
                 and any(map(stay, operator.inputs))
@@ -751,7 +751,7 @@ class _Generator:
                     operator.top,
                     operator.busy,
                     end,
-                    stays=operator.anchored and stay(each),
+                    stays=operator.is_anchored and stay(each),
                     holds=held and stay(each),
                 )
                 for each, keys, alias, end in zip(

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..operators import asked_relations, conditions, correlated_aggregates, semi_joins
-from ..operators.base import Join, Operator, OuterIntervalJoin, UnboundedState, Until, stay
+from ..operators.base import Join, Operator, OuterIntervalJoin, UnboundedState, Until
 from ..operators.hidden_items import with_weight
 from ..operators.relation import Relation, weight_of
 from ..operators.time_bounds import TimeBounds, delay_of
@@ -212,16 +212,14 @@ def plan_join(
         short(select),
         growth=growth,
         until=tuple(alone[alias.lower()] for alias in aliases) if alone else (),
-        anchored=_is_anchored(select, streams),
+        always=_always(select, streams),
     )
 
 
-def _is_anchored(select: exp.Select, streams: Sequence[FromItem]) -> bool:
-    """`Recompute.anchored` of a join of relations, which stand in FROM."""
+def _always(select: exp.Select, streams: Sequence[FromItem]) -> tuple[int, ...]:
+    """`Recompute.always` of a join of relations, which stand in FROM."""
     there = conditions.always_there(select)
-    return any(
-        each.alias in there and each.operator is not None and not stay(each.operator) for each in streams
-    )
+    return tuple(number for number, each in enumerate(streams) if each.alias in there)
 
 
 def _check_repeatable(
@@ -292,7 +290,7 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     relation = Relation(True, bounded=bounded)
     return recomputed(
         planner, select, template, inputs, partitions, all_aliases, relation, short(select), growth=growth,
-        anchored=_is_anchored(select, [each for each in read if each.operator is not None]),
+        always=_always(select, [each for each in read if each.operator is not None]),
     )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def recomputed(
     top: Top | None = None,
     growth: UnboundedState | None = None,
     until: tuple[Until, ...] = (),
-    anchored: bool = False,
+    always: tuple[int, ...] = (),
 ) -> Operator:
     """A SELECT that is computed anew for the keys that were touched.
 
@@ -99,7 +99,7 @@ def recomputed(
         top: it is a ranking of which the first rows are kept.
         growth: why its state would grow for ever; None: by what is known of its inputs.
         until: when rows of each input are no longer needed.
-        anchored: as of `Recompute`.
+        always: as of `Recompute`.
 
     Raises:
         QueryError: it stands over values that are other ones each time.
@@ -132,7 +132,7 @@ def recomputed(
             ends=() if until else ends,
             until=until,
             asks_for_rows=asks,
-            anchored=anchored,
+            always=always,
         )
     )
 
