@@ -66,6 +66,18 @@ IDLE = {
 }
 
 
+TTL = 30 * 60_000_000
+
+
+def check_last_rows(made: duck.Laboratory, text: str) -> None:
+    """Passes a query that has the rows of the last rows, in six cuts and with a time to live of half an hour."""
+    plan = planner.plan(text, UPSERTS, TTL, ("item", "bidder"))
+    batch = re.sub(r"\bbids\b", LAST, generate.batch(plan))
+    outcome = made.stream(batch, generate.program(plan, ttl=TTL), 6, delay=timedelta(minutes=1))
+    made.base.close()
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
 @pytest.mark.parametrize("name", IDLE)
 def test_rows_that_stay_are_not_forgotten(name: str) -> None:
     """A time to live is for rows that only come: what is idle in a table is there, and is taken away when it goes."""
@@ -81,11 +93,7 @@ def test_rows_that_stay_are_not_forgotten(name: str) -> None:
     made = duck.Laboratory()
     put(made)
     made.put("bids", BIDS, [[(at + timedelta(minutes=n), *row) for n, *row in piece] for piece in pieces])
-    plan = planner.plan(IDLE[name], UPSERTS, 30 * 60_000_000, ("item", "bidder"))
-    batch = re.sub(r"\bbids\b", LAST, generate.batch(plan))
-    outcome = made.stream(batch, generate.program(plan, ttl=30 * 60_000_000), 6, delay=timedelta(minutes=1))
-    made.base.close()
-    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+    check_last_rows(made, IDLE[name])
 
 
 ASKED = {
@@ -109,11 +117,7 @@ def test_a_stream_meets_rows_that_were_idle_for_longer_than_its_own_are_kept(nam
     made.put("bids", BIDS, [[(at, 1, "a", 5), (at, 1, "c", 6)], [(at + timedelta(hours=9), 1, "d", 7)]])
     asks = [(1, "b", 1), (2, "c", 2), (200, "a", 3), (201, "b", 4), (400, "c", 6), (420, "a", 6)]
     made.put("asks", ASKS, [[(at + timedelta(minutes=n), *row)] for n, *row in asks])
-    plan = planner.plan(ASKED[name], UPSERTS, 30 * 60_000_000, ("item", "bidder"))
-    batch = re.sub(r"\bbids\b", LAST, generate.batch(plan))
-    outcome = made.stream(batch, generate.program(plan, ttl=30 * 60_000_000), 6, delay=timedelta(minutes=1))
-    made.base.close()
-    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+    check_last_rows(made, ASKED[name])
 
 
 ASKS_FOR = {
@@ -164,11 +168,7 @@ def test_rows_that_stay_keep_what_they_have_met(name: str, ends: str) -> None:
         made.put(
             stream, columns, [[(at + timedelta(minutes=n), *row) for n, *row in each] for each in pieces]
         )
-    plan = planner.plan(ASKS_FOR[name], UPSERTS, 30 * 60_000_000, ("item", "bidder"))
-    batch = re.sub(r"\bbids\b", LAST, generate.batch(plan))
-    outcome = made.stream(batch, generate.program(plan, ttl=30 * 60_000_000), 6, delay=timedelta(minutes=1))
-    made.base.close()
-    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+    check_last_rows(made, ASKS_FOR[name])
 
 
 @pytest.mark.parametrize("pieces", [1, 2])

@@ -200,7 +200,7 @@ class Operators:
     def _clears(self, operator: base.Operator, last: str) -> str:
         if base.keeps(operator):
             return AS_ITS_INPUT
-        return self.bounds.after(last) or (BOUNDED if len(operator.inputs) == 1 else ALL_BOUNDED)
+        return self._after(operator, last) or (BOUNDED if len(operator.inputs) == 1 else ALL_BOUNDED)
 
     def _state(self, operator: base.Operator, rows: str, clears: str | None = None) -> tuple[State, ...]:
         if getattr(operator, "ends", ()):

@@ -732,12 +732,10 @@ class _Generator:
             ]
         else:
             alone = operator.shown is not None
-            held = (
-                not operator.is_anchored
-                and ttl is not None
-                and not operator.ends
-                and any(map(stay, operator.inputs))
-            )
+            # Rows that stay keep their partitions where they are in the result by themselves; else they are there for those
+            # that come later.
+            anchored, staying = operator.is_anchored, [*map(stay, operator.inputs)]
+            held = any(staying) and not (anchored or ttl is None or operator.ends)
             partitions = (
                 Partitions(operator.name, size, ttl, held) if size or ttl is not None or alone else None
             )
@@ -751,11 +749,11 @@ class _Generator:
                     operator.top,
                     operator.busy,
                     end,
-                    stays=operator.is_anchored and stay(each),
-                    holds=held and stay(each),
+                    stays=anchored and stays,
+                    holds=held and stays,
                 )
-                for each, keys, alias, end in zip(
-                    operator.inputs, operator.keys, operator.aliases, ends, strict=True
+                for each, keys, alias, end, stays in zip(
+                    operator.inputs, operator.keys, operator.aliases, ends, staying, strict=True
                 )
             ]
         is_result = self.replaced is not None and self.replaced.operator is operator
