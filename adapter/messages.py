@@ -80,18 +80,21 @@ def out_of_memory(text: str) -> str | None:
     >>> out_of_memory("java.lang.OutOfMemoryError: Java heap space")[:29]
     "Spark's memory is used up. Gi"
     """
-    if _NO_MEMORY.search(text):
-        what = "Spark's memory is used up"
-    elif "PythonException" in text:
-        return None  # of a Python function in the query, which may be connected with anything
-    elif _JVM_GONE.search(text):
-        what = "Spark's JVM has ended, most likely for lack of memory"
-    else:
-        return None
-    return (
-        f"{what}. Give it more: 'spark.driver.memory' under 'server_side_parameters' in the profile (2g where it says "
-        "nothing), on a cluster 'spark.executor.memory' too."
+    more = (
+        "'spark.driver.memory' under 'server_side_parameters' in the profile (2g where it says nothing), on a cluster "
+        "'spark.executor.memory' too."
     )
+    if _NO_MEMORY.search(text):
+        return f"Spark's memory is used up. Give it more: {more}"
+    if "PythonException" in text:
+        return None  # of a Python function in the query, which may be connected with anything
+    if _JVM_GONE.search(text):
+        from .environment.java import how_the_jvm_ended
+
+        return how_the_jvm_ended() or (
+            f"Spark's JVM has ended. If that was for lack of memory, give it more: {more}"
+        )
+    return None
 
 
 def unreachable(text: str) -> str | None:

@@ -14,6 +14,9 @@ from .query.windowing.emission import FINAL, Emission
 from .sizes import size
 from .stream.model import APPEND_NEW, BACKFILL, FAIL, FROM_NOW, IGNORE, MIGRATE, SYNC, Retention
 
+SKIP = "skip"
+"""To pass over a model that is kept up to date elsewhere."""
+
 MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate", "topn")
 
 
@@ -47,6 +50,8 @@ class StreamConfig:
     """Whether a state goes on with an edited query where it can."""
     on_new_metric: str = FROM_NOW
     """What an aggregate has that comes to such a state: the rows that come from now on, or its sources' history."""
+    on_running: str = SKIP
+    """What `dbt run` does with a model that ``dbt-stream run`` keeps up to date elsewhere: `SKIP` it, or `FAIL`."""
 
 
 def _is_text(value: Any) -> bool:
@@ -96,6 +101,9 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
     ),
     "on_new_metric": lambda value: (
         None if value in (None, FROM_NOW, BACKFILL) else f"is {value!r}; write 'from_now' or 'backfill'"
+    ),
+    "on_running": lambda value: (
+        None if value in (None, SKIP, FAIL) else f"is {value!r}; write 'skip' or 'fail'"
     ),
     # Read by `query.rewrite_configs.asked_for`, for batch models too.
     **dict.fromkeys(rewrite_configs.NAMES, _any),
@@ -198,4 +206,5 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         allow_recompute=config.get("allow_recompute") is not False,
         on_state_change=config.get("on_state_change") or MIGRATE,
         on_new_metric=config.get("on_new_metric") or FROM_NOW,
+        on_running=config.get("on_running") or SKIP,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +16,20 @@ from .lazily import Lazily
 from .stream.identifiers import joined, parts, type_text
 
 if TYPE_CHECKING:
-    from . import stream_node, streaming
+    from . import stream_config, stream_node, streaming
     from .environment import Environment
     from .query import expansion, generate
     from .query.plan import Plan
+    from .query.program import Program
     from .query.text.functions import QueryRunner
     from .query.windowing import window_arguments
+    from .service import health, preparation
     from .stream import bootstrap as bootstrapping
     from .stream import columns, deployments, iceberg, limits, runner, upstream
     from .stream.model import StreamModel
 else:
-    stream_node, streaming = Lazily("stream_node"), Lazily("streaming")
+    stream_config, stream_node, streaming = map(Lazily, ("stream_config", "stream_node", "streaming"))
+    health, preparation = map(Lazily, ("service.health", "service.preparation"))
     expansion, generate, window_arguments = map(
         Lazily, ("query.expansion", "query.generate", "query.windowing.window_arguments")
     )
@@ -164,7 +168,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             CompilationError: one is not; what to write instead.
             DbtRuntimeError: a source can't be read from its beginning.
         """
-        with streaming.sentences():
+        with self._noted_if_it_fails(model), streaming.sentences():
             stream_node.config(model)
             deployments.check_settled(stream_node.model(model, self.environment))
             if self._is_empty_run():
@@ -208,7 +212,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         if self._is_empty_run():
             return None
-        with streaming.sentences():
+        with self._noted_if_it_fails(model), streaming.sentences():
             program = streaming.program(model, self._plan(model, sql, graph))
             described = stream_node.model(model, self.environment, program, graph=graph)
             gives = {column.name: column.dtype for column in self.query_columns(sql)}
@@ -261,7 +265,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         if self._is_empty_run():
             return streaming.StreamResponse("STREAM (--empty: no rows)", code="STREAM")
-        with streaming.sentences():
+        with self._noted_if_it_fails(model), streaming.sentences():
             program = streaming.program(model, self._plan(model, sql, graph))
             project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
             described = stream_node.model(model, self.environment, program, project_root, graph)
@@ -269,6 +273,17 @@ class StreamingMethods(metaclass=AdapterMeta):
             described = _bootstrapped(described, bootstrap, graph)
             if at_once:
                 described = limits.at_once(described)
+            trigger = streaming.interval(stream_node.config(model), program)
+            prepared = preparation.Prepared(described, program, trigger)
+            if preparation.hand_over(model["unique_id"], prepared):
+                self.environment.declared.make_mentioned(sql, project_root)
+                return streaming.StreamResponse("STREAM (ready)", code="STREAM")
+        with health.noted(described):
+            return self._take_in(sql, described, program, flush)
+
+    def _take_in(
+        self, sql: str, described: StreamModel, program: Program, flush: bool
+    ) -> streaming.StreamResponse:
         handle = self.connections.get_thread_connection().handle
         # As what dbt can cancel.
         with handle.errors(), streaming.sentences():
@@ -280,6 +295,40 @@ class StreamingMethods(metaclass=AdapterMeta):
             if flush and not result.stopped:
                 result = streaming.added(result, runner.flush(session, described, program))
         return streaming.response(result)
+
+    def _noted_if_it_fails(self, model: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """Notes the failure of a model. The service knows of its own."""
+        if preparation.is_preparing():
+            return nullcontext()
+        return health.noted_if_it_fails(lambda: stream_node.model(model, self.environment))
+
+    @available.parse_none
+    def kept_running(self, model: Mapping[str, Any], is_asked_for: bool) -> streaming.StreamResponse | None:
+        """Returns what to say of a model that ``dbt-stream run`` keeps up to date elsewhere, so that it is passed over.
+
+        Args:
+            model: its node.
+            is_asked_for: whether this run is to do something that the other one doesn't, as a full refresh.
+        """
+        if is_asked_for or preparation.is_preparing():
+            return None
+        with streaming.sentences():
+            if stream_node.config(model).on_running != stream_config.SKIP:
+                return None
+            found = health.kept_elsewhere(stream_node.model(model, self.environment))
+        if found is None:
+            return None
+        checksum = (model.get("checksum") or {}).get("checksum")
+        change = (
+            "; its text is another one by now, which takes effect when that is started again"
+            if found.text and checksum and found.text != checksum
+            else ""
+        )
+        return streaming.StreamResponse(
+            f"STREAM (skipped: process {found.pid} on {found.host}, `{found.by}`, keeps it up to date and is "
+            f"{found.state}{change})",
+            code="STREAM",
+        )
 
     def _plan(self, model: Mapping[str, Any], sql: str, graph: Any) -> Plan:
         project_root = self.config.credentials.project_root  # type: ignore[attr-defined]

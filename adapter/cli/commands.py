@@ -14,7 +14,7 @@ import click
 
 from ..__version__ import version
 from ..redaction import without_secrets
-from .interrupts import without_trace
+from .interrupts import interrupts, without_trace
 from .project import Project, ProjectError, Selection
 from .words import Words
 
@@ -116,14 +116,25 @@ def status(project: Project, selection: Selection, by_part: bool, as_json: bool)
     show_default=True,
     help="From one micro-batch to the next, of models whose trigger is 'available_now'.",
 )
+@click.option(
+    "--max-restarts",
+    type=click.IntRange(min=0),
+    help="Give a model up that failed so often in a row. Default: restart it without end.",
+)
+@click.option("--fail-fast", "-x", is_flag=True, help="End all models when the first one fails for good.")
 @click.pass_obj
 @_selects
-def run(project: Project, selection: Selection, every: str) -> None:
-    """Keep the selected models up to date until Ctrl-C. `dbt run` comes first."""
-    from .run import run_models
+def run(
+    project: Project, selection: Selection, every: str, max_restarts: int | None, fail_fast: bool
+) -> None:
+    """Keep the selected models up to date until Ctrl-C, each started and restarted by itself."""
+    # Importing takes a moment, in which a service manager may change its mind.
+    with _sentences(), interrupts() as signals:
+        from ..service.restart_policy import RestartPolicy
+        from .run import run_models
 
-    with _sentences():
-        if not run_models(project, selection, every):
+        policy = RestartPolicy(max_restarts=max_restarts)
+        if not run_models(project, selection, every, policy, fail_fast, signals):
             sys.exit(1)
 
 
@@ -177,7 +188,7 @@ def clean(project: Project, selection: Selection, older_than: str, dropped: bool
 @click.argument("model")
 @click.pass_obj
 def flush(project: Project, model: str) -> None:
-    """Close all open windows of MODEL, as at the end of its input. Rows that come later start new ones."""
+    """Close all open windows of MODEL, as at the end of its input. Later rows for them are dropped as late."""
     from .flush import flush_model
 
     with _sentences():

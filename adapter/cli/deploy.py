@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
-from .. import stream_node
+from .. import stream_node, streaming
 from ..environment import Environment
+from ..query.program import Program
 from ..stream import promoting
 from ..stream.deployments import PROMOTED, Deployment
 from ..stream.lock import check_free
@@ -16,7 +17,6 @@ from ..stream.progress import read_progress
 from ..stream.promoting import Standing, Swapped
 from ..stream.runner import run_stream
 from .project import Project, ProjectError, project_errors
-from .run import described
 
 
 def init(project: Project, name: str, anew: bool) -> str:
@@ -54,14 +54,27 @@ def wait(project: Project, name: str) -> str:
         )
     nodes, graph = _run(project, standing.deployment)
     for node in nodes:
-        new, program = described(project, environment, node, graph, "1 second")
+        new, program = _described(project, environment, node, graph)
         # What came to the old one meanwhile, which may keep going.
         while _has_more(standing := _standing(environment, model)):
             print(told(_told(standing)))
             with project_errors():
-                if run_stream(session, replace(new, trigger=None), program).stopped:
+                if run_stream(session, new, program).stopped:
                     break
     return told(_told(_standing(environment, model)))
+
+
+def _described(
+    project: Project, environment: Environment, node: Mapping[str, Any], graph: Any
+) -> tuple[StreamModel, Program]:
+    """Returns a compiled model and what a micro-batch of it does."""
+    sql = str(node["compiled_code"])
+    root = str(project.folder)
+    with project_errors():
+        program = streaming.program(node, streaming.plan_in_run(node, sql, environment, graph, root))
+        model = stream_node.model(node, environment, program, root, graph)
+    environment.declared.make_mentioned(sql, root)
+    return model, program
 
 
 def _has_more(standing: Standing) -> bool:

@@ -1,34 +1,90 @@
-"""Ctrl-C, or a service manager's SIGTERM: the first one ends streams in order, the next one at once."""
+"""Ctrl-C, or a service manager's SIGTERM: the first one ends streams in order, the next one at once. SIGHUP ends nothing."""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = b"\x1b[?25h"
 _SENTENCE = b"Stopped at once. What wasn't committed yet is done by the next run.\n"
 
+PATIENCE = 8.0
+"""Seconds from SIGTERM to the end of the process, whatever it is in. Service managers kill after ten or more."""
+
+
+class Signals(list[int]):
+    """The signals so far that ask the process to end."""
+
+    exit_code = 0
+    """What the process ends with where it has to be ended."""
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether a service manager waits for the end."""
+        return signal.SIGTERM in self
+
 
 @contextmanager
-def interrupts() -> Iterator[list[int]]:
-    """Notes the first signal instead of being interrupted by it; the second one ends the process."""
-    found: list[int] = []
+def interrupts(patience: float = PATIENCE) -> Iterator[Signals]:
+    """Notes the first signal instead of being interrupted by it; the second one ends the process.
+
+    After SIGTERM the process ends within `patience` seconds, wherever it is then.
+    """
+    found = Signals()
+    reader, writer = os.pipe()
 
     def note(number: int, _: object) -> None:
         found.append(number)
         _handle(_end)
+        with suppress(OSError):
+            os.write(writer, b"!" if number == signal.SIGTERM else b"?")
 
     before = _handle(note)
+    hangup = _handle_hangup(lambda *_: None)
+    # Made before it is needed: where a signal comes in, nothing may wait for a lock.
+    threading.Thread(target=_guard, args=(reader, patience, found), name="guard", daemon=True).start()
     try:
         yield found
     finally:
-        for each, handler in before.items() if not found else ():
-            signal.signal(each, handler)
+        # After a signal the guard stays for all that is done before the process ends.
+        if not found:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+            if hangup is not None:
+                signal.signal(signal.SIGHUP, hangup)
+            with suppress(OSError):
+                os.write(writer, b".")
+
+
+def _guard(reader: int, patience: float, signals: Signals) -> None:
+    """Ends the process some time after SIGTERM. What isn't committed by then is left to the next run."""
+    select.select([reader], [], [])
+    if os.read(reader, 1) == b"!":
+        time.sleep(patience)
+        end_now(signals.exit_code)
+
+
+def end_now(code: int) -> NoReturn:
+    """Ends the process where it is, with what was printed. Spark ends with it."""
+    for stream in (sys.stdout, sys.stderr):
+        # Not where a thread holds on to it.
+        flushed = threading.Thread(target=_flush, args=(stream,), daemon=True)
+        flushed.start()
+        flushed.join(0.5)
+    os._exit(code)
+
+
+def _flush(stream: Any) -> None:
+    with suppress(Exception):
+        stream.flush()
 
 
 @contextmanager
@@ -54,3 +110,10 @@ def _handle(handler: Callable[[int, Any], object]) -> dict[signal.Signals, Any]:
         return {each: signal.signal(each, handler) for each in _SIGNALS}
     except ValueError:  # not in the main thread, where no signals come
         return {}
+
+
+def _handle_hangup(handler: Callable[[int, Any], object]) -> Any:
+    try:
+        return signal.signal(signal.SIGHUP, handler)
+    except ValueError:
+        return None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 
-from ..stream.model import StreamModel
-from ..stream.progress import read_progress
+from ..text import counted
 from .status import table_of
 
 _WINDOW = 10.0
@@ -21,12 +21,11 @@ _WINDOW = 10.0
 class Board:
     """Follows models while they run. A context manager."""
 
-    def __init__(self, models: Sequence[StreamModel], console: Console | None = None) -> None:
-        self._models = models
+    def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
-        self._seen: dict[str, Any] = {}
-        self._rates = {model.name: Rate() for model in models}
-        self._said: set[str] = set()
+        self._said: dict[str, Any] = {}
+        """By model the micro-batch of which was said last."""
+        self._rates: dict[str, Rate] = {}
         self._live = (
             Live(console=self._console, auto_refresh=False, transient=False)
             if self._console.is_terminal
@@ -40,61 +39,49 @@ class Board:
 
     def __exit__(self, *_: object) -> None:
         if self._live:
-            self._live.stop()
+            # Of a terminal that is gone there is nothing to put right.
+            with suppress(OSError, ValueError):
+                self._live.stop()
 
-    def show(self, became: Mapping[str, str | None]) -> None:
-        """Show where the models are; `became`: what became of those that have ended."""
-        found = []
-        for model in self._models:
-            progress = read_progress(model)
-            end = became.get(model.name)
-            rate = self._rates[model.name]
-            if progress is not None:
-                rate.add(time.monotonic(), progress["total"]["rows_in"])  # type: ignore[index]
-            found.append(
-                {
-                    "model": model.name,
-                    "progress": progress,
-                    "rows_per_second": rate.per_second,
-                    "became": end,
-                }
-            )
+    def show(self, found: Sequence[Mapping[str, Any]]) -> None:
+        """Shows how models are.
+
+        Args:
+            found: as `status.collect` has them, with ``is_new``: whether their figures are of this process.
+        """
+        now = time.monotonic()
+        shown = []
         for entry in found:
-            self._say_end(entry)
+            rate = self._rates.setdefault(entry["model"], Rate())
+            if entry["progress"] is not None:
+                rate.add(now, entry["progress"]["total"]["rows_in"])
+            shown.append({**entry, "rows_per_second": rate.per_second})
         if self._live:
-            self._live.update(
-                table_of([_in_a_word(each) for each in found], self._console.width), refresh=True
-            )
+            with suppress(OSError, ValueError):
+                self._live.update(table_of(shown, self._console.width), refresh=True)
         else:
-            for entry in found:
-                self._say(entry)
+            for entry in shown:
+                self._say_batch(entry)
 
-    def _say(self, entry: Mapping[str, Any]) -> None:
-        """A line for a new micro-batch."""
+    def say(self, line: str) -> None:
+        """Prints a line, above the table if there is one."""
+        with suppress(OSError, ValueError):
+            self._console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+    def _say_batch(self, entry: Mapping[str, Any]) -> None:
+        """Prints a line for a new micro-batch."""
         name, progress = entry["model"], entry["progress"]
-        step = None if progress is None else (progress["batch"], progress["flush"])
-        # The first is of the run before.
-        if self._seen.setdefault(name, step) != step and progress is not None:
-            self._seen[name] = step
-            last = progress["last"]
-            self._print(
-                f"{progress['time']} {name}: {last['rows_in']:,} rows in, {last['rows_out']:,} out, "
-                f"{sum(last['seconds'].values()):.1f} s, watermark {progress['watermark'] or 'none yet'}"
-            )
-
-    def _say_end(self, entry: Mapping[str, Any]) -> None:
-        name, end = entry["model"], entry["became"]
-        if end is not None and name not in self._said:
-            self._said.add(name)
-            self._print(f"{name}: {end}")
-
-    def _print(self, line: str) -> None:
-        self._console.print(line, soft_wrap=True, markup=False, highlight=False)
-
-
-def _in_a_word(entry: Mapping[str, Any]) -> dict[str, Any]:
-    failed = entry["became"] not in (None, "stopped")
-    return {**entry, "became": "failed" if failed else entry["became"]}
+        if progress is None or not entry["is_new"]:
+            return
+        step = (progress["batch"], progress["flush"])
+        if self._said.get(name) == step:
+            return
+        self._said[name] = step
+        last = progress["last"]
+        self.say(
+            f"{progress['time']} {name}: {counted(last['rows_in'], 'row')} in, {last['rows_out']:,} out, "
+            f"{sum(last['seconds'].values()):.1f} s, watermark {progress['watermark'] or 'none yet'}"
+        )
 
 
 class Rate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,11 +123,58 @@ class Project:
             f"There is no streaming model '{name}'; `dbt-stream status` lists those there are."
         )
 
-    def streaming_models(self, selection: Selection = Selection()) -> list[Mapping[str, Any]]:
-        """The nodes of the selected streaming models, by name."""
+    def parsed(self) -> Any:
+        """Returns dbt's manifest of the project.
+
+        Raises:
+            ProjectError: dbt can't read the project.
+        """
+        return self._dbt("parse")
+
+    def run_each(
+        self,
+        manifest: Any,
+        nodes: Sequence[Mapping[str, Any]],
+        note: Callable[[str, str, str], None],
+        quiet: bool,
+    ) -> None:
+        """Runs models as `dbt run` does, whether or not others of them fail.
+
+        Args:
+            manifest: dbt's.
+            nodes: the models.
+            note: is told of each as soon as it is done: its unique id, dbt's status and message.
+            quiet: whether dbt prints nothing and leaves target/ as it is.
+
+        Raises:
+            ProjectError: none of them could be run.
+        """
+
+        def heard(event: Any) -> None:
+            if event.info.name == "NodeFinished":
+                result = event.data.run_result
+                note(event.data.node_info.unique_id, str(result.status), str(result.message))
+
+        paths = [f"path:{node['original_file_path']}" for node in nodes]
+        outcome = self._invoke("run", ("--select", *paths, "--no-fail-fast"), manifest, quiet, heard)
+        results = getattr(outcome.result, "results", None) or ()
+        for entry in results:
+            note(entry.node.unique_id, str(entry.status), str(entry.message or ""))
+        if outcome.exception is not None and not results:
+            raise ProjectError(str(outcome.exception)) from outcome.exception
+
+    def streaming_models(
+        self, selection: Selection = Selection(), manifest: Any = None
+    ) -> list[Mapping[str, Any]]:
+        """Returns the nodes of the selected streaming models, by name.
+
+        Args:
+            selection: which; default: all.
+            manifest: dbt's, where it is there.
+        """
         from ..stream_config import MATERIALIZATIONS
 
-        manifest = self._dbt("parse")
+        manifest = manifest or self.parsed()
         nodes = {
             unique_id: node.to_dict()
             for unique_id, node in manifest.nodes.items()
@@ -144,6 +191,7 @@ class Project:
                 "path",
                 "--output-keys",
                 "unique_id",
+                manifest=manifest,
             )
             wanted = set(listed)
             nodes = {k: node for k, node in nodes.items() if node["original_file_path"] in wanted}
@@ -181,6 +229,22 @@ class Project:
         return dict(yaml.safe_load(self.variables or "") or {})
 
     def _dbt(self, command: str, *arguments: str, manifest: Any = None, quiet: bool = True) -> Any:
+        outcome = self._invoke(command, arguments, manifest, quiet)
+        if outcome.exception is not None:
+            raise ProjectError(str(outcome.exception))
+        if not outcome.success:
+            messages = [str(entry.message) for entry in outcome.result or () if _has_failed(entry)]
+            raise ProjectError("\n".join(messages) or f"`dbt {command}` failed; see logs/dbt.log.")
+        return outcome.result
+
+    def _invoke(
+        self,
+        command: str,
+        arguments: Sequence[str],
+        manifest: Any,
+        quiet: bool,
+        heard: Callable[[Any], None] | None = None,
+    ) -> Any:
         options = ["--project-dir", str(self.folder)]
         for name, value in (
             ("--profiles-dir", self.profiles),
@@ -192,16 +256,15 @@ class Project:
                 options += [name, str(value)]
         # Who only looks leaves in target/ what dbt's own commands have written there.
         looking = ["--quiet", "--log-level", "none", "--no-write-json"] if quiet else []
-        outcome: Any = _runner(manifest).invoke([*looking, command, *arguments, *options])
-        if outcome.exception is not None:
-            raise ProjectError(str(outcome.exception))
-        if not outcome.success:
-            messages = [str(entry.message) for entry in outcome.result or () if entry.message]
-            raise ProjectError("\n".join(messages) or f"`dbt {command}` failed; see logs/dbt.log.")
-        return outcome.result
+        return _runner(manifest, heard).invoke([*looking, command, *arguments, *options])
 
 
-def _runner(manifest: Any) -> Any:
+def _has_failed(entry: Any) -> bool:
+    """Returns whether dbt's result of a node is a failure that it has a message for."""
+    return bool(entry.message) and str(getattr(entry, "status", "")) in ("error", "fail", "runtime error")
+
+
+def _runner(manifest: Any, heard: Callable[[Any], None] | None = None) -> Any:
     """dbt's entrance, as it is for programs. What its import makes stays, so nobody looks for garbage meanwhile: that is a
     tenth of its time."""
     gc.disable()
@@ -209,7 +272,7 @@ def _runner(manifest: Any) -> Any:
         from dbt.cli.main import dbtRunner
     finally:
         gc.enable()
-    return dbtRunner(manifest=manifest)
+    return dbtRunner(manifest=manifest, callbacks=[heard] if heard else [])
 
 
 def _graph(manifest: Any) -> dict[str, dict[str, Any]]:

@@ -1,122 +1,372 @@
-"""``dbt-stream run``: streaming models that keep going, all at once, in one Spark."""
+"""``dbt-stream run``: streaming models that keep going, each looked after by itself, in one Spark."""
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TextIO
 
-from dbt_common.exceptions import DbtRuntimeError
-
-from .. import stream_node, streaming
 from ..environment import Environment
-from ..query.program import Program
 from ..query.text import intervals
-from ..stream.model import StreamModel
-from ..stream.runner import RunningStream
-from .interrupts import interrupts
+from ..redaction import without_secrets
+from ..service.failures import is_held_elsewhere
+from ..service.health import FAILED, STOPPED, WAITING, Health, Publisher, kept_elsewhere, publisher
+from ..service.preparation import Outcome, Preparer, message_of_dbt, preparing
+from ..service.restart_policy import RestartPolicy
+from ..service.streams import Stream, Streams
+from ..service.supervisor import Supervisor
+from ..service.watchdog import NO_ANSWER, Watchdog
+from ..text import counted
+from .interrupts import Signals, end_now, interrupts
 from .live import Board
 from .project import Project, ProjectError, Selection, project_errors
 
-_LOOK = 0.5
-"""Seconds from one look at the streams to the next."""
+_LOOK = 0.2
+"""Seconds from one look at the models to the next."""
+_ASK = 10.0
+"""Seconds from one question to Spark to the next, of what a watchdog wants to know."""
+_ORDERLY = 6.0
+"""Seconds after SIGTERM in which models may come to an end by themselves."""
+
+Node = Mapping[str, Any]
 
 
-@dataclass
-class Running:
-    """A model that keeps going, and what became of it."""
-
-    name: str
-    stream: RunningStream
-    problem: str | None = None
-    stopped: bool = False
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended, one way or another."""
-        return self.stopped or self.problem is not None
-
-    def look(self) -> None:
-        """See whether it failed, or is asked to stop."""
-        try:
-            if self.stream.query.isActive and not self.stream.is_asked_to_stop:
-                return
-            self.stream.wait(_LOOK)
-            self.stopped = True
-        except DbtRuntimeError as problem:
-            self.problem = str(problem.msg)
-        self.stream.stop()
-
-    @property
-    def became(self) -> str | None:
-        """What to say of it, once it has ended."""
-        return self.problem or ("stopped" if self.stopped else None)
-
-
-def run_models(project: Project, selection: Selection, every: str) -> bool:
+def run_models(
+    project: Project,
+    selection: Selection,
+    every: str,
+    policy: RestartPolicy | None = None,
+    fail_fast: bool = False,
+    signals: Signals | None = None,
+) -> bool:
     """Keeps the selected models up to date until they are stopped.
-
-    `dbt run` comes first: it makes the tables and takes in what is there.
 
     Args:
         project: the project.
         selection: which models; empty: all streaming ones.
         every: the interval between micro-batches of models whose trigger is 'available_now'.
+        policy: when a model that failed is started again.
+        fail_fast: whether the first model that fails for good ends the others.
+        signals: those that have come, where they are handled already.
 
     Returns:
-        Whether all of them went well until they were stopped.
+        Whether no model failed.
 
     Raises:
-        ProjectError: nothing is selected, or a model can't start.
+        ProjectError: nothing is selected, or the project or an option is wrong.
     """
+    if signals is None:
+        with interrupts() as signals:
+            return run_models(project, selection, every, policy, fail_fast, signals)
     with project_errors():
         interval = intervals.parse(every, "--every:")
     if interval <= 0:
         raise ProjectError(f"--every: '{every}' must be longer than nothing; write '1 second'.")
-    names = [str(node["name"]) for node in project.streaming_models(selection)]
-    if not names:
-        raise ProjectError("No streaming model is selected; `dbt-stream status` lists those there are.")
-    nodes, graph = project.run(names)
-    for name in sorted({*names} - {str(node["name"]) for node in nodes}):
-        # By `dbt-stream stop`, or it wouldn't have come to this.
-        print(f"{name}: stopped")
-    environment = project.environment()
-    models = [described(project, environment, node, graph, intervals.format(interval)) for node in nodes]
-    with interrupts() as signals:
-        return _keep_going(environment, models, signals)
+    loading = _Loading(project, selection)
+    while not loading.is_done:
+        if signals:
+            _print("stopped: before any model was up.")
+            end_now(0)
+        time.sleep(_LOOK / 4)
+    service = Service(
+        project, *loading.result(), intervals.format(interval), policy or RestartPolicy(), fail_fast
+    )
+    return service.run(signals)
 
 
-def described(
-    project: Project, environment: Environment, node: Mapping[str, Any], graph: Any, every: str
-) -> tuple[StreamModel, Program]:
-    """A model as the running code wants it, that keeps going."""
-    sql = str(node["compiled_code"])
-    with project_errors():
-        root = str(project.folder)
-        program = streaming.program(node, streaming.plan_in_run(node, sql, environment, graph, root))
-        model = stream_node.model(node, environment, program, root, graph)
-        interval = streaming.interval(stream_node.config(node), program)
-    environment.declared.make_mentioned(sql, root)
-    return replace(model, trigger=interval or every), program
+class _Loading:
+    """Reads the project in a thread, so that signals are heeded meanwhile."""
+
+    def __init__(self, project: Project, selection: Selection) -> None:
+        self._project, self._selection = project, selection
+        self._found: tuple[Any, list[Node], Environment] | None = None
+        self._problem: BaseException | None = None
+        self._thread = threading.Thread(target=self._load, name="load", daemon=True)
+        self._thread.start()
+
+    def _load(self) -> None:
+        try:
+            manifest = self._project.parsed()
+            nodes = self._project.streaming_models(self._selection, manifest)
+            if not nodes:
+                raise ProjectError(
+                    "No streaming model is selected; `dbt-stream status` lists those there are."
+                )
+            self._found = manifest, nodes, self._project.environment()
+        except BaseException as problem:
+            self._problem = problem
+
+    @property
+    def is_done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def result(self) -> tuple[Any, list[Node], Environment]:
+        if self._found is None:
+            raise self._problem or ProjectError("The project can't be read.")
+        return self._found
 
 
-def _keep_going(
-    environment: Environment, models: Sequence[tuple[StreamModel, Program]], signals: list[int]
-) -> bool:
-    running: list[Running] = []
-    try:
-        for model, program in models:
-            with project_errors():
-                running.append(Running(model.name, RunningStream(environment.session(), model, program)))
-        with Board([model for model, _ in models]) as board:
-            while not signals and not all(each.is_over for each in running):
-                for each in running:
-                    if not each.is_over:
-                        each.look()
-                board.show({each.name: each.became for each in running})
+class Service:
+    """Models that are looked after by this process.
+
+    Args:
+        project: theirs.
+        manifest: dbt's.
+        nodes: the models.
+        environment: where Spark runs.
+        every: the interval between micro-batches of models that don't say one.
+        policy: when a model that failed is started again.
+        fail_fast: whether the first model that fails for good ends the others.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        manifest: Any,
+        nodes: Sequence[Node],
+        environment: Environment,
+        every: str,
+        policy: RestartPolicy,
+        fail_fast: bool,
+    ) -> None:
+        from .. import stream_node
+
+        self._project, self._manifest, self._environment = project, manifest, environment
+        self._nodes = {shown_name(node): node for node in nodes}
+        with project_errors():
+            self._models = {name: stream_node.model(node, environment) for name, node in self._nodes.items()}
+        names = list(self._nodes)
+        self._streams = {name: Stream(name, self._upstream(name)) for name in names}
+        self._preparer = Preparer(self._prepare, names)
+        streams = Streams(self._streams, self._preparer, environment.session, every)
+        self._board = Board()
+        self.supervisor = Supervisor(names, streams.run, policy, fail_fast, say=self._board.say)
+        self._publisher: Publisher = publisher(environment.storage)
+        self._published: dict[str, Health] = {}
+        self._watch = _Watch(environment, streams, self.supervisor, self._streams, self._board.say)
+        # Of storage that is elsewhere it takes Spark to know.
+        storage = environment.storage
+        self._ours = {
+            name for name, model in self._models.items() if storage.is_local and kept_elsewhere(model) is None
+        }
+        self._is_quiet = False
+        self._is_up = False
+        self._is_abandoned = False
+
+    def run(self, signals: Signals) -> bool:
+        """Looks after the models until all are over, or a signal comes. Returns whether none failed."""
+        with self._board:
+            self._watch.start()
+            end: str | None = None
+            while not self.supervisor.is_over and not signals and end is None:
+                self._look()
                 time.sleep(_LOOK)
-    finally:
-        for each in running:
-            each.stream.stop()
-    return all(each.problem is None for each in running)
+                end = self._environment.ended() or self._watch.spark_ended
+            if signals:
+                self._environment.hurry()
+                self._stop(signals)
+            elif end is not None:
+                self.supervisor.fail(end)
+            self._show()
+        self._publisher.settle(2.0)
+        failed = self.supervisor.failed
+        signals.exit_code = 1 if failed else 0
+        if end is not None:
+            _print(without_secrets(end), sys.stderr)
+        _print(self._said_at_the_end())
+        if end is not None or (signals and (self._is_abandoned or self._preparer.is_busy)):
+            # Whatever is still at work there is waited for in vain, or too long.
+            end_now(signals.exit_code)
+        return not failed
+
+    def _look(self) -> None:
+        self.supervisor.look()
+        for name, stream in self._streams.items():
+            if stream.request is not None and stream.request.is_asked:
+                self.supervisor.stop(name)
+            self.supervisor.models[name].note = self._watch.notes.get(name)
+        self._watch.look()
+        self._show()
+        if not self._is_up:
+            self._say_up()
+
+    def _show(self) -> None:
+        """Shows and publishes how the models are."""
+        found = []
+        for name, stream in self._streams.items():
+            health = self.supervisor.health(name)
+            if health != self._published.get(name) and self._is_ours(name):
+                self._published[name] = health
+                text = (self._nodes[name].get("checksum") or {}).get("checksum")
+                self._publisher.publish(self._models[name].health, replace(health, text=text))
+            found.append(
+                {
+                    "model": name,
+                    **health.shown(),
+                    "progress": stream.progress,
+                    "is_new": stream.latest is not None,
+                }
+            )
+        self._board.show(found)
+
+    def _is_ours(self, name: str) -> bool:
+        """Returns whether this process looks after a model, and no other one does still."""
+        if name not in self._ours:
+            model = self.supervisor.models[name]
+            failed = model.last_error is not None and not is_held_elsewhere(model.last_error)
+            if self._streams[name].running is not None or failed:
+                self._ours.add(name)
+        return name in self._ours
+
+    def _stop(self, signals: Signals) -> None:
+        """Ends the models in order; after SIGTERM those that don't come to an end are left where they are."""
+        self.supervisor.stop_all()
+        began = time.monotonic()
+        while not self.supervisor.is_over:
+            if self._environment.ended() or (signals.is_urgent and time.monotonic() - began > _ORDERLY):
+                self._is_abandoned = True
+                self.supervisor.abandon()
+            self.supervisor.look()
+            signals.exit_code = 1 if self.supervisor.failed else 0
+            time.sleep(_LOOK)
+
+    def _say_up(self) -> None:
+        """Says which models are up, once each of them has started, failed, or waits for another one."""
+        up = sorted(name for name, each in self._streams.items() if each.running is not None)
+        others = [each for name, each in self.supervisor.models.items() if name not in up]
+        if any(each.state == WAITING and not each.lacks_table for each in others):
+            return
+        self._is_up = True
+        said = f"{counted(len(up), 'model')} up: {', '.join(up)}." if up else "No model is up."
+        rest = "; ".join(f"{each.name} is {each.state}" for each in others)
+        self._board.say(f"{said} {rest}." if rest else said)
+
+    def _said_at_the_end(self) -> str:
+        stopped, failed = [], []
+        for name, each in self.supervisor.models.items():
+            if each.state == FAILED:
+                failed.append(f"{name} ({each.last_error})" if each.last_error else name)
+            elif each.state == STOPPED:
+                stopped.append(name)
+        parts = [f"stopped: {', '.join(stopped)}"] if stopped else ["stopped"]
+        return "; ".join([*parts, *([f"failed: {', '.join(failed)}"] if failed else [])])
+
+    def _upstream(self, name: str) -> frozenset[str]:
+        """Returns the service's models that a model reads, also through others."""
+        by_id = {node["unique_id"]: each for each, node in self._nodes.items()}
+        found: set[str] = set()
+        seen: set[str] = set()
+        left = [self._nodes[name]["unique_id"]]
+        while left:
+            node = self._manifest.nodes.get(left.pop())
+            for other in node.depends_on.nodes if node is not None else ():
+                if other in by_id:
+                    found.add(by_id[other])
+                elif other not in seen:
+                    seen.add(other)
+                    left.append(other)
+        return frozenset(found)
+
+    def _prepare(self, names: Sequence[str], note: Callable[[Outcome], None]) -> None:
+        nodes = [self._nodes[name] for name in names]
+        by_id = {node["unique_id"]: name for name, node in zip(names, nodes, strict=True)}
+        with preparing() as handed_over:
+
+            def heard(unique_id: str, status: str, message: str) -> None:
+                name = by_id.get(unique_id)
+                if name is not None:
+                    prepared = handed_over.get(unique_id) if status == "success" else None
+                    note(Outcome(name, status, message_of_dbt(message), prepared))
+
+            quiet, self._is_quiet = self._is_quiet, True
+            self._project.run_each(self._manifest, nodes, heard, quiet)
+
+
+class _Watch:
+    """Asks Spark what a watchdog wants to know, in a thread of its own: Spark may not answer."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        streams: Streams,
+        supervisor: Supervisor,
+        known: Mapping[str, Stream],
+        say: Callable[[str], None],
+    ) -> None:
+        self._environment, self._streams, self._supervisor = environment, streams, supervisor
+        self._known, self._say = known, say
+        self._dog = Watchdog(say)
+        self._asked_at: float | None = None
+        self._has_said = False
+        self.spark_ended: str | None = None
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        return self._dog.notes
+
+    def start(self) -> None:
+        threading.Thread(target=self._ask_always, name="watchdog", daemon=True).start()
+
+    def look(self) -> None:
+        """Says so if Spark doesn't answer."""
+        asked_at = self._asked_at
+        lasts = 0.0 if asked_at is None else time.monotonic() - asked_at
+        if lasts > NO_ANSWER and not self._has_said:
+            self._has_said = True
+            self._say(f"Spark has not answered for {lasts:.0f} s.")
+        elif asked_at is None:
+            self._has_said = False
+
+    def _ask_always(self) -> None:
+        while True:
+            time.sleep(_ASK)
+            self._asked_at = time.monotonic()
+            # Where the JVM has ended, the main loop learns of it by itself.
+            with suppress(Exception):
+                self._ask()
+            self._asked_at = None
+
+    def _ask(self) -> None:
+        activities: dict[str, tuple[str, object] | None] = {}
+        running = False
+        for name, each in self._supervisor.models.items():
+            stream = self._known[name]
+            latest = stream.latest or {}
+            done = (each.restarts, latest.get("batch"), latest.get("flush"))
+            if stream.running is not None:
+                running = True
+                what = self._streams.activity(name)
+                activities[name] = None if what is None else (what, done)
+            elif each.attempt is not None:
+                activities[name] = ("starting", done)
+            else:
+                activities[name] = None
+        if not running:
+            self._dog.look(time.monotonic(), activities, None)
+            return
+        session = self._environment.session()
+        context = session.sparkContext._jsc.sc()
+        if context.isStopped():
+            self.spark_ended = (
+                "Spark's context was shut down, so no model can go on: the cluster's master went away or somebody ended the "
+                "application. See the messages above and the log of the cluster."
+            )
+            return
+        local = str(session.sparkContext.master).startswith("local")
+        executors = None if local else max(0, int(context.getExecutorMemoryStatus().size()) - 1)
+        self._dog.look(time.monotonic(), activities, executors)
+
+
+def _print(line: str, stream: TextIO | None = None) -> None:
+    # The terminal may be gone.
+    with suppress(OSError, ValueError):
+        print(line, file=stream or sys.stdout, flush=True)
+
+
+def shown_name(node: Node) -> str:
+    """Returns the name of a model by which the service knows it, with its version."""
+    return str(node["name"]) if node.get("version") is None else f"{node['name']}.v{node['version']}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,22 +10,34 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from .. import stream_node
-from ..stream.progress import read_progress
+from ..service.health import FAILED, NEVER_RAN, RESTARTING, WAITING, read_health
+from ..stream.progress import lag_seconds, read_progress
+from ..stream.watermark import from_text
+from ..text import counted
 from .project import Project, Selection, project_errors
 
 
 def collect(project: Project, selection: Selection) -> list[dict[str, Any]]:
-    """The last progress of each selected model; without figures for one that has not run."""
+    """Returns the health and the last figures of each selected model; no figures for one that has not run."""
     found = []
     nodes = project.streaming_models(selection)
     environment = project.environment()
     for node in nodes:
         with project_errors():
             described = stream_node.model(node, environment)
+        progress, health = read_progress(described), read_health(described)
+        if progress is not None:
+            progress["lag_seconds"] = lag_seconds(progress)
         found.append(
-            {"model": node["name"], "table": node["relation_name"], "progress": read_progress(described)}
+            {
+                "model": node["name"],
+                "table": node["relation_name"],
+                **(NEVER_RAN if health is None else health.shown()),
+                "progress": progress,
+            }
         )
     return found
 
@@ -38,6 +51,19 @@ def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:
     if not console.is_terminal:  # a file or a pipe has no width to fit in
         console = Console(width=200)
     console.print(table_of(found, console.width))
+    for entry in found:
+        for line in _remarks(entry):
+            console.print(f"{entry['model']}: {line}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _remarks(entry: Mapping[str, Any]) -> list[str]:
+    """Returns what is to be said of a model below the table."""
+    lines = []
+    if entry["last_error"] and entry["state"] in (FAILED, RESTARTING, WAITING):
+        lines.append(str(entry["last_error"]))
+    if entry["note"]:
+        lines.append(str(entry["note"]))
+    return lines
 
 
 def _none(selection: Selection) -> str:
@@ -61,14 +87,22 @@ def table_of(found: Sequence[Mapping[str, Any]], width: int) -> Table:
     """The progress of models as a table.
 
     Args:
-        found: as `collect` gives it; of models that are running also ``rows_per_second``, and in a word what
-            ``became`` of those that have ended.
+        found: as `collect` gives it; of models that are running also ``rows_per_second``.
         width: columns of the terminal.
     """
     rows = [_row(entry) for entry in found]
     columns = [
         name
-        for name in ("model", *_NUMBERS, "watermark", "state", "state reads", "last batch", "lookups")
+        for name in (
+            "model",
+            "status",
+            *_NUMBERS,
+            "watermark",
+            "state",
+            "state reads",
+            "last batch",
+            "lookups",
+        )
         if name not in ("rows/s", "state reads", "lookups") or any(row.get(name) for row in rows)
     ]
 
@@ -82,15 +116,19 @@ def table_of(found: Sequence[Mapping[str, Any]], width: int) -> Table:
     for name in columns:
         table.add_column(name, no_wrap=True, justify="right" if name in _NUMBERS else "left")
     for row in rows:
-        table.add_row(*(row.get(name, "") for name in columns))
+        colour = _COLOURS.get(row.get("status", "").partition("\n")[0])
+        table.add_row(
+            *(Text(row.get(name, ""), style=(colour or "") if name == "status" else "") for name in columns)
+        )
     return table
 
 
 def _row(entry: Mapping[str, Any]) -> dict[str, str]:
     """The cells of a model, by column."""
-    progress, end = entry["progress"], entry.get("became")
+    progress = entry["progress"]
+    status = _status(entry)
     if progress is None:
-        return {"model": entry["model"], "watermark": end or "has not run"}
+        return {"model": entry["model"], "status": status, "watermark": "has not run"}
     total, last, state = progress["total"], progress["last"], progress["state"] or {}
     dropped = [
         f"{total[key]:,} {what}"
@@ -98,31 +136,49 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
         if total[key]
     ]
     watermark = str(progress["watermark"] or "none yet").partition(".")[0].replace("T", " ")
-    behind = _seconds(progress["lag_seconds"])
+    behind = _seconds(lag_seconds(progress))
     watermark = "\n".join([watermark, *([behind] if behind else [])])
     for stream in progress.get("idle_streams", ()):
         watermark += f"\nnot waiting for {stream}"
     return {
-        "model": f"{entry['model']}\n{end}" if end else entry["model"],
+        "model": entry["model"],
+        "status": status,
         "batches": f"{progress['batch'] + 1:,}",
         "rows in": f"{total['rows_in']:,}",
         "rows/s": _rate(entry["rows_per_second"]) if "rows_per_second" in entry else "",
         "dropped": "\n".join(dropped) or "0",
         "rows out": f"{total['rows_out']:,}",
         "watermark": watermark,
-        "state": f"{state['rows']:,} rows\n{bytes_text(state['bytes'])}" if state else "none",
+        "state": f"{counted(state['rows'], 'row')}\n{bytes_text(state['bytes'])}" if state else "none",
         "state reads": _state_reads(state.get("parts") or ()),
-        "last batch": f"{last['rows_in']:,} rows\n{sum(last['seconds'].values()):.1f} s",
+        "last batch": f"{counted(last['rows_in'], 'row')}\n{sum(last['seconds'].values()):.1f} s",
         "lookups": _lookups(progress.get("lookups")),
     }
+
+
+_COLOURS = {"running": "green", "catching_up": "cyan", FAILED: "red", RESTARTING: "yellow"}
+
+
+def _status(entry: Mapping[str, Any]) -> str:
+    """Returns the state of a model, since when, and how often it was restarted."""
+    state = entry.get("state")
+    if state is None:
+        return ""
+    lines = [str(state)]
+    if since := from_text(entry.get("since")):
+        lines.append(f"for {_duration(max(0.0, time.time() - since / 1e6))}")
+    if entry.get("restarts"):
+        lines.append(counted(entry["restarts"], "restart"))
+    return "\n".join(lines)
 
 
 def _state_reads(parts: Sequence[Mapping[str, Any]]) -> str:
     """What the last step read of the state, and how its lookups went."""
     last = [part["last"] for part in parts]
     rows, lookups, hits = (sum(each[name] for each in last) for name in ("rows_read", "lookups", "hits"))
-    lines = [f"{rows:,} rows"] if last else []
-    return "\n".join([*lines, *([f"{hits:,} hits, {lookups - hits:,} misses"] if lookups else [])])
+    lines = [counted(rows, "row")] if last else []
+    hit = f"{counted(hits, 'hit')}, {counted(lookups - hits, 'miss', 'misses')}"
+    return "\n".join([*lines, *([hit] if lookups else [])])
 
 
 def print_state(found: Sequence[Mapping[str, Any]]) -> None:
@@ -171,17 +227,20 @@ def _lookups(lookups: dict[str, Any] | None) -> str:
     if not lookups:
         return ""
     total = lookups["total"]
-    return f"{total['requests']:,} requests\n{total['keys']:,} keys"
+    return f"{counted(total['requests'], 'request')}\n{counted(total['keys'], 'key')}"
 
 
 def _seconds(value: float | None) -> str:
     if value is None:
         return ""
-    long, when = abs(value), "ago" if value >= 0 else "ahead"
+    return f"{_duration(abs(value))} {'ago' if value >= 0 else 'ahead'}"
+
+
+def _duration(seconds: float) -> str:
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if long >= size:
-            return f"{long / size:,.1f} {unit} {when}"
-    return f"{long:.1f} s {when}"
+        if seconds >= size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:.1f} s"
 
 
 def bytes_text(value: float) -> str:

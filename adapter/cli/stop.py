@@ -6,12 +6,13 @@ import time
 
 from .. import stream_node
 from ..environment import Environment
+from ..service.health import read_health
 from ..stream import runner
 from ..stream.lock import check_free, is_held
 from ..stream.model import StreamModel
 from .project import Project, ProjectError, project_errors
 
-_LOOK = 0.2
+_LOOK, _LOOK_AWAY = 0.2, 1.0
 
 
 def stop_model(project: Project, name: str, patience: float) -> str:
@@ -26,20 +27,17 @@ def stop_model(project: Project, name: str, patience: float) -> str:
         ProjectError: there is no such model, or it hasn't ended in time.
     """
     _, model = _model(project, name)
-    held = is_held(model)
-    if held is False:
+    if not _is_going_on(model):
         return f"{name} isn't running."
     model.storage.write_text(model.stop_request, "")
-    if held is None:
-        return f"{name} is asked to stop; locks on {model.storage.root} can't be seen from here."
     deadline = time.monotonic() + patience
-    while is_held(model):
+    while _is_going_on(model):
         if time.monotonic() > deadline:
             raise ProjectError(
                 f"{name} was asked to stop and hasn't yet, after {patience:.0f} seconds: it is in a long micro-batch. "
                 "It ends after that."
             )
-        time.sleep(_LOOK)
+        time.sleep(_LOOK if model.storage.is_local else _LOOK_AWAY)
     model.storage.delete(model.stop_request)
     return f"{name} has stopped."
 
@@ -57,6 +55,14 @@ def reset_model(project: Project, name: str) -> str:
         runner.reset(session, model)
         session.sql(f"drop table if exists {model.target} purge")
     return f"{name} is forgotten: the next `dbt run --select {name}` begins at its sources' beginning."
+
+
+def _is_going_on(model: StreamModel) -> bool:
+    """Returns whether a process writes a model, or is about to."""
+    if is_held(model):
+        return True
+    health = read_health(model)
+    return health is not None and health.is_alive
 
 
 def _model(project: Project, name: str) -> tuple[Environment, StreamModel]:

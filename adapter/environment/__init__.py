@@ -91,9 +91,17 @@ class Environment(ABC):
         what = ", ".join(told) or conf.get(prefix, None) or "the session's own"
         return f"{self.catalog} ({what})"
 
+    def ended(self) -> str | None:
+        """Returns how the JVM that this process started has ended, or None if it runs. Doesn't wait."""
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Stop streams and Spark. The next `session` starts anew."""
+
+    def hurry(self) -> None:
+        """Has `close` do what is necessary, and nothing for the next start."""
+        return
 
     def stop_streams(self) -> None:
         """Stop all streams of the session."""

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.spark_streaming.environment.jvm_end import describe_end, kernel_kills
 from dbt.adapters.spark_streaming.redaction import without_secrets
 
 logger = AdapterLogger("Spark")
@@ -173,7 +174,11 @@ class Jvm:
         conf: Mapping[str, str] | None = None,
         on_line: Callable[[str], None] = logger.debug,
     ) -> None:
+        global _latest
         home = spark_home()
+        _latest = self
+        self._closed = False
+        self._kills = kernel_kills()
         self.last_lines: deque[str] = deque(maxlen=30)
         self._on_line = on_line
         with tempfile.TemporaryDirectory() as folder:
@@ -240,8 +245,23 @@ class Jvm:
         """Whether the process runs."""
         return self.process.poll() is None
 
+    def ended(self, patience: float = 0.0) -> str | None:
+        """Returns how the JVM ended, or None if it runs or was closed.
+
+        Args:
+            patience: seconds to wait for its end.
+        """
+        if self._closed:
+            return None
+        try:
+            code = self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            return None
+        return describe_end(self.process.pid, code, self.last_lines, (self._kills, kernel_kills()))
+
     def close(self, timeout: float = 20) -> None:
         """End the JVM, and wait for it."""
+        self._closed = True
         assert self.process.stdin is not None
         try:
             self.process.stdin.close()
@@ -249,6 +269,15 @@ class Jvm:
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
+
+
+_latest: Jvm | None = None
+
+
+def how_the_jvm_ended() -> str | None:
+    """Returns how the last JVM of this process ended, or None if it runs or there is none."""
+    # Its sockets are closed a moment before it has ended.
+    return None if _latest is None else _latest.ended(patience=1.0)
 
 
 def _connect(port: int, secret: str) -> Any:

@@ -151,7 +151,7 @@ class SessionEnvironment(Environment):
         """See `Environment.cancel`."""
         if self._session is None:
             return
-        self._classes = None  # who cancels doesn't want to wait
+        self.hurry()
         self.stop_streams()
         self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
@@ -169,6 +169,15 @@ class SessionEnvironment(Environment):
         streams = self.session()._jsparkSession.sharedState().activeStreamingQueries()
         for query in list(streams.values()):
             query.stop()
+
+    def ended(self) -> str | None:
+        """See `Environment.ended`."""
+        jvm = self._jvm
+        return None if jvm is None else jvm.ended()
+
+    def hurry(self) -> None:
+        """See `Environment.hurry`. To write the archive of classes takes up to half a minute."""
+        self._classes = None
 
     def close(self) -> None:
         """See `Environment.close`."""

@@ -26,6 +26,9 @@ _DEPTH = 30
 class StreamError(DbtRuntimeError):
     """A stream that can't start or go on. `msg` names the model, what was found and what to do."""
 
+    is_unknown = False
+    """Whether `msg` is what a library said, of which nothing else is known."""
+
     def __init__(self, msg: str) -> None:
         super().__init__(without_secrets(msg))
 
@@ -36,12 +39,17 @@ def explain(model: StreamModel, problem: BaseException) -> StreamError:
     Spark wraps what happened in a micro-batch several times (the stream, the callback, the job, the
     task); the innermost cause is what the author can do something about.
     """
-    for link in _chain(problem):
+    for link in chain(problem):
         if isinstance(link, StreamError | StorageError):
             # Another one: an exception must not be its own cause's cause.
-            return StreamError(link.msg)
-    text = "\n".join(_message(link) for link in _chain(problem))
-    return StreamError(_known(model, text) or f"Model {model.name}: {_first_cause(text)}")
+            found = StreamError(link.msg)
+            found.is_unknown = getattr(link, "is_unknown", True)
+            return found
+    text = "\n".join(message_of(link) for link in chain(problem))
+    known = _known(model, text)
+    found = StreamError(known or f"Model {model.name}: {_first_cause(text)}")
+    found.is_unknown = known is None
+    return found
 
 
 @contextmanager
@@ -55,7 +63,8 @@ def sentences(model: StreamModel) -> Iterator[None]:
         raise explain(model, problem) from problem
 
 
-def _chain(problem: BaseException | None) -> Iterator[BaseException]:
+def chain(problem: BaseException | None) -> Iterator[BaseException]:
+    """Yields an exception, then what caused it, and so on."""
     seen: set[int] = set()  # `raise x from y` while y is handled makes a circle
     while problem is not None and id(problem) not in seen:
         seen.add(id(problem))
@@ -63,8 +72,8 @@ def _chain(problem: BaseException | None) -> Iterator[BaseException]:
         problem = problem.__cause__ or problem.__context__
 
 
-def _message(problem: BaseException) -> str:
-    """The message and the JVM's stack, whose "Caused by" lines name the causes."""
+def message_of(problem: BaseException) -> str:
+    """Returns the message and the JVM's stack, whose "Caused by" lines name the causes."""
     java = getattr(problem, "java_exception", None) or getattr(problem, "_origin", None)
     if java is None:
         return said(problem)
@@ -222,7 +231,7 @@ _WRAPPERS = {
 
 def cause(problem: BaseException) -> str:
     """What went wrong, as a sentence of whoever says so."""
-    text = without_secrets(_first_cause("\n".join(_message(link) for link in _chain(problem))).strip())
+    text = without_secrets(_first_cause("\n".join(message_of(link) for link in chain(problem))).strip())
     return text if text.endswith((".", "!")) else f"{text}."
 
 

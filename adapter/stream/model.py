@@ -178,6 +178,11 @@ class StreamModel:
         return f"{self.storage.progress}/{self.key}.json"
 
     @property
+    def health(self) -> str:
+        """The file that says whether a process looks after the model, and what it failed of."""
+        return f"{self.storage.progress}/{self.key}.health.json"
+
+    @property
     def savepoints(self) -> str:
         """The folder of its savepoints."""
         return f"{self.storage.savepoints}/{self.key}"

@@ -62,7 +62,6 @@ def report(
         now: seconds since 1970.
     """
     now = time.time() if now is None else now
-    lag = None if position.after is None else round(now - position.after / 1e6, 3)
     return {
         "model": position.model,
         "query_id": position.query_id,
@@ -70,7 +69,6 @@ def report(
         "flush": position.flush,
         "time": to_text(int(now * 1e6)),
         "watermark": to_text(position.after),
-        "lag_seconds": lag,
         "idle_streams": list(position.idle),
         "total": {
             "rows_in": position.rows_in,
@@ -113,13 +111,34 @@ def caught_up(model: StreamModel, position: Position) -> Position:
     return replace(position, rows_in=told["total"]["rows_in"], after=after)
 
 
+_latest: dict[str, Mapping[str, object]] = {}
+"""What this process has written last, by file."""
+
+
 def write_progress(model: StreamModel, progress: Mapping[str, object]) -> None:
-    """Replace the file: a reader sees the old figures or the new ones."""
+    """Replaces the file: a reader sees the old figures or the new ones."""
+    _latest[model.progress] = progress
     with around("progress.write", model.name):
         model.storage.write_text(model.progress, json.dumps(progress, indent=1))
 
 
 def read_progress(model: StreamModel) -> dict[str, object] | None:
-    """The last figures; None if the model never ran."""
+    """Returns the last figures, or None if the model never ran."""
     text = model.storage.read_text(model.progress)
     return None if text is None else dict(json.loads(text))
+
+
+def latest_progress(model: StreamModel) -> Mapping[str, object] | None:
+    """Returns the last figures of this process, from memory; None if it has taken in nothing."""
+    return _latest.get(model.progress)
+
+
+def lag_seconds(progress: Mapping[str, object], now: float | None = None) -> float | None:
+    """Returns how far the watermark is behind the time of day, or None without a watermark.
+
+    Args:
+        progress: the last figures of a model.
+        now: seconds since 1970.
+    """
+    watermark = from_text(str(progress["watermark"]) if progress["watermark"] else None)
+    return None if watermark is None else round((time.time() if now is None else now) - watermark / 1e6, 3)

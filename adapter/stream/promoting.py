@@ -343,7 +343,8 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     for side, step, each in zip(_sides(swap.to), ("gives", "takes"), (goes_to, model), strict=True):
         with around(f"deploy.checkpoint.{step}", model.name):
             _put(storage, f"{_copies(found, storage)}/{side}", each)
-    for path in (comes_from.checkpoint, comes_from.savepoints, comes_from.progress, comes_from.attempt):
+    moved = comes_from
+    for path in (moved.checkpoint, moved.savepoints, moved.progress, moved.attempt, moved.health):
         storage.delete(path)
     for kind in _KINDS:
         with around(f"deploy.{kind}.gives", model.name):

@@ -49,6 +49,7 @@ from .source_order import in_first_order, note_order
 from .sources import as_a_whole, read_streams
 from .state import StateTable
 from .state_figures import PartMetrics
+from .stop_requests import stop_requests
 from .upsert import UpsertSink
 from .upstream import check_beginnings, check_sources, check_versions, lost, overtaken
 
@@ -178,6 +179,7 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
         with around("progress.delete", model.name):
             model.storage.delete(model.progress)
             model.storage.delete(model.attempt)
+            model.storage.delete(model.health)
         forget_all(spark, model)
 
 
@@ -188,12 +190,20 @@ class RunningStream:
         spark: the project's session.
         model: the model; its table exists.
         program: what a micro-batch does.
+        is_asked_to_stop: returns whether the run is to end, without waiting; default: whether there is a file that asks
+            for it.
 
     Raises:
         StreamError: it can't start.
     """
 
-    def __init__(self, spark: SparkSession, model: StreamModel, program: Program) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        model: StreamModel,
+        program: Program,
+        is_asked_to_stop: Callable[[], bool] | None = None,
+    ) -> None:
         self.model = model
         self._problem: Exception | None = None
         self._begun = False
@@ -201,11 +211,18 @@ class RunningStream:
         self._with_all = False
         """Whether a micro-batch has all rows of tables that can't be read from their beginning."""
         self._stopped = False
+        self.busy: tuple[str, float] | None = None
+        """The work of a micro-batch that is going on, and since when, in seconds that go by evenly."""
         with sentences(model), ExitStack() as stack:
             stack.enter_context(locked(spark, model))
-            # Of a run that ended before it was read. One that comes from here on is for this run.
-            model.storage.delete(model.stop_request)
-            session = working_session(spark)
+            if is_asked_to_stop is None:
+                requests = stop_requests(model.storage)
+                request = requests.watch(model)
+                stack.callback(requests.forget, request)
+                self._is_asked_to_stop: Callable[[], bool] = lambda: request.is_asked
+            else:
+                self._is_asked_to_stop = is_asked_to_stop
+            self._session = session = working_session(spark)
             check_versions(session, model)
             self._batches = _resume(session, model, program)
             clear_beginning(model.storage, model.checkpoint)
@@ -265,10 +282,19 @@ class RunningStream:
         """Spark's handle of the stream."""
         return self._query
 
-    @property
-    def is_asked_to_stop(self) -> bool:
-        """Whether somebody wants this run to end, who may be in another process."""
-        return self.model.storage.exists(self.model.stop_request)
+    def follow(self, trigger: str) -> None:
+        """Goes on with what comes, once the stream has taken in what was there.
+
+        Args:
+            trigger: the interval between micro-batches.
+
+        Raises:
+            StreamError: it can't go on.
+        """
+        with sentences(self.model):
+            # It is over, and Spark lets no other begin before it has ended it.
+            self._query.stop()
+            self._query = self._start(self._session, replace(self._ordered, trigger=trigger), self._inputs)
 
     def wait(self, seconds: float | None = None) -> StreamResult:
         """Wait until the stream ends, is asked to stop, or for a time, and say what it did so far.
@@ -298,7 +324,7 @@ class RunningStream:
         while (left := min(_LOOK, deadline - time.monotonic())) >= 0.001:
             if query.awaitTermination(left):  # fractions too
                 break
-            if self.is_asked_to_stop:
+            if self._is_asked_to_stop():
                 query.stop()
                 return True
         return False
@@ -314,6 +340,7 @@ class RunningStream:
 
     def take(self, batch: DataFrame, number: int) -> bool:
         """Take in a micro-batch; whether that went well. What went wrong is told by `wait`."""
+        self.busy = (f"micro-batch {number}", time.monotonic())
         try:
             reached("batch:begun", self.model.name)
             if self._with_all and number > 0:
@@ -333,6 +360,8 @@ class RunningStream:
         except Exception as problem:
             self._problem = problem
             return False
+        finally:
+            self.busy = None
         return True
 
     def _check_beginning(self, spark: SparkSession, number: int, with_all: bool) -> None:

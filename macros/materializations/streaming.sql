@@ -35,6 +35,13 @@
 
   {%- set anew = existing is none or full_refresh or not existing.is_table -%}
 
+  {%- set is_asked_for = anew or var('flush', false) or var('bootstrap', none) or var('keep_state', false) -%}
+  {%- set kept = adapter.kept_running(model, is_asked_for) -%}
+  {%- if kept is not none -%}
+    {%- do store_result('main', kept) -%}
+    {{ return({'relations': [target]}) }}
+  {%- endif -%}
+
   {%- do adapter.check_stream(model, sql, graph, anew, var('bootstrap', none)) -%}
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}

@@ -74,7 +74,6 @@ def test_status_shows_reads_hits_and_misses() -> None:
     progress = {
         "batch": 0,
         "watermark": None,
-        "lag_seconds": None,
         "total": dict.fromkeys(("rows_in", "late_rows", "null_time_rows", "rows_out"), 0),
         "last": {"rows_in": 0, "seconds": {}},
         **PROGRESS,
@@ -83,5 +82,5 @@ def test_status_shows_reads_hits_and_misses() -> None:
     console.print(table_of([{"model": "m", "progress": progress}], 200))
     console.print(state_table("m", PROGRESS["state"]["parts"]))
     shown = console.export_text()
-    assert "1 hits, 2 misses" in shown
+    assert "1 hit, 2 misses" in shown
     assert "GroupAggregate by k" in shown

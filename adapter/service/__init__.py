@@ -1,0 +1,1 @@
+"""Streaming models as a service: started, watched and restarted each by itself."""

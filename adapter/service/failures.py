@@ -1,0 +1,107 @@
+"""Classifies what stops a stream: what passes by itself is retried, what its author has to mend is not."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from dbt_common.exceptions import CompilationError
+
+from ..query.errors import QueryError
+from ..stream.errors import StreamError, chain, message_of
+
+_SENTENCES = (StreamError, QueryError, CompilationError)
+
+
+class Failure(Enum):
+    """Kinds of failures."""
+
+    TRANSIENT = "transient"
+    """It may pass by itself: a service is away, a disk is full, another commit came first."""
+    PERMANENT = "permanent"
+    """It comes again until somebody changes the query, the configuration or the data."""
+
+
+# SQLSTATE classes of Spark's errors: a query, a value, a constraint or a type is wrong, or the query itself raised it.
+_SQLSTATE = re.compile(r"SQLSTATE: (?P<state>[0-9A-Z]{5})")
+_OF_THE_AUTHOR = ("0A", "21", "22", "23", "42", "44", "P0")
+# Classes of errors without a SQLSTATE in reach: where only the first line of a message is left.
+_AUTHORS_CLASSES = re.compile(
+    r"\[(?:USER_RAISED_EXCEPTION|DIVIDE_BY_ZERO|CAST_\w+|ARITHMETIC_OVERFLOW|NUMERIC_\w+|UNRESOLVED_\w+|"
+    r"TABLE_OR_VIEW_NOT_FOUND|DATATYPE_MISMATCH|PARSE_SYNTAX_ERROR|INVALID_\w+|UNSUPPORTED_\w+|NOT_NULL_\w+|"
+    r"DELTA_\w+|MERGE_CARDINALITY_VIOLATION|CANNOT_PARSE_\w+|MALFORMED_\w+|NULL_\w+|COLUMN_\w+|AMBIGUOUS_\w+)"
+)
+
+_NOT_INSTALLED = re.compile(r"ClassNotFoundException|NoClassDefFoundError|No FileSystem for scheme")
+# Spark gives one of these a SQLSTATE of features that don't exist.
+_TWO_RUNS = re.compile(
+    r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|another run of it is (?:going on|writing)"
+)
+
+_PASSES = re.compile(
+    "|".join(
+        (
+            # The network.
+            r"connection (?:was |is |has been )?(?:refused|reset|closed|aborted|timed out|shut ?down|lost)",
+            r"refused to connect|failed to connect|could not connect|can't connect|unable to connect",
+            r"connect(?:ion)?timeout|connectexception|sockettimeout|socketexception",
+            r"timed out|timeoutexception|timeout expired",
+            r"broken pipe|no route to host|noroutetohost|unknownhost|network is unreachable|nohttpresponse",
+            r"temporary failure in name resolution|name or service not known|premature end of|unexpected end of stream",
+            r"connection pool shut down|disconnectexception|terminated the handshake",
+            # What a service answers that is overloaded or away.
+            r"(?:status(?: code)?|code|http(?:/\d\.\d)?|error)[:=\s(]{1,3}(?:429|5\d\d)\b",
+            r"\b5\d\d (?:internal server error|bad gateway|service unavailable|gateway time-?out)",
+            r"service ?unavailable|slow ?down|too ?many ?requests|throttl|internal server error|bad gateway|servicefailure",
+            r"serverexception|internalerror\b|request limit exceeded|temporarily unavailable|try again later",
+            # Disks and memory.
+            r"no space left on device|disk quota exceeded|enospc|not enough space|out ?of ?memory|java heap space",
+            r"gc overhead limit|memory is used up|too many open files|input/output error",
+            # Commits that others came before.
+            r"commitfailedexception|commitstateunknown|cannot commit|found conflicting files|found new conflicting",
+            r"missing required files to delete|concurrent (?:update|modification|append|commit)",
+            r"database is locked|sqlite_busy",
+            r"could not serialize access|deadlock|serialization failure",
+            # Kafka.
+            r"no broker answers|timed out waiting for a node assignment|no resolvable bootstrap urls|leader_?not_?available",
+            r"unknowntopicorpartition|not_?leader_?(?:or_?follower|for_?partition)",
+            r"coordinator (?:is )?not available|retriableexception",
+            # The cluster.
+            r"executorlost|fetchfailed|executor heartbeat timed out|worker lost|master removed|lost executor",
+            # A table that `deploy promote` swapped, or columns that became wider.
+            r"a table that it reads or writes was replaced|run it again\.",
+        )
+    ),
+    re.IGNORECASE,
+)
+
+
+def classify(problem: BaseException) -> Failure:
+    """Returns whether a failure may pass by itself.
+
+    An error that Spark attributes to the query or its values is permanent, whatever words it contains. What no rule knows is
+    permanent where a sentence of ours explains it, for those tell an author what to change, and retried otherwise.
+    """
+    links = list(chain(problem))
+    found = classify_text("\n".join(message_of(link) for link in links))
+    if found is not None:
+        return found
+    explained = any(isinstance(link, _SENTENCES) and not getattr(link, "is_unknown", False) for link in links)
+    return Failure.PERMANENT if explained else Failure.TRANSIENT
+
+
+def is_held_elsewhere(text: str) -> bool:
+    """Returns whether a failure is that another run of the model is going on."""
+    return _TWO_RUNS.search(text) is not None
+
+
+def classify_text(text: str) -> Failure | None:
+    """Returns what the text of a failure and its causes says, or None."""
+    if is_held_elsewhere(text):
+        return Failure.TRANSIENT
+    states = {found["state"] for found in _SQLSTATE.finditer(text)}
+    if any(state.startswith(_OF_THE_AUTHOR) for state in states) or _AUTHORS_CLASSES.search(text):
+        return Failure.PERMANENT
+    if _NOT_INSTALLED.search(text):
+        return Failure.PERMANENT
+    return Failure.TRANSIENT if _PASSES.search(text) else None

@@ -1,0 +1,176 @@
+"""Makes models ready to run: `dbt run` checks them and makes their tables, and hands over what would be run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ..query.program import Program
+from ..stream.errors import StreamError
+from ..stream.model import StreamModel
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model whose table is there, and what keeps it up to date."""
+
+    model: StreamModel
+    program: Program
+    trigger: str | None
+    """The interval between micro-batches that the model asks for; None: it doesn't say."""
+
+
+_handed_over: dict[str, Prepared] | None = None
+
+
+@contextmanager
+def preparing() -> Iterator[Mapping[str, Prepared]]:
+    """Has streams that dbt would run meanwhile handed over instead: by the unique id of their models."""
+    global _handed_over
+    found: dict[str, Prepared] = {}
+    _handed_over = found
+    try:
+        yield found
+    finally:
+        _handed_over = None
+
+
+def hand_over(unique_id: str, prepared: Prepared) -> bool:
+    """Returns whether a model is only to be prepared, and hands it over then."""
+    found = _handed_over
+    if found is None:
+        return False
+    found[unique_id] = prepared
+    return True
+
+
+def is_preparing() -> bool:
+    """Returns whether models are only prepared in this process now."""
+    return _handed_over is not None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a model in a `dbt run`."""
+
+    name: str
+    status: str
+    message: str = ""
+    prepared: Prepared | None = None
+
+
+class PreparationError(StreamError):
+    """dbt couldn't prepare a model, and what it said."""
+
+
+class SkippedError(PreparationError):
+    """dbt didn't come to a model, for one that it reads failed."""
+
+
+Run = Callable[[Sequence[str], Callable[[Outcome], None]], None]
+"""Prepares models by name, and reports each when it is done. Raises what concerns all of them."""
+
+
+class Preparer:
+    """Prepares models when their threads ask for it, all that ask at about the same time by one `dbt run`.
+
+    dbt works once in a process at a time, and a run of many models costs little more than one of a single model.
+
+    Args:
+        run: prepares models.
+        first: the models of the first run, which waits until all of them have asked.
+    """
+
+    def __init__(self, run: Run, first: Sequence[str] = ()) -> None:
+        self._run = run
+        self._first = set(first)
+        self._changed = threading.Condition()
+        self._asked: set[str] = set()
+        self._found: dict[str, Prepared | BaseException] = {}
+        self._thread: threading.Thread | None = None
+        self.is_busy = False
+        """Whether dbt runs now."""
+
+    def prepare(self, name: str, is_asked_to_stop: Callable[[], bool] = lambda: False) -> Prepared | None:
+        """Prepares a model, and returns it; None if it is asked to stop before it is ready.
+
+        Raises:
+            PreparationError: dbt refuses it.
+        """
+        with self._changed:
+            self._found.pop(name, None)
+            self._asked.add(name)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="prepare", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+            while name not in self._found:
+                if is_asked_to_stop():
+                    self._asked.discard(name)
+                    self._first.discard(name)
+                    self._changed.notify_all()
+                    return None
+                self._changed.wait(0.5)
+            found = self._found.pop(name)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def _serve(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._asked) and self._first <= self._asked)
+                names, self._first = sorted(self._asked), set()
+                self._asked.clear()
+                self.is_busy = True
+            try:
+                self._prepare(names)
+            finally:
+                self.is_busy = False
+
+    def _prepare(self, names: Sequence[str]) -> None:
+        left = set(names)
+
+        def note(outcome: Outcome) -> None:
+            if outcome.name not in left:
+                return
+            left.discard(outcome.name)
+            self._put(outcome.name, outcome.prepared or _error(outcome))
+
+        try:
+            self._run(names, note)
+            problem: BaseException = PreparationError("dbt said nothing of it; see logs/dbt.log.")
+        except Exception as raised:
+            problem = raised
+        for name in left:
+            self._put(name, problem)
+
+    def _put(self, name: str, found: Prepared | BaseException) -> None:
+        with self._changed:
+            self._found[name] = found
+            self._changed.notify_all()
+
+
+def _error(outcome: Outcome) -> PreparationError:
+    if outcome.status == "skipped":
+        return SkippedError(outcome.message or "a model that it reads failed")
+    return PreparationError(outcome.message or f"dbt says '{outcome.status}'; see logs/dbt.log.")
+
+
+def message_of_dbt(text: Any) -> str:
+    """Returns a message of dbt's without the lines that say where in its macros it came up.
+
+    >>> message_of_dbt("Runtime Error in model m (models/m.sql)\\n  Model m: it is wrong.\\n  \\n  > in macro x (y.sql)")
+    'Model m: it is wrong.'
+    """
+    lines = []
+    for line in str(text or "").splitlines():
+        if line.strip().startswith(("> in macro", "> called by")):
+            break
+        lines.append(line.strip())
+    while len(lines) > 1 and ("Error in model" in lines[0] or lines[0].endswith(" Error")):
+        lines.pop(0)
+    return "\n".join(lines).strip()

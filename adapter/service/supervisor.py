@@ -1,0 +1,245 @@
+"""Starts, watches and restarts models, each by itself. Knows nothing of Spark: what a model does is a function."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ..redaction import without_secrets
+from ..text import counted
+from .failures import Failure, classify
+from .health import FAILED, RESTARTING, RUNNING, STOPPED, WAITING, Health
+from .restart_policy import RestartPolicy
+
+
+class NotReady(Exception):
+    """A model can't start yet: a table that it reads isn't there."""
+
+
+class Attempt:
+    """One start of a model, as the thread that carries it out and the supervisor share it."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        """Set when the model is to end."""
+        self.phase = WAITING
+        """`WAITING` until its stream has started, then `CATCHING_UP`, then `RUNNING`."""
+        self.busy_since: float | None = None
+        """Since when it has been at the same work: a monotonic time; None while it waits for rows."""
+        self.busy_with: str | None = None
+        """What that work is."""
+        self.has_committed = False
+        """Whether a micro-batch of this attempt is in the model's table."""
+        self.is_over = False
+        self.problem: BaseException | None = None
+
+
+Work = Callable[[str, Attempt], None]
+"""Runs a model until it is stopped or its stream ends, and raises if that fails."""
+
+
+@dataclass
+class Supervised:
+    """A model and how it is."""
+
+    name: str
+    state: str = WAITING
+    since: float = 0.0
+    last_error: str | None = None
+    restarts: int = 0
+    """In all."""
+    in_a_row: int = 0
+    """Since it last ran long enough without a failure."""
+    note: str | None = None
+    due: float = 0.0
+    """When it is started next."""
+    started: float = 0.0
+    attempt: Attempt | None = None
+    lacks_table: bool = False
+    """Whether it waits for a table that another model makes."""
+    asked_to_stop: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it isn't started again."""
+        return self.state in (FAILED, STOPPED)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What time it is."""
+
+    now: Callable[[], float] = time.time
+    """Seconds since 1970, to tell people."""
+    elapsed: Callable[[], float] = time.monotonic
+    """Seconds that go by evenly, to wait by."""
+
+
+def in_a_thread(name: str, work: Callable[[], None]) -> None:
+    """Runs work in a thread that doesn't keep the process from ending."""
+    threading.Thread(target=work, name=name, daemon=True).start()
+
+
+@dataclass
+class Supervisor:
+    """Looks after models until all are over.
+
+    `look` never waits: it starts what is due and notices what has ended.
+    """
+
+    names: Iterable[str]
+    work: Work
+    policy: RestartPolicy = field(default_factory=RestartPolicy)
+    fail_fast: bool = False
+    clock: Clock = field(default_factory=Clock)
+    spawn: Callable[[str, Callable[[], None]], None] = in_a_thread
+    kind_of: Callable[[BaseException], Failure] = classify
+    say: Callable[[str], None] = print
+    models: dict[str, Supervised] = field(init=False)
+
+    def __post_init__(self) -> None:
+        now, elapsed = self.clock.now(), self.clock.elapsed()
+        self.models = {name: Supervised(name, since=now, due=elapsed) for name in self.names}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no model is left to look after."""
+        return all(each.is_over for each in self.models.values())
+
+    @property
+    def failed(self) -> list[str]:
+        """The models that failed."""
+        return [each.name for each in self.models.values() if each.state == FAILED]
+
+    def look(self) -> None:
+        """Starts the models that are due, and notes what became of the others."""
+        for each in self.models.values():
+            if each.attempt is not None:
+                self._follow(each, each.attempt)
+            if each.attempt is None and not each.is_over and each.due <= self.clock.elapsed():
+                self._start(each)
+        self._give_up_waiting()
+
+    def stop(self, name: str) -> None:
+        """Ends a model: after the micro-batch it is in, or without that."""
+        each = self.models[name]
+        each.asked_to_stop = True
+        if each.attempt is not None:
+            each.attempt.stop.set()
+        elif not each.is_over:
+            self._end(each)
+
+    def stop_all(self) -> None:
+        """Ends all models."""
+        for name in self.models:
+            self.stop(name)
+
+    def abandon(self) -> None:
+        """Counts models that were asked to stop as stopped, though they haven't come to an end."""
+        for each in self.models.values():
+            if not each.is_over:
+                each.attempt = None
+                self._end(each)
+
+    def fail(self, error: str) -> None:
+        """Counts all models as failed that aren't over: what they run in has ended."""
+        for each in self.models.values():
+            if not each.is_over:
+                each.attempt = None
+                each.last_error = error
+                self._become(each, FAILED)
+
+    def health(self, name: str) -> Health:
+        """Returns the health of a model."""
+        each = self.models[name]
+        return Health(each.name, each.state, each.since, each.last_error, each.restarts, each.note)
+
+    def _start(self, each: Supervised) -> None:
+        each.attempt = attempt = Attempt()
+        each.started = self.clock.elapsed()
+
+        def carry_out() -> None:
+            try:
+                self.work(each.name, attempt)
+            except BaseException as problem:
+                attempt.problem = problem
+            attempt.is_over = True
+
+        self.spawn(each.name, carry_out)
+
+    def _follow(self, each: Supervised, attempt: Attempt) -> None:
+        """Notes how an attempt is going."""
+        is_over = attempt.is_over  # before the rest, which is final then
+        if attempt.phase != WAITING:
+            each.lacks_table = False
+            # Until it has done something a model that failed before looks like one that fails again.
+            if each.in_a_row == 0 or attempt.has_committed or attempt.phase == RUNNING:
+                self._become(each, attempt.phase)
+        if attempt.phase == RUNNING and self.policy.is_reset(self.clock.elapsed() - each.started):
+            each.in_a_row, each.last_error = 0, None
+        if not is_over:
+            return
+        each.attempt = None
+        if attempt.problem is None:
+            self._end(each)
+        elif each.asked_to_stop:
+            each.last_error = _sentence(attempt.problem)
+            self._end(each)
+        else:
+            self._failed(each, attempt, attempt.problem)
+
+    def _failed(self, each: Supervised, attempt: Attempt, problem: BaseException) -> None:
+        error = _sentence(problem)
+        is_news, each.last_error = error != each.last_error, error
+        if isinstance(problem, NotReady):
+            each.lacks_table = True
+            each.due = self.clock.elapsed() + (RestartPolicy(longest=30).pause(each.in_a_row) or 0.0)
+            each.in_a_row += 1
+            self._become(each, WAITING)
+            if is_news:
+                self.say(f"{each.name}: waiting. {error}")
+            return
+        each.lacks_table = False
+        is_transient = self.kind_of(problem) is Failure.TRANSIENT
+        pause = self.policy.pause(each.in_a_row) if is_transient else None
+        if pause is None:
+            given_up = each.in_a_row if is_transient else 0
+            self._become(each, FAILED)
+            after = f" Given up after {counted(given_up, 'restart')}." if given_up else ""
+            self.say(f"{each.name}: failed. {error}{after}")
+            if self.fail_fast:
+                self.say("--fail-fast: the other models are stopped.")
+                self.stop_all()
+            return
+        each.in_a_row += 1
+        each.restarts += 1
+        each.due = self.clock.elapsed() + pause
+        self._become(each, RESTARTING)
+        self.say(
+            f"{each.name}: restarts in {pause:.0f} s ({counted(each.in_a_row, 'time')} in a row). {error}"
+        )
+
+    def _give_up_waiting(self) -> None:
+        """Ends models that wait for a table that nobody here is going to make."""
+        left = [each for each in self.models.values() if not each.is_over]
+        if left and all(each.lacks_table and each.attempt is None for each in left):
+            for each in left:
+                self._become(each, FAILED)
+                self.say(f"{each.name}: failed. {each.last_error}")
+
+    def _end(self, each: Supervised) -> None:
+        """Ends a model that was asked to. One that hasn't recovered from its last error stays a failed one."""
+        is_failing = each.state == RESTARTING or each.lacks_table
+        self._become(each, FAILED if is_failing else STOPPED)
+        self.say(f"{each.name}: stopped{', before it had recovered' if is_failing else ''}")
+
+    def _become(self, each: Supervised, state: str) -> None:
+        if each.state != state:
+            each.state, each.since = state, self.clock.now()
+
+
+def _sentence(problem: BaseException) -> str:
+    found = str(getattr(problem, "msg", None) or problem) or type(problem).__name__
+    return without_secrets(found).strip()

@@ -1,0 +1,12 @@
+"""Words around numbers."""
+
+from __future__ import annotations
+
+
+def counted(number: int, what: str, many: str | None = None) -> str:
+    """Returns a number with what it counts, in the singular for one.
+
+    >>> counted(1, "row"), counted(1200, "row"), counted(0, "micro-batch", "micro-batches")
+    ('1 row', '1,200 rows', '0 micro-batches')
+    """
+    return f"{number:,} {what if number == 1 else many or f'{what}s'}"

@@ -1,0 +1,100 @@
+"""What passes by itself, and what somebody has to mend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from dbt_common.exceptions import CompilationError
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.service.failures import Failure, classify
+from dbt.adapters.spark_streaming.service.preparation import PreparationError
+from dbt.adapters.spark_streaming.stream.errors import StreamError, explain
+from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+
+MODEL = StreamModel(
+    "views",
+    "shop.views",
+    "shop.views__state",
+    Storage("/nowhere", lambda: None),
+    (StreamSource("raw.views", "", "kafka"),),
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "java.net.ConnectException: Connection refused",
+        "java.net.SocketException: Connection reset",
+        "org.apache.http.NoHttpResponseException: host failed to respond",
+        "java.net.SocketTimeoutException: Read timed out",
+        "java.net.UnknownHostException: broker-1",
+        "S3Exception: Please reduce your request rate. (Service: S3, Status Code: 503)",
+        "org.apache.iceberg.exceptions.ServiceFailureException: Server error: unknown",
+        "org.apache.iceberg.exceptions.RESTException: Unable to process: HTTP/1.1 502 Bad Gateway",
+        "java.io.IOException: No space left on device",
+        "OSError: [Errno 28] No space left on device",
+        "org.apache.iceberg.exceptions.CommitFailedException: Cannot commit: stale table metadata",
+        "org.apache.iceberg.exceptions.ValidationException: Found conflicting files that can contain records",
+        "org.sqlite.SQLiteException: [SQLITE_BUSY] The database file is locked (database is locked)",
+        "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment.",
+        "org.apache.kafka.common.KafkaException: No resolvable bootstrap urls given in bootstrap.servers",
+        "java.lang.OutOfMemoryError: Java heap space",
+        "[CONCURRENT_QUERY] Another instance of this query was just started. SQLSTATE: 0A000",
+        "Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)",
+        "org.example.SomethingNobodyKnows: flux",
+    ],
+)
+def test_what_passes_by_itself(text: str) -> None:
+    for problem in (
+        RuntimeError(text),
+        explain(MODEL, RuntimeError(f"[STREAM_FAILED] x\nCaused by: {text}")),
+    ):
+        assert classify(problem) is Failure.TRANSIENT
+    sentence = explain(MODEL, RuntimeError(text))
+    sentence.__cause__ = RuntimeError(text)
+    assert classify(sentence) is Failure.TRANSIENT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[USER_RAISED_EXCEPTION] bad row SQLSTATE: P0001",
+        # A user's text that sounds like an outage.
+        "[USER_RAISED_EXCEPTION] Connection refused SQLSTATE: P0001",
+        '[CAST_INVALID_INPUT] The value \'timed out\' of the type "STRING" cannot be cast to "BIGINT". SQLSTATE: 22018',
+        "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012",
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `amount` cannot be resolved. SQLSTATE: 42703",
+        "[NOT_NULL_CONSTRAINT_VIOLATION] NULL value appeared in non-nullable field SQLSTATE: 42000",
+        "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+        'pyspark.errors.exceptions.base.PythonException: x Traceback (most recent call last):\n  File "a"\nValueError: no',
+    ],
+)
+def test_what_somebody_has_to_mend(text: str) -> None:
+    sentence = explain(MODEL, RuntimeError(text))
+    sentence.__cause__ = RuntimeError(text)
+    assert classify(sentence) is Failure.PERMANENT
+    if "PythonException" not in text:
+        assert classify(RuntimeError(f"[STREAM_FAILED] … SQLSTATE: XXKST\n{text}")) is Failure.PERMANENT
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        StreamError("Model views: its query has changed in what its state depends on."),
+        QueryError("config 'watermark' is wrong"),
+        CompilationError("no such macro"),
+        PreparationError("Model views: the state of this query grows for ever"),
+    ],
+)
+def test_sentences_for_authors_are_not_retried(problem: Exception) -> None:
+    assert classify(problem) is Failure.PERMANENT
+
+
+def test_a_sentence_about_an_outage_is_retried(tmp_path: Path) -> None:
+    assert classify(PreparationError("Model views: no broker answers. Check 'kafka…'")) is Failure.TRANSIENT
+    assert classify(PreparationError("Unable to execute HTTP request: Connection reset")) is Failure.TRANSIENT
+    held = "Model views: another run of it is going on (process 7 holds x.lock). Wait until it ends."
+    assert classify(StreamError(held)) is Failure.TRANSIENT
