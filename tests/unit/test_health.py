@@ -213,7 +213,12 @@ def test_a_request_to_stop_is_noticed_once_for_its_model(model: StreamModel) -> 
 def test_the_folder_is_listed_once_for_all_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Storage(str(tmp_path), lambda: None)
     asked: list[Any] = []
-    monkeypatch.setattr(storage, "list", lambda path: asked.append(path) or [])
+
+    def listed(path: str) -> list[str]:
+        asked.append(path)
+        return []
+
+    monkeypatch.setattr(storage, "list", listed)
     looks = StopRequests(storage, every=0.2)
     requests = [
         looks.watch(StreamModel(f"m{number}", f"shop.m{number}", "s", storage, ())) for number in range(20)

@@ -57,7 +57,7 @@ def asked(preparer: Preparer, name: str, found: dict[str, Any]) -> threading.Thr
 
 
 def test_the_first_run_is_of_all_and_those_that_are_done_do_not_wait_for_it() -> None:
-    dbt, found = Dbt(), {}
+    dbt, found = Dbt(), dict[str, Any]()
     dbt.says = {
         "b": Outcome("b", "error", "Model b: [PARSE_SYNTAX_ERROR]"),
         "c": Outcome("c", "skipped"),
@@ -84,7 +84,7 @@ def test_the_first_run_is_of_all_and_those_that_are_done_do_not_wait_for_it() ->
 
 
 def test_what_concerns_all_is_told_to_each() -> None:
-    dbt, found = Dbt(), {}
+    dbt, found = Dbt(), dict[str, Any]()
     dbt.problem = RuntimeError("the catalog is away")
     dbt.go.set()
     preparer = Preparer(dbt.run, ["a", "b"])
@@ -94,7 +94,7 @@ def test_what_concerns_all_is_told_to_each() -> None:
 
 
 def test_who_is_asked_to_stop_is_not_waited_for() -> None:
-    dbt, found = Dbt(), {}
+    dbt, found = Dbt(), dict[str, Any]()
     dbt.go.set()
     preparer = Preparer(dbt.run, ["a", "b"])
     assert preparer.prepare("a", lambda: True) is None

@@ -23,7 +23,7 @@ def test_pauses_grow_to_a_limit_and_never_vanish(
     plain = RestartPolicy(first=first, factor=factor, longest=longest, jitter=0)
     before = 0.0
     for number, chance in enumerate(chances):
-        pause, middle = policy.pause(number, lambda chance=chance: chance), plain.pause(number)  # type: ignore[misc]
+        pause, middle = policy.pause(number, lambda chance=chance: chance), plain.pause(number)
         assert pause is not None and middle is not None
         assert before <= middle <= longest
         assert middle * (1 - jitter) - 1e-9 <= pause <= middle * (1 + jitter) + 1e-9
