@@ -32,7 +32,6 @@ from .query.windowing import ranges
 from .query.windowing.emission import FINAL, NO_WINDOWS, PASSED_ON
 from .redaction import cause_of, without_secrets
 from .stream.errors import StreamError
-from .stream.state_figures import added_up
 from .stream_node import config, in_catalog, named
 from .stream_source import stream_source
 
@@ -389,22 +388,6 @@ def tables(sql: str, environment: Environment) -> Mapping[str, str]:
         for relation, declared in named.items()
         if declared is None or declared.is_table
     }
-
-
-def added(first: StreamResult, then: StreamResult) -> StreamResult:
-    """Two runs of a model as one."""
-    return replace(
-        then,
-        batches=first.batches + then.batches,
-        rows_in=first.rows_in + then.rows_in,
-        rows_out=first.rows_out + then.rows_out,
-        late_rows=first.late_rows + then.late_rows,
-        null_time_rows=first.null_time_rows + then.null_time_rows,
-        lookup_requests=first.lookup_requests + then.lookup_requests,
-        lookup_keys=first.lookup_keys + then.lookup_keys,
-        stopped=first.stopped or then.stopped,
-        state=added_up(first.state, then.state),
-    )
 
 
 def response(result: StreamResult) -> StreamResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -265,35 +265,52 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         if self._is_empty_run():
             return streaming.StreamResponse("STREAM (--empty: no rows)", code="STREAM")
-        with self._noted_if_it_fails(model), streaming.sentences():
+
+        def described(gives: Mapping[str, str] | None) -> tuple[StreamModel, Program]:
             program = streaming.program(model, self._plan(model, sql, graph))
-            project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
-            described = stream_node.model(model, self.environment, program, project_root, graph)
-            described = replace(described, keep_state=keep_state, columns=gives)
-            described = _bootstrapped(described, bootstrap, graph)
-            if at_once:
-                described = limits.at_once(described)
+            found = stream_node.model(model, self.environment, program, project_root, graph)
+            found = replace(found, keep_state=keep_state, columns=gives)
+            found = _bootstrapped(found, bootstrap, graph)
+            return limits.at_once(found) if at_once else found, program
+
+        def replan() -> tuple[StreamModel, Program]:
+            return described(None if gives is None else self.check_columns(model, sql, graph))
+
+        project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
+        with self._noted_if_it_fails(model), streaming.sentences():
+            streamed, program = described(gives)
             trigger = streaming.interval(stream_node.config(model), program)
-            prepared = preparation.Prepared(described, program, trigger)
+            prepared = preparation.Prepared(streamed, program, trigger)
             if preparation.hand_over(model["unique_id"], prepared):
                 self.environment.declared.make_mentioned(sql, project_root)
                 return streaming.StreamResponse("STREAM (ready)", code="STREAM")
-        with health.noted(described):
-            return self._take_in(sql, described, program, flush)
+        with health.noted(streamed):
+            return self._take_in(sql, streamed, program, flush, replan)
 
     def _take_in(
-        self, sql: str, described: StreamModel, program: Program, flush: bool
+        self,
+        sql: str,
+        streamed: StreamModel,
+        program: Program,
+        flush: bool,
+        replan: Callable[[], tuple[StreamModel, Program]],
     ) -> streaming.StreamResponse:
         handle = self.connections.get_thread_connection().handle
         # As what dbt can cancel.
         with handle.errors(), streaming.sentences():
             handle.prepare(sql)
             session = self.environment.session()
-            result = runner.run_stream(session, described, program)
+            plans = [(streamed, program)]
+
+            def again() -> tuple[StreamModel, Program]:
+                plans.append(replan())
+                return plans[-1]
+
+            result = runner.run_stream(session, streamed, program, again)
         with handle.errors(), streaming.sentences():
             # Of a stream that was stopped there is more to come, for which its windows stay open.
             if flush and not result.stopped:
-                result = streaming.added(result, runner.flush(session, described, program))
+                result = runner.added(result, runner.flush(session, *plans[-1]))
         return streaming.response(result)
 
     def _noted_if_it_fails(self, model: Mapping[str, Any]) -> AbstractContextManager[None]:

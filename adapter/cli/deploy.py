@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from .. import stream_node, streaming
@@ -59,7 +60,8 @@ def wait(project: Project, name: str) -> str:
         while _has_more(standing := _standing(environment, model)):
             print(told(_told(standing)))
             with project_errors():
-                if run_stream(session, new, program).stopped:
+                replan = partial(_described, project, environment, node, graph)
+                if run_stream(session, new, program, replan).stopped:
                     break
     return told(_told(_standing(environment, model)))
 

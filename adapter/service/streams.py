@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dbt.adapters.events.logging import AdapterLogger
+
 from ..stream.model import StreamModel
 from ..stream.progress import latest_progress, read_progress
 from ..stream.runner import RunningStream
+from ..stream.source_schemas import SchemaChanged
 from ..stream.stop_requests import StopRequest, stop_requests
 from .health import CATCHING_UP, RUNNING
 from .preparation import PreparationError, Prepared, Preparer, SkippedError
@@ -16,6 +19,8 @@ from .supervisor import Attempt, NotReady
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = AdapterLogger("Spark")
 
 
 @dataclass
@@ -75,9 +80,14 @@ class Streams:
             Exception: it can't start or go on.
         """
         stream = self._streams[name]
-        prepared = self._prepare(stream, attempt)
-        if prepared is not None:
-            self._run(stream, prepared, attempt)
+        while (prepared := self._prepare(stream, attempt)) is not None:
+            try:
+                self._run(stream, prepared, attempt)
+            except SchemaChanged as problem:
+                # Prepared again, it reads the columns that there are now.
+                logger.info(problem.restarts)
+            else:
+                return
 
     def _prepare(self, stream: Stream, attempt: Attempt) -> Prepared | None:
         try:

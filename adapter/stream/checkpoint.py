@@ -77,7 +77,11 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
         to: an empty folder.
         but: files that are somebody else's to write.
     """
-    names = [each for each in (METADATA, "sources.json", "whole.json", "bootstrap.json") if each not in but]
+    names = [
+        each
+        for each in (METADATA, "sources.json", "schemas.json", "whole.json", "bootstrap.json")
+        if each not in but
+    ]
     for log in ("offsets", "commits"):
         # Spark begins a micro-batch where the one before it ended, and does the last one again if it has no commit.
         names += [f"{log}/{number}" for number in _numbers(storage, f"{path}/{log}")[-2:]]

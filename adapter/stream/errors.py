@@ -97,6 +97,7 @@ _SNAPSHOT_GONE = re.compile(
     r"Cannot load current offset at snapshot|[Cc]annot find (?:next )?snapshot|Snapshot\.parentId\(\)\" is null"
 )
 _OTHER_TABLE = re.compile(r"Table UUID does not match")
+_DROPPED = re.compile(r"Failed to load table (?P<table>\S+) from catalog \S+ dropped by another process")
 _OTHER_SOURCES = re.compile(
     r"Did not find value which can be converted into long|number of sources in the checkpoint|Cannot parse offset"
 )
@@ -172,6 +173,11 @@ def _known(model: StreamModel, text: str) -> str | None:
             f"Model {model.name}: a table that it reads or writes was replaced by another one while it ran (as by "
             f"`dbt-stream deploy promote`). What was committed is in its table. `dbt run --select {model.name}` goes on, or "
             "says what to do."
+        )
+    if gone := _DROPPED.search(text):
+        return (
+            f"Model {model.name}: the table {gone['table']} was dropped while the model ran. What was "
+            f"committed is in its table. Make it again, then build this model anew: {model.rebuild}."
         )
     if _OTHER_SOURCES.search(text):
         return (

@@ -13,7 +13,7 @@ from .position import PREFIX
 from .session import active, java_class, jvm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
@@ -103,6 +103,18 @@ class IcebergTable:
         return False
 
     @property
+    def uuid(self) -> str:
+        """Iceberg's id of the table, which it keeps when it is renamed or replaced."""
+        return str(self._table.uuid())
+
+    def schema_json(self, snapshot: int | None = None) -> str:
+        """Returns the columns as they are now, or were when one of its snapshots was made, as Iceberg writes them."""
+        schema = self._table.schema()
+        if snapshot is not None and (number := self._table.snapshot(snapshot).schemaId()) is not None:
+            schema = self._table.schemas().get(number)
+        return str(java_class(self._spark, "org.apache.iceberg.SchemaParser").toJson(schema))
+
+    @property
     def snapshot_id(self) -> int | None:
         """The newest snapshot at the last look; None if nothing was ever written."""
         snapshot = self._table.currentSnapshot()
@@ -115,6 +127,19 @@ class IcebergTable:
     def follows(self, snapshot: int) -> bool:
         """Whether the table, as it is now, came about from one of its snapshots by adding to it."""
         return any(int(each.snapshotId()) == snapshot for each in self.snapshots())
+
+    def between(self, start: int, end: int) -> list[str] | None:
+        """Returns what made the snapshots after one of them, up to another one: `APPEND`, `REPLACE` or another operation of
+        Iceberg's. None: the later one didn't come about from the earlier one by adding to it, or snapshots between them have
+        expired."""
+        if start == end:
+            return []
+        found = []
+        for each in self._back_from(self._table.snapshot(end)):
+            found.append(str(each.operation()))
+            if each.parentId() == start:
+                return found
+        return None
 
     def has(self, snapshot: int) -> bool:
         """Whether one of its snapshots is there."""
@@ -339,16 +364,14 @@ class IcebergTable:
             listed.append(f"{column} as {name}")
         return ", ".join(listed)
 
-    def later_than(self, snapshot: int) -> dict[str, str]:
-        """The columns that the table didn't have when one of its snapshots was made, with their types, which are NULL in all
-        rows of that."""
-        then = self._table.schemas().get(self._table.snapshot(snapshot).schemaId())
+    def columns_but(self, known: Collection[int]) -> dict[str, str]:
+        """Returns the columns whose field ids aren't known, with their types, if rows of before them have NULL there."""
         kinds = {each.name: type_text(each.dataType) for each in columns_in_spark(self._spark, self._table)}
         fields = self._table.schema().columns().iterator()
         found = {}
         while fields.hasNext():
             field = fields.next()
-            if then.findColumnName(field.fieldId()) is None and field.initialDefault() is None:
+            if int(field.fieldId()) not in known and field.initialDefault() is None:
                 found[str(field.name())] = kinds[field.name()]
         return found
 

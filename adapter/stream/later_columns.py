@@ -1,4 +1,4 @@
-"""Columns that tables have got since a stream read them last: in all rows that it has read they are NULL."""
+"""Finds columns that tables have got since a stream read them: in all rows that it has read they are NULL."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from .checkpoint import last_snapshot, read_offsets
 from .iceberg import load
 from .model import StreamModel
 from .source_order import in_first_order
+from .source_schemas import noted_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,12 +29,12 @@ def later_columns(
     """
     order = in_first_order(model, inputs)
     offsets = read_offsets(model.storage, model.checkpoint, batch)
+    noted = noted_schemas(model.storage, model.checkpoint)
     found: dict[str, str] = {}
-    for source, offset in zip(order.model.sources, offsets, strict=False):
+    for place, (source, offset) in enumerate(zip(order.model.sources, offsets, strict=False)):
         table = load(spark, source.location) if source.is_table else None
-        snapshot = last_snapshot(offset)
-        if table is not None and snapshot is not None and table.has(snapshot):
-            for name, kind in table.later_than(snapshot).items():
+        if table is not None and place in noted and last_snapshot(offset) is not None:
+            for name, kind in table.columns_but({number for number, _ in noted[place].values()}).items():
                 if found.setdefault(name.lower(), kind.lower()) != kind.lower():
                     found[name.lower()] = ""  # of two types
     return found

@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dbt.adapters.events.logging import AdapterLogger
+
 from ..query.errors import QueryError
 from ..query.program import Program, StreamInput
 from .batches import Batches
@@ -46,9 +48,10 @@ from .saving import forget_all, save_before
 from .session import working_session
 from .sink import AppendSink, Sink
 from .source_order import in_first_order, note_order
+from .source_schemas import ReadTables, SchemaChanged, check_fields, note_schemas
 from .sources import as_a_whole, read_streams
 from .state import StateTable
-from .state_figures import PartMetrics
+from .state_figures import PartMetrics, added_up
 from .stop_requests import stop_requests
 from .upsert import UpsertSink
 from .upstream import check_beginnings, check_sources, check_versions, lost, overtaken
@@ -58,6 +61,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+
+logger = AdapterLogger("Spark")
 
 _POOL = "spark.scheduler.pool"
 _LOOK = 1.0
@@ -87,20 +92,55 @@ class StreamResult:
     """The parts of its state, and what was done with them."""
 
 
-def run_stream(spark: SparkSession, model: StreamModel, program: Program) -> StreamResult:
+def run_stream(
+    spark: SparkSession,
+    model: StreamModel,
+    program: Program,
+    replan: Callable[[], tuple[StreamModel, Program]] | None = None,
+) -> StreamResult:
     """Run a stream until its input is taken in (or, with an interval as trigger, until it is stopped).
 
     Args:
         spark: the project's session.
         model: the model; its table exists.
         program: what a micro-batch does.
+        replan: plans the model with the columns that its sources have now, for the query to start again when they change
+            while it runs; None: it ends then.
 
     Raises:
         StreamError: the stream can't start, go on or was cut short. Each of its micro-batches is in its
             table entirely or not at all.
     """
-    with RunningStream(spark, model, program) as stream:
-        return stream.wait()
+    before = None
+    while True:
+        try:
+            with RunningStream(spark, model, program) as stream:
+                return added(before, stream.wait())
+        except SchemaChanged as problem:
+            if replan is None:
+                raise
+            logger.info(problem.restarts)
+            if problem.result is not None:
+                before = added(before, problem.result)
+        model, program = replan()
+
+
+def added(first: StreamResult | None, then: StreamResult) -> StreamResult:
+    """Returns two runs of a model as one."""
+    if first is None:
+        return then
+    return replace(
+        then,
+        batches=first.batches + then.batches,
+        rows_in=first.rows_in + then.rows_in,
+        rows_out=first.rows_out + then.rows_out,
+        late_rows=first.late_rows + then.late_rows,
+        null_time_rows=first.null_time_rows + then.null_time_rows,
+        lookup_requests=first.lookup_requests + then.lookup_requests,
+        lookup_keys=first.lookup_keys + then.lookup_keys,
+        stopped=first.stopped or then.stopped,
+        state=added_up(first.state, then.state),
+    )
 
 
 def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamResult:
@@ -224,11 +264,15 @@ class RunningStream:
                 self._is_asked_to_stop = is_asked_to_stop
             self._session = session = working_session(spark)
             check_versions(session, model)
+            if program.levels:
+                check_fields(session, model, program.inputs)
+            # What the state goes on with. A query that begins later must not read other columns.
+            self._fields = ReadTables(session, model, program.inputs).by_relation
             self._batches = _resume(session, model, program)
             clear_beginning(model.storage, model.checkpoint)
             order = in_first_order(model, program.inputs)
             self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
-            check_sources(session, ordered)
+            check_sources(session, ordered, self._batches.taken_in)
             move_along(ordered, self._batches.taken_in)
             if self._batches.position.batch < 0 and has_to_begin_again(session, ordered):
                 # The run before ended of it.
@@ -243,6 +287,9 @@ class RunningStream:
             self._resources = stack.pop_all()
 
     def _start(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
+        self._read = ReadTables(session, model, inputs)
+        self._read.check_same(self._fields)
+        note_schemas(model, self._read, inputs, begun=self._batches.position.batch >= 0)
         writer = (
             read_streams(session, model, inputs)
             .writeStream.queryName(model.key)
@@ -349,6 +396,7 @@ class RunningStream:
                 # A crash came between its commits and Spark's. What it was read from may be gone since.
                 self._batches.take(batch, number)
                 return True
+            self._check_tables(number)
             # Also where the source had no rows when the stream began, and has its first now.
             with_all = self._with_all or (number == 0 and bootstrapped_from(self.model) is not None)
             self._check_beginning(batch.sparkSession, number, with_all)
@@ -363,6 +411,16 @@ class RunningStream:
         finally:
             self.busy = None
         return True
+
+    def _check_tables(self, number: int) -> None:
+        """Returns if the tables go on as they did when the query began, which others may have changed since."""
+        storage, checkpoint = self.model.storage, self.model.checkpoint
+        starts = read_offsets(storage, checkpoint, number - 1) if number else []
+        try:
+            self._read.check(starts, read_offsets(storage, checkpoint, number))
+        except SchemaChanged as problem:
+            problem.result = _result(self._batches)
+            raise
 
     def _check_beginning(self, spark: SparkSession, number: int, with_all: bool) -> None:
         """Passes a micro-batch that has all rows of tables with which it begins."""

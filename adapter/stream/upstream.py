@@ -1,4 +1,4 @@
-"""Are the tables that a stream reads what it can go on with, or begin with? Told before anything is written.
+"""Checks that the tables of a stream are what it can go on with, or begin with, before anything is written.
 
 A checkpoint names the last snapshot that was read of each table. Rows that came since are those of the
 snapshots after it. Where the table has come about in another way, it has none: `dbt run --full-refresh`
@@ -12,7 +12,7 @@ a later one. Where the first one replaced another table's it can't be read at al
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .checkpoint import last_snapshot, next_snapshots, read_checkpoint, read_offsets
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 FROM_TIMESTAMP = "stream-from-timestamp"
 
 
-def check_sources(spark: SparkSession, model: StreamModel) -> None:
+def check_sources(spark: SparkSession, model: StreamModel, taken_in: int = -1) -> None:
     """Return if each table goes on where the model stopped reading it, or can be read from its beginning.
 
     Args:
         spark: any session.
         model: the model.
+        taken_in: the last micro-batch of which all rows are in, also where a crash came before Spark noted that.
 
     Raises:
         StreamError: one was built anew since, or has no beginning to read; and what to run.
@@ -50,21 +51,71 @@ def check_sources(spark: SparkSession, model: StreamModel) -> None:
     offsets = read_offsets(model.storage, model.checkpoint, checkpoint.planned)
     if len(offsets) != len(model.sources):
         return  # the checkpoint is of other sources, which the stream says when it starts
-    for place, (source, offset) in enumerate(zip(model.sources, offsets, strict=True)):
-        table = load(spark, source.location) if source.is_table else None
-        if table is None:
-            continue
-        snapshot = last_snapshot(offset)
+    tables = {
+        place: table
+        for place, source in enumerate(model.sources)
+        if source.is_table and (table := load(spark, source.location)) is not None
+    }
+    if checkpoint.done is not None and checkpoint.planned > max(checkpoint.done, taken_in):
+        # Planned by a run that saw the tables otherwise than they are.
+        check_continues(
+            model, tables, read_offsets(model.storage, model.checkpoint, checkpoint.done), offsets
+        )
+    for place, table in tables.items():
+        source, snapshot = model.sources[place], last_snapshot(offsets[place])
         if snapshot is None:
             # It had no rows when it was read last: Iceberg would begin with the oldest snapshot that is there.
             if has_lost_its_beginning(spark, source):
                 raise StreamError(lost(spark, model, source))
         elif not table.follows(snapshot):
-            if table.left(snapshot):
-                raise StreamError(put_back(model, place, table))
-            past = set(table.past())
-            begins = past <= {APPEND, REPLACE} or (EXPIRED in past and table.whole() is not None)
-            raise StreamError(replaced(model, source.location, begins))
+            raise _broken_off(model, place, table, snapshot)
+
+
+def check_continues(
+    model: StreamModel, tables: Mapping[int, IcebergTable], starts: Sequence[str], ends: Sequence[str]
+) -> None:
+    """Return if each table came from the snapshot at which a micro-batch begins to that at which it ends by adding rows.
+
+    Args:
+        model: the model.
+        tables: its tables as they are now, by the places of its sources.
+        starts: the offsets at which the micro-batch begins; none: it is the first one.
+        ends: the offsets at which it ends.
+
+    Raises:
+        StreamError: one didn't; and what to run.
+    """
+    for place, table in tables.items():
+        start = last_snapshot(starts[place]) if place < len(starts) else None
+        if start is None:
+            continue  # nothing was read of it
+        end = last_snapshot(ends[place])
+        between = None if end is None else table.between(start, end)
+        if between is None:
+            raise _broken_off(model, place, table, start)
+        source = model.sources[place]
+        if changes := _changes(source, between):
+            raise StreamError(rows_changed(model, changes[-1], [source.location]))
+
+
+def _broken_off(model: StreamModel, place: int, table: IcebergTable, snapshot: int) -> StreamError:
+    """What to say of a table that doesn't come from the snapshot up to which it was read."""
+    if not table.follows(snapshot) and table.left(snapshot):
+        return StreamError(put_back(model, place, table))
+    return StreamError(replaced(model, table.name, can_begin(table)))
+
+
+def can_begin(table: IcebergTable) -> bool:
+    """Whether a stream can begin with a table as it is now."""
+    past = set(table.past())
+    return past <= {APPEND, REPLACE} or (EXPIRED in past and table.whole() is not None)
+
+
+def _changes(source: StreamSource, past: Iterable[str]) -> list[str]:
+    """The operations that changed rows of a table, but those that the source's options pass over."""
+    options = {name.lower(): value for name, value in source.options.items()}
+    passed_over = {kind for kind in past if options.get(f"streaming-skip-{kind}-snapshots") == "true"}
+    return [kind for kind in past if kind not in {APPEND, REPLACE, *passed_over}]
 
 
 def check_versions(spark: SparkSession, model: StreamModel) -> None:
@@ -112,8 +163,7 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
             raise StreamError(lost(spark, model, source))
         return
     past = [kind for kind in table.past() if kind != EXPIRED]
-    passed_over = {kind for kind in past if options.get(f"streaming-skip-{kind}-snapshots") == "true"}
-    changes = [kind for kind in past if kind not in {APPEND, REPLACE, *passed_over}]
+    changes = _changes(source, past)
     if past and past[-1] in changes:
         raise StreamError(
             f"Model {model.name}: the table {source.location} that it streams from begins with an Iceberg {past[-1]} "

@@ -1,0 +1,261 @@
+"""What others change in a table while a stream reads it is noticed before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.stream import runner
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.model import StreamModel
+from dbt.adapters.spark_streaming.stream.runner import RunningStream, run_stream
+from dbt.adapters.spark_streaming.stream.source_schemas import SchemaChanged
+from tests.thorough import mostly_thorough
+
+from . import programs
+from .harness import EVENTS, Stream
+
+ROWS = "ts timestamp, k string, doubled bigint"
+
+
+def planned(text: str) -> Program:
+    plan = planner.plan(text, {"events": Known(event_time="ts")}, domains=["k"])
+    return generate.program(replace(plan, text=text))
+
+
+@contextmanager
+def running(s: Stream) -> Iterator[RunningStream]:
+    stream = RunningStream(s.spark, replace(s.model, trigger="100 milliseconds"), s.program)
+    try:
+        yield stream
+    finally:
+        stream.stop()
+
+
+def take(stream: RunningStream, rows: int) -> None:
+    """Wait until so many rows are in."""
+    for _ in range(100):
+        if stream.wait(0.3).rows_in >= rows:
+            return
+    raise AssertionError(f"{rows} rows didn't come in")
+
+
+@pytest.fixture
+def rows(spark: Any, storage_root: Path) -> Stream:
+    s = Stream(spark, storage_root, programs.pass_through(), ROWS)
+    s.add((0, "a", 1), (1000, "b", 1))
+    s.add((2000, "c", 1))
+    return s
+
+
+def replaced(s: Stream) -> None:
+    s.spark.sql(f"create or replace table {s.events} ({EVENTS}) using iceberg")
+
+
+def replaced_by_rows(s: Stream) -> None:
+    s.spark.sql(
+        f"create or replace table {s.events} using iceberg as select timestamp_millis(0) as ts, 'a' as k, 1L as v, 1L as x"
+    )
+
+
+def made_again(s: Stream) -> None:
+    s.spark.sql(f"drop table {s.events}")
+    s.spark.sql(f"create table {s.events} ({EVENTS}) using iceberg")
+
+
+def rolled_back(s: Stream) -> None:
+    catalog = s.spark.conf.get("spark.sql.defaultCatalog")
+    first = s.spark.sql(f"select snapshot_id from {s.events}.snapshots order by committed_at").first()
+    s.spark.sql(f"call {catalog}.system.rollback_to_snapshot('{s.events}', {first[0]})")
+
+
+def overwritten(s: Stream) -> None:
+    s.spark.sql(f"insert overwrite {s.events} select timestamp_millis(0), 'a', 1L, 1L")
+
+
+WAYS = [replaced, replaced_by_rows, made_again, rolled_back, overwritten]
+
+
+@pytest.mark.parametrize(
+    "change", mostly_thorough(WAYS, [replaced, made_again]), ids=lambda each: each.__name__
+)
+def test_a_table_that_others_build_anew(rows: Stream, change: Callable[[Stream], None]) -> None:
+    with running(rows) as stream:
+        take(stream, 3)
+        before = rows.rows()
+        change(rows)
+        with pytest.raises(StreamError):
+            # Spark may look at the table between the two.
+            for _ in range(3):
+                rows.add((0, "a", 1), (1000, "b", 1), (3000, "d", 1))
+                stream.wait(3)
+    assert rows.rows() == before
+    for _ in range(2):
+        with pytest.raises(StreamError, match=r"that it streams from was|rows of a source were changed"):
+            rows.run()
+    assert rows.rows() == before
+
+
+def test_a_column_that_comes_while_it_runs(rows: Stream) -> None:
+    """The rows that have it aren't taken in without it."""
+    everything = planned("select * from (select /*+ STREAM */ * from events)")
+    rows.program = everything
+    rows.spark.sql(f"create or replace table {rows.model.target} ({EVENTS}) using iceberg")
+    with running(rows) as stream:
+        take(stream, 3)
+        rows.spark.sql(f"alter table {rows.events} add column note string")
+        assert stream.wait(1).rows_in == 3, "no row has it yet"
+        rows.spark.sql(f"insert into {rows.events} values (timestamp_millis(3000), 'd', 1, 1, 'here')")
+        with pytest.raises(SchemaChanged, match=r"columns of events changed while it ran \(note\)"):
+            take(stream, 4)
+    rows.model = replace(
+        rows.model, columns={"ts": "timestamp", "k": "string", "v": "bigint", "x": "bigint", "note": "string"}
+    )
+    assert rows.run().rows_in == 1
+    noted = rows.spark.table(rows.model.target).where("note is not null").select("k", "note").collect()
+    assert [tuple(each) for each in noted] == [("d", "here")]
+
+
+def test_a_column_that_nothing_reads_is_no_reason(rows: Stream) -> None:
+    with running(rows) as stream:
+        take(stream, 3)
+        rows.spark.sql(f"alter table {rows.events} add column note string")
+        rows.spark.sql(f"insert into {rows.events} values (timestamp_millis(3000), 'd', 1, 1, 'here')")
+        take(stream, 4)
+
+
+NEW = "ts, k, v, x, n, note"
+
+
+@pytest.fixture
+def ranking(spark: Any, storage_root: Path) -> Stream:
+    """The first rows of each key, all of their columns, which the state keeps."""
+    text = (
+        "select * from (select *, row_number() over (partition by k order by v desc, x) as place "
+        "from (select /*+ STREAM */ * from events)) where place <= 2"
+    )
+    s = Stream(spark, storage_root, planned(text), f"{EVENTS}, place int, n int")
+    spark.sql(f"alter table {s.events} add column n int after x")
+    spark.sql(
+        f"insert into {s.events} values (timestamp_millis(0), 'a', 1, 1, 1), (timestamp_millis(0), 'a', 2, 2, 2)"
+    )
+    columns = {"ts": "timestamp", "k": "string", "v": "bigint", "x": "bigint", "n": "int", "place": "int"}
+    s.model = replace(s.model, columns=columns)
+    return s
+
+
+def put_note(s: Stream) -> None:
+    s.spark.sql(f"alter table {s.events} add column note string after n")
+    s.spark.sql(f"insert into {s.events} ({NEW}) values (timestamp_millis(9), 'a', 3, 3, 3, 'here')")
+
+
+def test_rows_that_are_kept_go_on_with_a_column_more(ranking: Stream) -> None:
+    s = ranking
+    with running(s) as stream:
+        take(stream, 2)
+        put_note(s)
+        with pytest.raises(SchemaChanged):
+            take(stream, 3)
+    assert s.model.columns is not None
+    s.model = replace(s.model, columns={**s.model.columns, "note": "string"})
+    assert s.run().rows_in == 1
+    found = s.spark.table(s.model.target).select("v", "place", "note").orderBy("place").collect()
+    assert [tuple(each) for each in found] == [(3, 1, "here"), (2, 2, None)]
+
+
+def test_a_run_starts_again_by_itself(ranking: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    s, note, again = ranking, runner.note_schemas, list[StreamModel]()
+
+    def changed_meanwhile(*arguments: Any, **named: Any) -> None:
+        note(*arguments, **named)
+        if not again:
+            put_note(s)
+
+    def replan() -> tuple[StreamModel, Program]:
+        again.append(s.model)
+        assert s.model.columns is not None
+        return replace(s.model, columns={**s.model.columns, "note": "string"}), s.program
+
+    monkeypatch.setattr(runner, "note_schemas", changed_meanwhile)
+    assert run_stream(s.spark, s.model, s.program, replan).rows_in == 3
+    assert len(again) == 1
+    found = s.spark.table(s.model.target).select("v", "place", "note").orderBy("place").collect()
+    assert [tuple(each) for each in found] == [(3, 1, "here"), (2, 2, None)]
+
+
+def test_a_type_that_becomes_wider_while_it_runs(spark: Any, storage_root: Path) -> None:
+    text = "select k, max(n) as n from (select /*+ STREAM */ * from events) group by k"
+    s = Stream(spark, storage_root, planned(text), "k string, n bigint")
+    spark.sql(f"alter table {s.events} add column n int")
+    spark.sql(f"insert into {s.events} values (timestamp_millis(0), 'a', 1, 1, 1)")
+    with running(s) as stream:
+        take(stream, 1)
+        spark.sql(f"alter table {s.events} alter column n type bigint")
+        spark.sql(f"insert into {s.events} values (timestamp_millis(0), 'a', 1, 1, {2**40})")
+        with pytest.raises(SchemaChanged, match=r"\(n\)"):
+            take(stream, 2)
+    assert s.run().rows_in == 1
+    assert s.rows() == [("a", 2**40)]
+
+
+CHANGED_COLUMNS = {
+    "dropped and added again": ["drop column v", "add column v bigint"],
+    "another one has its name": ["rename column v to was", "rename column x to v"],
+}
+
+
+@pytest.mark.parametrize("how", CHANGED_COLUMNS)
+@pytest.mark.parametrize("runs", [False, True], ids=["between runs", "while it runs"])
+def test_a_column_is_what_it_is_whatever_it_is_called(
+    spark: Any, storage_root: Path, how: str, runs: bool
+) -> None:
+    text = "select k, sum(v) as v from (select /*+ STREAM */ * from events) group by k"
+    s = Stream(spark, storage_root, planned(text), "k string, v bigint")
+    s.add((0, "a", 1))
+
+    def change() -> None:
+        for each in CHANGED_COLUMNS[how]:
+            spark.sql(f"alter table {s.events} {each}")
+        spark.sql(f"insert into {s.events} (ts, k, v) values (timestamp_millis(0), 'a', 5)")
+
+    if runs:
+        with running(s) as stream:
+            take(stream, 1)
+            change()
+            with pytest.raises(SchemaChanged, match=r"\(v\)"):
+                take(stream, 2)
+    else:
+        s.run()
+        change()
+    for _ in range(2):
+        with pytest.raises(
+            StreamError, match=f"v of the table {s.events} that it streams from is another column"
+        ):
+            s.run()
+    assert s.rows() == [("a", 1)]
+
+
+def test_a_column_that_is_gone_for_a_while(spark: Any, storage_root: Path) -> None:
+    """That another query was run meanwhile doesn't make it the same."""
+    text = "select k, sum(meta.v) as v, count(*) as n from (select /*+ STREAM */ * from events) group by k"
+    s = Stream(spark, storage_root, planned(text), "k string, v bigint, n bigint")
+    spark.sql(f"alter table {s.events} add column meta struct<v: bigint, w: bigint>")
+    spark.sql(f"insert into {s.events} values (timestamp_millis(0), 'a', 1, 1, struct(1, 1))")
+    s.run()
+    spark.sql(f"alter table {s.events} drop column meta.w")
+    spark.sql(f"insert into {s.events} values (timestamp_millis(0), 'a', 1, 1, struct(1))")
+    assert s.run().rows_in == 1, "nothing of it is lost"
+    spark.sql(f"alter table {s.events} drop column meta.v")
+    spark.sql(f"alter table {s.events} add column meta.v bigint")
+    with pytest.raises(
+        StreamError, match=f"meta.v of the table {s.events} that it streams from is another column"
+    ):
+        s.run()
