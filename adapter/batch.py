@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,18 +11,23 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from .query import planner, rewrite_configs
-from .query.batch_filter import without_filter
+from . import event_time
+from .literals import literal
+from .query import planner, rewrite_configs, rewriting
+from .query.batch_filter import Batch, by_instants, filtered, without_filter
 from .query.errors import QueryError
 from .query.text.intervals import DAY
 from .query.windowing import ranges
 from .query.windowing.ranges import TimeRange, WindowRange
 from .query.windowing.window_range import Overwriting, Reach, TimesRunner, reads_windows
-from .query.windowing.windows import quote
+from .query.windowing.windows import quote, unquote
 
 WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
 
 logger = AdapterLogger("Spark")
+
+TypesRunner = Callable[[str], Mapping[str, str]]
+"""Gives the names and types of a query's columns."""
 
 STRATEGIES = ("append", "merge", "delete+insert", "insert_overwrite", WINDOW_OVERWRITE, MICROBATCH)
 """The incremental strategies that are built in."""
@@ -82,6 +87,28 @@ def unknown(strategy: str) -> QueryError:
     )
 
 
+def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> None:
+    """Passes rows that have the columns by which a table is partitioned.
+
+    Args:
+        partition_by: the config: columns, and functions of one, as in days(ts).
+        columns: that the rows have.
+
+    Raises:
+        QueryError: one is missing.
+    """
+    have = {name.lower() for name in columns}
+    listed = [partition_by] if isinstance(partition_by, str) else partition_by or ()
+    for each in listed:
+        within = each.rpartition("(")[2].rpartition(")")[0] if "(" in each else each
+        name = unquote(within.rpartition(",")[2])
+        if name.lower() not in have:
+            raise QueryError(
+                f"partition_by names {name}, and the query has no such column, so which partitions its rows replace can't "
+                f"be told; it has {', '.join(columns)}."
+            )
+
+
 def overwrite(
     node: Mapping[str, Any],
     sql: str,
@@ -104,7 +131,7 @@ def overwrite(
         QueryError: the windows can't be told, or can't be computed any more.
     """
     if sample is not None:
-        sql = without_filter(sql, str(sample.start), str(sample.end), planner.stream_relations(sql))
+        sql = without_filter(sql, (sample.start, sample.end), planner.stream_relations(sql))
     overwriting = Overwriting(sql, ask)
     if asked is not None:
         ends = overwriting.touched(checked(asked))
@@ -119,7 +146,7 @@ def overwrite(
 
 
 def microbatch(
-    node: Mapping[str, Any], sql: str, whole: bool, table: str | None, ask: TimesRunner
+    node: Mapping[str, Any], sql: str, whole: bool, table: str | None, ask: TimesRunner, types: TypesRunner
 ) -> Incremental:
     """What one batch of the strategy `microbatch` does.
 
@@ -129,20 +156,56 @@ def microbatch(
         whole: whether windows at the batch's edges get all their rows (not with a sample).
         table: the model's table; None if it isn't there, or is made anew.
         ask: carries out a query of one row.
+        types: gives the types of a query's columns.
 
     Raises:
         QueryError: a window would lie in two batches.
     """
     start, end = (_moment(node["batch"][key]) for key in ("event_time_start", "event_time_end"))
-    batch = TimeRange(ranges.micros(start), ranges.micros(end))
+    if node.get("language") == "python":
+        return Incremental(sql, event_time.condition(quote(node["config"]["event_time"]), start, end))
     if not reads_windows(sql):
-        return Incremental(sql, batch.condition(quote(node["config"]["event_time"])))
+        return _rows_of_batch(node, sql, (start, end), types)
+    batch = TimeRange(ranges.micros(start), ranges.micros(end))
     if whole:
-        sql = without_filter(sql, str(start), str(end), planner.stream_relations(sql))
-    overwriting = Overwriting(sql, ask)
+        sql = without_filter(sql, (start, end), planner.stream_relations(sql))
+    # Windows are of instants.
+    overwriting = Overwriting(by_instants(sql, (start, end)), ask)
     size = node["config"]["batch_size"]
     ends = overwriting.check_batch(batch, getattr(size, "value", size))
     return _made(overwriting, ends, node, table)
+
+
+def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: TypesRunner) -> Incremental:
+    """The rows of a batch of a model without windows, none of which is left to another batch."""
+    column = node["config"]["event_time"]
+    found = filtered(sql, batch)
+    listed = {name.lower(): kind for name, kind in types(sql).items()}
+    if column.lower() not in listed:
+        raise QueryError(
+            f"config 'event_time' is '{column}', and the query has no column of that name; it has {', '.join(listed)}."
+        )
+    kinds = {listed[column.lower()]}
+    for relation, name in found:
+        kinds.update(types(f"select {name} from {relation}").values())
+    time = quote(column)
+    if "timestamp" in kinds and len(kinds) > 1:
+        # Some times are instants and some are what a clock shows: all are told by the session's clock.
+        sql, time = by_instants(sql, batch), f"cast({time} as timestamp)"
+    condition = event_time.condition(time, *batch)
+    kept = condition
+    if found:
+        shown = f"coalesce(cast({quote(column)} as string), 'NULL')"
+        message = literal(
+            f"Model {node['name']}: the batch from {batch[0]} to {batch[1]} has a row whose {column} lies outside of it, at "
+        )
+        advice = literal(
+            ". Each run of the batch would add it once more: let event_time be the column by which the model's inputs are "
+            "filtered, or leave such rows out."
+        )
+        kept = f"if({condition}, true, raise_error(concat({message}, {shown}, {advice})))"
+    rewritten = rewriting.by_config(sql, node["config"])
+    return Incremental(f"select * from (\n{rewritten}\n)\nwhere {kept}", condition)
 
 
 def checked(span: TimeRange) -> TimeRange:

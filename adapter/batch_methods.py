@@ -84,7 +84,7 @@ class BatchMethods(metaclass=AdapterMeta):
         with streaming.sentences(), stream_node.named(model):
             table = None if existing is None else existing.render()
             if strategy == batch.MICROBATCH:
-                found = batch.microbatch(model, sql, sample is None, table, self._ask)
+                found = batch.microbatch(model, sql, sample is None, table, self._ask, self._column_types)
             else:
                 found = batch.overwrite(model, sql, self._asked(sample), table, self._ask, sample)
         return replace(found, sql=self.typed(found.sql, sql))  # type: ignore[attr-defined]
@@ -103,6 +103,9 @@ class BatchMethods(metaclass=AdapterMeta):
 
     def _ask(self, query: str) -> tuple[int | None, ...]:
         return tuple(self._execute(query).fetchone())
+
+    def _column_types(self, query: str) -> dict[str, str]:
+        return {column.name: column.dtype for column in self.query_columns(query)}  # type: ignore[attr-defined]
 
     @available.parse_none
     def note_incremental(self, target: BaseRelation) -> None:
@@ -194,6 +197,17 @@ class BatchMethods(metaclass=AdapterMeta):
                     f"Model {model['name']}: unique_key '{key}' is not a column that both its query and its table "
                     f"have; they have {', '.join(column.name for column in columns)}."
                 )
+
+    @available.parse_none
+    def check_partitions(self, model: Mapping[str, Any], columns: Sequence[Column]) -> None:
+        """Passes a query that says of which partition each of its rows is.
+
+        Raises:
+            CompilationError: it lacks a column of `partition_by`, so that all its rows would be of one partition.
+        """
+        have = [column.name for column in columns]
+        with streaming.sentences(), stream_node.named(model):
+            batch.check_partitions(model["config"].get("partition_by"), have)
 
 
 def _types(columns: Sequence[Column]) -> dict[str, str]:

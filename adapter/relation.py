@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from dbt.adapters.base.relation import EventTimeFilter
 from dbt.adapters.contracts.relation import ComponentName, HasQuoting, RelationConfig, RelationType
 from dbt.adapters.spark.relation import SparkRelation
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import lookup_source
+from dbt.adapters.spark_streaming import event_time, lookup_source
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.stream.identifiers import quoted
 from dbt.adapters.spark_streaming.stream_source import StreamSource, register, stream_source
@@ -69,6 +70,11 @@ class SparkStreamingRelation(SparkRelation):
             names = part.split(".") if part and component == ComponentName.Schema else [part or ""]
             plain = not part or part.startswith("`") or all(map(_PLAIN.fullmatch, names))
             yield component, part if plain or part is None else self.quoted(part)
+
+    def _render_event_time_filtered(self, event_time_filter: EventTimeFilter) -> str:
+        """The filter of a microbatch or a sample, in a text that is right for a DATE too."""
+        found = event_time_filter
+        return event_time.condition(found.field_name, found.start, found.end)
 
     def quoted(self, identifier: str) -> str:
         """A name as SQL takes it, whatever is in it."""

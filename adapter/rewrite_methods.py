@@ -12,10 +12,10 @@ from .lazily import Lazily
 from .query.errors import QueryError
 
 if TYPE_CHECKING:
-    from . import stream_config, streaming
+    from . import batch, stream_config, streaming
     from .query import rewrite_configs, rewriting, stream_rewrites
 else:
-    stream_config, streaming = Lazily("stream_config"), Lazily("streaming")
+    batch, stream_config, streaming = map(Lazily, ("batch", "stream_config", "streaming"))
     rewrite_configs, rewriting, stream_rewrites = map(
         Lazily, ("query.rewrite_configs", "query.rewriting", "query.stream_rewrites")
     )
@@ -48,6 +48,8 @@ class RewriteMethods(metaclass=AdapterMeta):
         # Anything may be made into a table, tests' failures too; only models have these configs.
         if not model or model.get("resource_type") != "model":
             return sql
+        if model.get("batch") and model["config"].get("incremental_strategy") == batch.MICROBATCH:
+            return sql  # done when the batch was planned, below the condition that it has
         with streaming.sentences():
             try:
                 return rewriting.by_config(sql, model["config"])

@@ -1,50 +1,84 @@
-"""dbt's filter of a microbatch, taken off the streams of a model: windows at the edges need rows beyond it.
+"""dbt's filters of a microbatch in a model's text: taken off its streams, or told on which clock they count.
 
 dbt puts ``(select * from relation where time >= 'start' and time < 'end')`` for a relation that has an
-``event_time``. Tables that are no streams keep theirs.
+``event_time``.
 
->>> text = "select * from (select * from shop.bid where ts >= '2024-03-04' and ts < '2024-03-05') as bid"
->>> without_filter(text, "2024-03-04", "2024-03-05", ["shop.bid"])
-'SELECT * FROM (SELECT * FROM shop.bid) AS bid'
->>> without_filter(text, "2024-03-04", "2024-03-05", ["shop.ask"]) == text
+>>> from datetime import datetime
+>>> from ..event_time import condition
+>>> batch = (datetime(2024, 3, 4), datetime(2024, 3, 5))
+>>> text = f"select * from (select * from shop.bid where {condition('ts', *batch)})"
+>>> without_filter(text, batch, ["shop.bid"])
+'SELECT * FROM (SELECT * FROM shop.bid)'
+>>> without_filter(text, batch, ["shop.ask"]) == text
 True
+>>> filtered(text, batch)
+[('shop.bid', 'ts')]
+>>> by_instants(text, batch).partition(" WHERE ")[2].partition(" AND ")[0]
+"CAST(ts AS TIMESTAMP) >= '2024-03-04 00:00:00+00:00'"
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from datetime import datetime
 
 from sqlglot import exp
 
+from ..event_time import bounds
 from .text import hints
 from .text.dialect import from_clause, parse, sql
 from .text.nodes import every
 
+Batch = tuple[datetime, datetime]
+"""From when, and until just before when."""
 
-def without_filter(text: str, start: str, end: str, streams: Collection[str]) -> str:
-    """A text without the filters from `start` to `end` on streams.
+_COMPARISONS: dict[str, type[exp.Binary]] = {">=": exp.GTE, ">": exp.GT, "<": exp.LT, "<=": exp.LTE}
+
+
+def without_filter(text: str, batch: Batch, streams: Collection[str]) -> str:
+    """A text without the filters of a batch on streams: windows at its edges need rows beyond it. Tables that are no
+    streams keep theirs.
 
     Args:
         text: compiled by dbt.
-        start: of the microbatch, as dbt writes it.
-        end: as well.
+        batch: the microbatch, or the sample.
         streams: the relations that are streams, as the planner names them.
     """
     tree = parse(text)
     wanted = {name.lower() for name in streams}
-    found = [select for select in every(tree, exp.Select) if _is_filtered(select, start, end, wanted)]
+    found = [
+        select for select, table in _filtered(tree, batch) if hints.relation_name(table).lower() in wanted
+    ]
     for select in found:
         select.set("where", None)
     return sql(tree) if found else text
 
 
-def _is_filtered(select: exp.Select, start: str, end: str, streams: Collection[str]) -> bool:
-    source = from_clause(select)
-    condition = select.args["where"].this if select.args.get("where") else None
-    if source is None or not select.is_star or not isinstance(condition, exp.And):
-        return False
-    table, low, high = source.this, condition.left, condition.right
-    if not isinstance(table, exp.Table) or hints.relation_name(table).lower() not in streams:
-        return False
-    bounds = isinstance(low, exp.GTE) and isinstance(high, exp.LT)
-    return bounds and (low.expression.name, high.expression.name) == (start, end)
+def filtered(text: str, batch: Batch) -> list[tuple[str, str]]:
+    """The relations that dbt has filtered, and the columns by which it has."""
+    found = _filtered(parse(text), batch)
+    return [(sql(table), sql(select.args["where"].this.left.this)) for select, table in found]
+
+
+def by_instants(text: str, batch: Batch) -> str:
+    """A text whose filters read each time as the instant that it is in the session's time zone."""
+    tree = parse(text)
+    found = [select.args["where"].this for select, _ in _filtered(tree, batch)]
+    for both in found:
+        for side in (both.left, both.right):
+            side.set("this", exp.cast(side.this, exp.DataType.Type.TIMESTAMPTZ))
+    return sql(tree) if found else text
+
+
+def _filtered(tree: exp.Query, batch: Batch) -> Iterator[tuple[exp.Select, exp.Table]]:
+    """The SELECTs that are a relation with dbt's filter, and the relations."""
+    wanted = [(_COMPARISONS[each.comparison], each.text) for each in bounds(*batch)]
+    for select in every(tree, exp.Select):
+        source = from_clause(select)
+        where = select.args["where"].this if select.args.get("where") else None
+        if source is None or not select.is_star or not isinstance(where, exp.And):
+            continue
+        sides = [where.left, where.right]
+        if isinstance(source.this, exp.Table) and all(isinstance(side, exp.Binary) for side in sides):
+            if [(type(side), side.expression.name) for side in sides] == wanted:
+                yield select, source.this

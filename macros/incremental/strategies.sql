@@ -39,9 +39,13 @@
   {%- if config.get('partition_by') -%}
     {%- do run_query('set spark.sql.sources.partitionOverwriteMode = dynamic') -%}
   {%- endif -%}
-  {{ get_insert_overwrite_sql(
-      arguments['temp_relation'], arguments['target_relation'], load_relation(this)
-  ) }}
+  {%- set columns = _shared_columns(arguments) -%}
+  {%- do adapter.check_partitions(model, columns) -%}
+  {%- set listed = columns | map(attribute='quoted') | join(', ') -%}
+  insert overwrite {{ 'table' if not load_relation(this).is_iceberg }} {{ arguments['target_relation'] }}
+  {{ partition_cols(label="partition") if not load_relation(this).is_iceberg }}
+  ({{ listed }})
+  select {{ listed }} from {{ arguments['temp_relation'] }}
 {% endmacro %}
 
 

@@ -202,13 +202,20 @@ def test_a_window_ahead_of_the_clock_is_told(monkeypatch: pytest.MonkeyPatch) ->
 # -- microbatches ---------------------------------------------------------------------------------
 
 
-def batched(sql: str = SQL, whole: bool = True, **config: Any) -> batch.Incremental:
+def batched(
+    sql: str = SQL, whole: bool = True, types: dict[str, str] | None = None, **config: Any
+) -> batch.Incremental:
     bounds = {
         "event_time_start": datetime(2024, 3, 4, tzinfo=timezone.utc),
         "event_time_end": "2024-03-05 00:00:00+00:00",
     }
     settings = {"event_time": "window_start", "batch_size": "day", **config}
-    return batch.microbatch({**node(**settings), "batch": bounds}, sql, whole, None, Answers())
+    answers = {sql: {"at": "timestamp"}, **{query: {"ts": kind} for query, kind in (types or {}).items()}}
+    if types and sql in types:
+        answers[sql] = {"at": types[sql]}
+    return batch.microbatch(
+        {**node(**settings), "batch": bounds}, sql, whole, None, Answers(), lambda query: answers[query]
+    )
 
 
 BATCH = "ts >= '2024-03-04 00:00:00+00:00' and ts < '2024-03-05 00:00:00+00:00'"
@@ -231,12 +238,41 @@ def test_windows_at_the_edges_get_rows_that_dbts_filter_leaves_out() -> None:
     assert "2024-03-04 00:00:00+00:00" in batched(sql, whole=False).sql
 
 
+IN_BATCH = BATCH.replace("ts", "`at`")
+FILTERED = f"select ts as at from (select * from raw.bid where {BATCH})"
+TIMES = "select ts from raw.bid"
+
+
 def test_a_batch_without_windows_is_told_by_its_event_time() -> None:
     found = batched("select * from raw.bid", event_time="at")
     assert (found.sql, found.condition) == (
-        "select * from raw.bid",
-        "`at` >= timestamp'2024-03-04T00:00:00Z' and `at` < timestamp'2024-03-05T00:00:00Z'",
+        f"select * from (\nselect * from raw.bid\n)\nwhere {IN_BATCH}",
+        IN_BATCH,
     )
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date"])
+def test_a_batch_is_told_by_the_text_that_filters_its_inputs(kind: str) -> None:
+    found = batched(FILTERED, types={FILTERED: kind, TIMES: kind}, event_time="at")
+    assert FILTERED in found.sql
+    assert found.condition == IN_BATCH
+
+
+def test_a_row_outside_of_its_batch_ends_it() -> None:
+    found = batched(FILTERED, types={FILTERED: "date", TIMES: "date"}, event_time="at")
+    assert f"where if({IN_BATCH}, true, raise_error(concat('Model " in found.sql
+
+
+def test_where_some_times_are_instants_all_are_told_by_the_sessions_clock() -> None:
+    for kinds in (("timestamp", "timestamp_ntz"), ("date", "timestamp")):
+        found = batched(FILTERED, types=dict(zip((FILTERED, TIMES), kinds, strict=True)), event_time="at")
+        assert "CAST(ts AS TIMESTAMP) >= '2024-03-04 00:00:00+00:00'" in found.sql
+        assert found.condition == BATCH.replace("ts", "cast(`at` as timestamp)")
+
+
+def test_an_event_time_that_the_query_lacks() -> None:
+    said = sentence(lambda: batched("select * from raw.bid", event_time="when"))
+    assert said == "config 'event_time' is 'when', and the query has no column of that name; it has at."
 
 
 # -- backfill, errors -----------------------------------------------------------------------------

@@ -34,6 +34,15 @@ MODELS = {
     "by_two_columns.sql": model(FIRST, THEN, incremental_strategy="delete+insert", unique_key=["id", "day"]),
     "partitions.sql": model(FIRST, THEN, incremental_strategy="insert_overwrite", partition_by=["day"]),
     "whole.sql": model(FIRST, THEN, incremental_strategy="insert_overwrite"),
+    "partitions_of_fewer.sql": model(
+        FIRST,
+        values("(5, 1)", columns="id, day"),
+        incremental_strategy="insert_overwrite",
+        partition_by=["day"],
+    ),
+    "whole_of_fewer.sql": model(
+        FIRST, values("('D', 4)", columns="msg, id"), incremental_strategy="insert_overwrite"
+    ),
     "own.sql": model(FIRST, THEN, incremental_strategy="newest_only"),
     "one_more_column.sql": model(
         FIRST,
@@ -49,6 +58,12 @@ BAD = {
         values("(1, 2, 'b')", "(1, 3, 'c')"),
         incremental_strategy="merge",
         unique_key="id",
+    ),
+    "no_partition.sql": model(
+        FIRST,
+        values("(5, 'x')", columns="id, msg"),
+        incremental_strategy="insert_overwrite",
+        partition_by=["day"],
     ),
     "no_key.sql": model(FIRST, THEN, incremental_strategy="delete+insert", unique_key="idd"),
 }
@@ -95,6 +110,21 @@ class TestStrategies:
 
     def test_without_partitions_the_whole_table_is(self, project: Any, messages: dict[str, str]) -> None:
         assert self.rows(project, "whole") == self.NEW
+
+    def test_what_is_overwritten_by_rows_with_a_column_less(
+        self, project: Any, messages: dict[str, str]
+    ) -> None:
+        found = project.run_sql(f"select * from {project.test_schema}.partitions_of_fewer", fetch="all")
+        assert set(map(tuple, found)) == {(5, 1, None), (3, 2, "c")}
+        found = project.run_sql(f"select * from {project.test_schema}.whole_of_fewer", fetch="all")
+        assert [tuple(row) for row in found] == [(4, None, "D")]
+
+    def test_rows_that_say_no_partition(self, project: Any, messages: dict[str, str]) -> None:
+        assert (
+            "Model no_partition: partition_by names day, and the query has no such column"
+            in messages["no_partition"]
+        )
+        assert self.rows(project, "no_partition") == self.OLD
 
     def test_a_strategy_of_the_projects_own(self, project: Any, messages: dict[str, str]) -> None:
         assert self.rows(project, "own") == []
