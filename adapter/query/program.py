@@ -370,6 +370,8 @@ class Program:
     """Whether `output` reads the watermark though there is no state, so that the table's commits have to carry it on."""
     puts_out_all: bool = False
     """Whether `output` is all there is, so that without rows the table is empty."""
+    has_rows_of_nothing: bool = False
+    """Whether there may be rows before the streams have had any: a total is one, of 0 rows."""
     signature: dict[str, object] = field(default_factory=dict)
     """What the state depends on, as plain JSON. Kept with the state and compared on the next run."""
     operators: Callable[[], Mapping[str, str]] | None = field(default=None, compare=False, repr=False)

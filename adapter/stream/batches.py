@@ -130,6 +130,22 @@ class Batches:
                 raise self._widened() from None
             self._take(spark, piece, position, at)
 
+    @property
+    def lacks_rows_of_nothing(self) -> bool:
+        """Whether no step has been taken yet, and one without input may give rows."""
+        return self.position.step == (-1, 0) and self._work.program.has_rows_of_nothing
+
+    def begin_with_nothing(self, spark: SparkSession, nothing: DataFrame) -> None:
+        """Put out what there is before the first micro-batch, such as a total of no rows.
+
+        Args:
+            spark: a session.
+            nothing: a micro-batch without rows.
+        """
+        position = replace(self.position.next(-1), query_id=self._query_id())
+        session.prepare(spark, self._asked)
+        self._take(spark, Piece(nothing, None), position, now())
+
     def finish(self, spark: SparkSession) -> None:
         """Put out what a crash kept the last step from putting out."""
         with self._told_of_widened(), self._step(spark, self.position) as step:

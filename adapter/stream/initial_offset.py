@@ -124,8 +124,8 @@ def _bootstrap(model: StreamModel) -> str:
 
 
 def begin_again(model: StreamModel) -> None:
-    """Forget what the first micro-batch was to be, but not in which order the sources are."""
-    for each in ("offsets", "commits", "sources", "metadata"):
+    """Forget what the first micro-batch was to be, but not in which order the sources are, nor which stream it is of."""
+    for each in ("offsets", "commits", "sources"):
         model.storage.delete(f"{model.checkpoint}/{each}")
 
 

@@ -281,7 +281,8 @@ class RunningStream:
             note_order(order)
             begin_with_table(session, ordered, inputs, begun=self._batches.position.batch >= 0)
             reached("stream:starting", model.name)
-            stopped = self._take_all(session, ordered, inputs)
+            self._session = session
+            stopped = self._take_all(session, ordered, inputs) or self._take_first(session, ordered, inputs)
             self._stopped = stopped is not None
             self._query = stopped or self._start(session, ordered, inputs)
             self._resources = stack.pop_all()
@@ -324,6 +325,27 @@ class RunningStream:
             begin_again(model)
         return None
 
+    def _take_first(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
+        """Take in what is there where a stream without an end begins, and put out what there is where nothing is. Gives
+        Spark's query if somebody asked the stream to stop meanwhile."""
+        if model.trigger is None or not self._batches.lacks_rows_of_nothing:
+            return None
+        query = self._start(session, replace(model, trigger=None), inputs)
+        try:
+            stopped, problem = self._watch(query, math.inf)
+        finally:
+            query.stop()
+        if problem is not None:
+            raise problem
+        if not stopped:
+            self._begin_with_nothing()
+        return query if stopped else None
+
+    def _begin_with_nothing(self) -> None:
+        if self._batches.lacks_rows_of_nothing:
+            streams = read_streams(self._session, self._ordered, self._inputs)
+            self._batches.begin_with_nothing(self._session, self._session.createDataFrame([], streams.schema))
+
     @property
     def query(self) -> Any:
         """Spark's handle of the stream."""
@@ -355,6 +377,8 @@ class RunningStream:
             self._stopped = self._stopped or stopped
             if problem is not None:
                 raise problem
+            if self.model.trigger is None and not self._stopped and not self._query.isActive:
+                self._begin_with_nothing()
         return replace(_result(self._batches), stopped=self._stopped)
 
     def _watch(self, query: Any, deadline: float) -> tuple[bool, Exception | None]:

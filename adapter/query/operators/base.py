@@ -560,6 +560,14 @@ def in_one_piece(operator: Operator) -> bool:
     return isinstance(operator, TopN) and not (operator.top.partition or operator.inputs[0].relation.changes)
 
 
+def has_rows_of_nothing(operator: Operator) -> bool:
+    """Returns whether an operator may give rows though its inputs have none: a total does, and what is computed anew as a
+    whole may."""
+    if isinstance(operator, GroupAggregate):
+        return not operator.stage.keys
+    return isinstance(operator, Recompute) and operator.is_whole
+
+
 def is_timed(operator: Operator) -> bool:
     """Whether what an operator gives depends on how far event time has come, also where no key expires."""
     if isinstance(operator, Source | ChangelogNormalize | Project | MaterializedProject | UnionAll):

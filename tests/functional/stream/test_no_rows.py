@@ -1,7 +1,8 @@
-"""Conditions that no row can hold, of which Spark computes nothing: the stream is read all the same."""
+"""Streams without rows: a condition that no row can hold, and a total of no rows, which is a row."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,11 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.stream import failpoints
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.runner import RunningStream
+from tests.planned import plan_of
+from tests.thorough import mostly_thorough
 
 from .harness import Stream
 
@@ -39,3 +45,61 @@ def test_no_row_can_be_in_it(spark: Any, tmp_path: Path, name: str) -> None:
     assert done.rows_in == 2
     assert done.watermark == 9_000_000
     assert stream.rows() == []
+
+
+TOTALS = {
+    "a total": f"select count(*) as n, sum(v) as s from {EVENTS}",
+    "of kept rows": f"select count(*) as n, cast(percentile(v, 0.5) as bigint) as s from {EVENTS}",
+    "scalars": f"select (select count(*) from {EVENTS}) as n, (select sum(v) from {EVENTS}) as s",
+    "a total of windows": f"select count(*) as n, sum(c) as s from (select count(*) as c from {WINDOW} "
+    "group by window_start, window_end)",
+}
+
+
+@pytest.mark.parametrize("name", mostly_thorough(TOTALS, ["a total", "scalars"]))
+def test_a_total_of_no_rows_is_a_row(spark: Any, tmp_path: Path, name: str) -> None:
+    program = generate.program(plan_of(TOTALS[name], {"events": Known("ts")}))
+    stream = Stream(spark, tmp_path, program, "n bigint, s bigint", changelog=name == "a total")
+    first = stream.run()
+    assert (first.batches, first.rows_in, stream.rows()) == (1, 0, [(0, None)])
+    assert stream.run().batches == 0
+    assert stream.flush().rows_out == 0
+    stream.add((0, "a", 1), (9000, "b", 2))
+    assert stream.run().rows_in == 2
+    stream.flush()
+    assert stream.rows() == [(2, {"of kept rows": 1, "a total of windows": 2}.get(name, 3))]
+    assert stream.run().batches == 0
+    if stream.model.changelog:
+        found = spark.table(stream.model.changes).orderBy("_batch_id").collect()
+        assert [(row.n, row._change_type) for row in found if row._change_type != "update_before"] == [
+            (0, "insert"),
+            (2, "update_after"),
+        ]
+
+
+@pytest.mark.parametrize("point", ["state.append:after", "progress.write:before"])
+def test_a_total_of_no_rows_outlives_a_crash(spark: Any, tmp_path: Path, point: str) -> None:
+    program = generate.program(plan_of(TOTALS["a total"], {"events": Known("ts")}))
+    stream = Stream(spark, tmp_path, program, "n bigint, s bigint")
+    failpoints.arm(failpoints.parse(f"raise {point} 1 {stream.model.name}"))
+    with pytest.raises((StreamError, failpoints.FailPointError)):
+        stream.run()
+    failpoints.arm(None)
+    stream.run()
+    assert stream.rows() == [(0, None)]
+    stream.add((0, "a", 1))
+    stream.run()
+    assert stream.rows() == [(1, 1)]
+
+
+def test_a_total_of_no_rows_comes_while_a_stream_waits(spark: Any, tmp_path: Path) -> None:
+    program = generate.program(plan_of(TOTALS["a total"], {"events": Known("ts")}))
+    stream = Stream(spark, tmp_path, program, "n bigint, s bigint")
+    with RunningStream(spark, replace(stream.model, trigger="300 milliseconds"), program) as running:
+        assert stream.rows() == [(0, None)]
+        stream.add((0, "a", 1))
+        for _ in range(60):
+            running.wait(1)
+            if stream.rows() == [(1, 1)]:
+                break
+    assert stream.rows() == [(1, 1)]
