@@ -27,6 +27,7 @@ from ..aggregation.aggregate_stage import (
 )
 from ..plan import AggregateStage, DistinctSet, RowsStage
 from ..program import EXPIRES_AT, Step
+from ..text.instants import is_usable
 from .emission import Emission
 from .sliced import SlicedStage
 from .window_trigger import WindowTrigger
@@ -63,8 +64,10 @@ class Sessions:
     def rows(self, raw: str, clock: bool) -> str:
         """The rows of a stage with the sessions they are in."""
         listed = ", ".join([*self.keys, ""])
-        found = f"select struct(*) as `row`, {listed}{self._time('event_time', 'since')},\n"
-        found += f"  {self._time('event_time', 'until', self.window.size)}\nfrom (\n{raw}\n)"
+        # A row that is dropped for its time is beside no other.
+        time = f"case when {is_usable('event_time')} then event_time end"
+        found = f"select struct(*) as `row`, {listed}{self._time(time, 'since')},\n"
+        found += f"  {self._time(time, 'until', self.window.size)}\nfrom (\n{raw}\n)"
         if clock:
             found += (
                 f"\nunion all\nselect null as `row`, {listed}{SESSION_START} as since, {SESSION_END} as until "
