@@ -16,6 +16,7 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
 from dbt.adapters.spark_streaming.errors import readable
+from dbt.adapters.spark_streaming.lazily import Lazily
 from dbt.adapters.spark_streaming.literals import literal
 from dbt.adapters.spark_streaming.messages import said
 from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
@@ -23,6 +24,10 @@ from dbt.adapters.spark_streaming.stream.identifiers import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
+
+    from dbt.adapters.spark_streaming.query.text import semicolons
+else:
+    semicolons = Lazily("query.text.semicolons")
 
 logger = AdapterLogger("Spark")
 
@@ -64,6 +69,8 @@ class Handle(SparkConnectionWrapper):
         """
         if bindings:
             sql = sql % tuple(literal(value) for value in bindings)
+        if ";" in sql:
+            sql = semicolons.without_semicolons(sql)
         sql = sql.strip().removesuffix(";")
         with self.errors():
             self._frame = self._run(sql)

@@ -445,8 +445,8 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
 
 
 def standing_text(sql: str, ask: QueryRunner | None = None) -> str:
-    """A text that is run as it stands, in a view or by `dbt show`: as a table has it where windows leave out steps, which
-    no macro can tell, since it knows no keys; else as it is.
+    """A text that is run as it stands, in a view, by `dbt show` or in a test: with the ties of its rankings broken as in a
+    table, and without the steps that windows leave out, which no macro can tell, since it knows no keys.
 
     Args:
         sql: a model's compiled text.
@@ -455,7 +455,9 @@ def standing_text(sql: str, ask: QueryRunner | None = None) -> str:
     Raises:
         QueryError: nothing says which steps are left out.
     """
-    return batch_text(sql, ask) if planner.leaves_out_steps(sql) else sql
+    if planner.leaves_out_steps(sql):
+        return batch_text(sql, ask)
+    return planner.text_in_batch(sql, ask) if planner.reads_streams(sql) else sql
 
 
 def batch_text(sql: str, ask: QueryRunner | None = None) -> str:
@@ -474,4 +476,4 @@ def batch_text(sql: str, ask: QueryRunner | None = None) -> str:
     except QueryError:
         # What a stream can't do, or does as operators, batch can: the macros print plain SQL.
         return planner.text_in_batch(sql, ask)
-    return generate.batch(found) if found.stages else sql
+    return generate.batch(found) if found.stages else planner.text_in_batch(sql, ask)

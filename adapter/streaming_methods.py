@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from .query import expansion, generate
     from .query.plan import Plan
     from .query.program import Program
+    from .query.ranking import ranks
+    from .query.text import semicolons
     from .query.text.functions import QueryRunner
-    from .query.windowing import window_arguments
+    from .query.windowing import window_arguments, windows
     from .service import health, preparation
     from .stream import bootstrap as bootstrapping
     from .stream import columns, deployments, iceberg, limits, runner, upstream
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
 else:
     stream_config, stream_node, streaming = map(Lazily, ("stream_config", "stream_node", "streaming"))
     health, preparation = map(Lazily, ("service.health", "service.preparation"))
-    expansion, generate, window_arguments = map(
-        Lazily, ("query.expansion", "query.generate", "query.windowing.window_arguments")
+    expansion, generate, window_arguments, windows = map(
+        Lazily,
+        ("query.expansion", "query.generate", "query.windowing.window_arguments", "query.windowing.windows"),
     )
+    ranks, semicolons = Lazily("query.ranking.ranks"), Lazily("query.text.semicolons")
     bootstrapping, columns, deployments, iceberg, limits, runner, upstream = map(
         Lazily,
         (
@@ -91,6 +95,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     def batch_text(self, sql: str) -> str:
         """A model's text for batch, with windows planned through slices and the columns' types as
         the plain text has them."""
+        sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
             planned = streaming.batch_text(sql, self._asks())
         return self.typed(planned, sql)
@@ -98,9 +103,16 @@ class StreamingMethods(metaclass=AdapterMeta):
     @available.parse(lambda *arguments, **named: "")
     def standing_text(self, sql: str) -> str:
         """A text that a view or a test runs as it stands, without the steps that `emit='on_change'` leaves out."""
+        sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
             planned = streaming.standing_text(sql, self._asks())
         return self.typed(planned, sql)
+
+    @available.parse(lambda *arguments, **named: "")
+    def view_text(self, sql: str) -> str:
+        """The same for a view, with named windows written out: Spark doesn't find their names when it reads a view."""
+        with streaming.sentences():
+            return ranks.with_windows_written_out(self.standing_text(sql))
 
     def _asks(self) -> QueryRunner:
         return streaming.asks(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]
@@ -110,8 +122,12 @@ class StreamingMethods(metaclass=AdapterMeta):
         if planned == sql:
             return sql
         types = {column.name: column.dtype for column in self.query_columns(sql)}
-        listed = ", ".join(f"cast(`{name}` as {kind}) as `{name}`" for name, kind in types.items())
-        return f"select {listed} from (\n{planned}\n)"
+        names = [windows.quote(name) for name in types]
+        listed = ", ".join(
+            f"cast({name} as {kind}) as {name}" for name, kind in zip(names, types.values(), strict=True)
+        )
+        # What Spark calls a column without a name depends on its text, which may be another one.
+        return f"select {listed} from (\n{planned}\n) as planned ({', '.join(names)})"
 
     @available.parse_list
     def query_columns(self, sql: str, order: Sequence[str] | None = None) -> list[SparkColumn]:

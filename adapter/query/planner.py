@@ -21,7 +21,7 @@ from .plan import LookupTable, Plan, WindowPlan
 from .planning.planner import dataflow
 from .program import MiniBatch
 from .ranking import limits, qualify, rank_filters, ranks
-from .ranking.tie_breaking import break_ties
+from .ranking.tie_breaking import break_ties, decide_extremes
 from .stream_rewrites import Rewrites
 from .streams import Known, Streams, is_printed
 from .tables import lookups
@@ -410,6 +410,7 @@ def _with_ties_broken(tree: exp.Query) -> exp.Query:
     copy = tree.copy()
     for select in every(copy, exp.Select):
         break_ties(select)
+    decide_extremes(copy)
     for lateral in filter(hints.reads_stream, list(every(copy, exp.Lateral))):
         conditions.order_limits(lateral.this)
     return copy
@@ -462,7 +463,7 @@ def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
         QueryError: as SQL it would have rows that a stream leaves out.
     """
     tree = parse(text)
-    told = qualify.without_qualify(on_change.told(tree))
+    told = qualify.without_qualify(ranks.without_names(on_change.told(tree)))
     if not _has_rows_given(told):
         hints.mark_streams(told)
     if ask is not None:

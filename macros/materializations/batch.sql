@@ -3,8 +3,9 @@
   a 1-minute cumulate over a day costs about one pass over the rows, not 1440. Rewrites that a model's config asks
   for come first.
 
-  Views stay as written: any engine can read them. So do `dbt show` and tests. Only where windows leave steps out
-  (`emit='on_change'`), which no macro can tell, they run what a table does.
+  Views stay as written, so that any engine can read them, and so do `dbt show` and tests. Only the ties of rankings
+  are broken as in a table. Where windows leave steps out (`emit='on_change'`), which no macro can tell, they run what a
+  table does.
 -#}
 
 {% macro spark_streaming__create_table_as(temporary, relation, compiled_code, language='sql') -%}
@@ -27,7 +28,7 @@
 
 
 {% macro spark_streaming__create_view_as(relation, sql) -%}
-  {{ return(spark__create_view_as(relation, adapter.standing_text(sql))) }}
+  {{ return(spark__create_view_as(relation, adapter.view_text(sql))) }}
 {%- endmacro %}
 
 

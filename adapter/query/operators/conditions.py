@@ -13,7 +13,7 @@ from .. import event_clock
 from ..aggregation.aggregates import TYPED
 from ..errors import NotMeant, QueryError
 from ..ranking.orders import CUTS
-from ..ranking.tie_breaking import break_ties
+from ..ranking.tie_breaking import break_ties, is_decided
 from ..rewrites.refusals import is_random
 from ..text import hints
 from ..text.clauses import aggregate, conjuncts, filters, joined, only_asks, relations
@@ -174,7 +174,7 @@ def _why_not_again(node: exp.Expr, to_the_digit: bool) -> str | None:
             "its value depends on the order of rows, which is another each time; sort it: array_sort(collect_list(…)), or "
             "LISTAGG(…) WITHIN GROUP (ORDER BY …)"
         )
-    if name in _BY_CHANCE:
+    if name in _BY_CHANCE and not is_decided(node):
         return f"{name}() takes other values of the same rows each time; compute it in a model of its own"
     if isinstance(node, exp.AnonymousAggFunc) and builtin(name) is None:
         return (

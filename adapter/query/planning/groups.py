@@ -17,7 +17,7 @@ from ..operators import above_groups, conditions, unbounded_state
 from ..operators.base import GroupAggregate, Operator, Recompute, UnboundedState, ttl_over
 from ..operators.relation import Relation
 from ..plan import GroupStage, Key
-from ..ranking.tie_breaking import break_ties
+from ..ranking.tie_breaking import break_ties, decide_extremes
 from ..text import hints
 from ..text.dialect import DIALECT, canonical, parse, sql, unqualified
 from ..text.finite import is_finite
@@ -95,6 +95,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     if below.relation.open_for is not None:
         return plan_group(planner, select, replace(source, operator=closed(planner, below)))
     conditions.order_lists(select)
+    decide_extremes(select)
     template, inputs = with_inputs(planner, select, [replace(source, operator=closed(planner, below))])
     shown = [shown_as(template, key) for key in in_all]
     is_replaced = is_result(select) and key_columns is not None and None not in shown

@@ -14,6 +14,7 @@ from ..operators.base import Join, Operator, OuterIntervalJoin, UnboundedState, 
 from ..operators.hidden_items import with_weight
 from ..operators.relation import Relation, weight_of
 from ..operators.time_bounds import TimeBounds, delay_of
+from ..ranking.tie_breaking import decide_extremes
 from ..tables.static_sides import nest, nest_inner, unclear
 from ..text import hints
 from ..text.clauses import only_asks
@@ -250,6 +251,7 @@ def _settle_inner(select: exp.Select, template: exp.Select, key: frozenset[str] 
     """
     for query in conditions.inner_queries(template):
         conditions.order_lists(query)
+        decide_extremes(query)
         conditions.order_windows(query)
         if query.find_ancestor(exp.Lateral) is not None:
             conditions.order_limits(query)

@@ -27,7 +27,7 @@ from ..operators.hidden_items import hide_from_stars, with_weight
 from ..operators.reach import ordered_by, reach
 from ..operators.relation import EVENT_TIME, WEIGHT, Relation, comes_in_order
 from ..ranking import ranks
-from ..ranking.tie_breaking import break_ties, tie
+from ..ranking.tie_breaking import break_ties, decide_extremes, tie
 from ..text import hints
 from ..text.clauses import relations
 from ..text.dialect import canonical, sql
@@ -151,6 +151,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         )
         if found is not None:
             return _ranked(planner, replace(found, growth=growth))
+    decide_extremes(template)
     refuse_chance(select, made.key, partial(conditions.why_not_over_again, template, relation.keys))
     if not is_result(select) or made.key is None:
         # Else a row is found by its key, whatever it said.

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..text import hints
 from ..text.clauses import filters, only_asks
-from ..text.dialect import DIALECT, from_clause, function_name, sql
+from ..text.dialect import DIALECT, from_clause, function_name, parse, sql
 from ..text.nodes import every
 from ..windowing.locality import Source, window_column
 from .rank_bounds import Places, places_let_through
@@ -37,6 +38,23 @@ class Top:
     """Of a group, or places where rows may share one."""
     buckets: int | None = None
     """How many parts new rows of a group are ranked in first; None: they are ranked at once."""
+
+
+def with_windows_written_out(text: str) -> str:
+    """A text whose WINDOW clauses are written out where they are used; without any it stays as it is.
+
+    Raises:
+        QueryError: a name means nothing.
+    """
+    if not re.search(r"\bwindow\b", text, re.IGNORECASE):
+        return text
+    try:
+        tree = parse(text)
+    except QueryError:
+        return text  # Spark says what is wrong
+    if not any(select.args.get("windows") for select in every(tree, exp.Select)):
+        return text
+    return sql(without_names(tree))
 
 
 def without_names(tree: exp.Query) -> exp.Query:

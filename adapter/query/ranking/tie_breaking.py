@@ -18,6 +18,8 @@ from ..text.nodes import every, holds
 from ..windowing.windows import quote
 
 _BROKEN, _FIELDS = "ties_broken", "fields_of_ties"
+_DECIDED, _ORDERED = "ties_decided", "ordered_value"
+_EXTREMES = (exp.ArgMax, exp.ArgMin)
 
 
 def break_ties(select: exp.Select) -> None:
@@ -30,6 +32,42 @@ def break_ties(select: exp.Select) -> None:
         order = window.args.get("order")
         if isinstance(window.this, exp.RowNumber) and order and window.parent_select is select:
             order.append("expressions", exp.Ordered(this=row.copy(), nulls_first=True))
+
+
+def decide_extremes(query: exp.Expr) -> None:
+    """Has each MIN_BY (MAX_BY) in a query take the least (greatest) value of the rows that tie, as it is where it is kept up
+    to date by itself. Changes the tree.
+
+    >>> from ..text.dialect import parse, sql
+    >>> tree = parse("select max_by(v, x) filter (where y) as m from t")
+    >>> decide_extremes(tree)
+    >>> sql(tree)
+    'SELECT MAX_BY(v, CASE WHEN NOT x IS NULL THEN STRUCT(x, v) END) FILTER(WHERE y) AS m FROM t'
+    """
+    for call in undecided_extremes(query):
+        by = call.expression.copy()
+        value = exp.maybe_parse(call.meta_get(_ORDERED) or call.this.copy(), dialect=DIALECT)
+        both = exp.Anonymous(this="STRUCT", expressions=[by, value])
+        there = by.copy().is_(exp.null()).not_()
+        call.set("expression", exp.Case(ifs=[exp.If(this=there, true=both)]))
+        call.meta[_DECIDED] = True
+
+
+def undecided_extremes(query: exp.Expr) -> list[exp.Expr]:
+    """The calls of MIN_BY and MAX_BY in a query that may take any of the rows that tie."""
+    found = (each for each in every(query, *_EXTREMES) if not each.args.get("count"))
+    return [each for each in found if not is_decided(each) and not isinstance(each.this, exp.Distinct)]
+
+
+def is_decided(node: exp.Expr) -> bool:
+    """Whether a MIN_BY or MAX_BY takes the same of the same rows each time."""
+    return bool(node.meta_get(_DECIDED))
+
+
+def note_order(call: exp.Expr, kind: str) -> None:
+    """Notes by what values of a MIN_BY or MAX_BY are ordered that are of a type which has no order, as a MAP is."""
+    if has_map(kind):
+        call.meta[_ORDERED] = ordered(call.this.sql(DIALECT), kind)
 
 
 def tie(select: exp.Select) -> exp.Expr | None:

@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from ..errors import QueryError
 from .nodes import every, shape
+from .semicolons import without_semicolons
 from .spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
 
 
@@ -198,7 +199,7 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     """
     _check_build()
     try:
-        trees = [tree for tree in sqlglot.parse(sql, read=DIALECT) if tree is not None]
+        trees = [tree for tree in sqlglot.parse(without_semicolons(sql), read=DIALECT) if tree is not None]
     except SqlglotError as error:
         details = getattr(error, "errors", None) or [{}]
         where, near = details[0].get("line"), details[0].get("highlight")

@@ -34,6 +34,8 @@ _PLAIN = {
     "concat",
     "coalesce",
     "date_trunc",
+    "min_by",
+    "max_by",
 }
 """Functions that Spark prints with the arguments that they are given, and no others."""
 

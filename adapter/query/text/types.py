@@ -61,7 +61,7 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
 
 
 def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
-    """Notes of each SELECT over a stream what ties of its ROW_NUMBER go by. Changes no text.
+    """Notes of each SELECT over a stream what ties of its ROW_NUMBER, MIN_BY and MAX_BY go by. Changes no text.
 
     Args:
         tree: in which streams are marked.
@@ -71,6 +71,8 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
         QueryError: a MAP is among that, and can't be.
     """
     for select in every(tree, exp.Select):
+        if hints.reads_stream(select):
+            _find_order_of_extremes(select, ask)
         split = _is_split(select)
         kinds = _RANKS if split else (exp.RowNumber,)
         if not hints.reads_stream(select) or not _ranks_rows(select, kinds):
@@ -89,6 +91,17 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
                 "could go by; put the GROUP BY into a query below the ranking, where ties go by the entries of the MAP."
             )
         tie_breaking.note_types(select, row)
+
+
+def _find_order_of_extremes(select: exp.Select, ask: QueryRunner) -> None:
+    for call in tie_breaking.undecided_extremes(select):
+        if call.find_ancestor(exp.Select) is not select:
+            continue
+        try:
+            (kind,) = ask(question(read_alone(select), [f"ANY_VALUE({sql(call.this)})"]))
+        except QueryError:
+            continue  # a column of the rows around it, or Spark says the same of the query itself
+        tie_breaking.note_order(call, str(kind))
 
 
 def _is_split(select: exp.Select) -> bool:
