@@ -281,8 +281,7 @@ class RunningStream:
             note_order(order)
             begin_with_table(session, ordered, inputs, begun=self._batches.position.batch >= 0)
             reached("stream:starting", model.name)
-            self._session = session
-            stopped = self._take_all(session, ordered, inputs) or self._take_first(session, ordered, inputs)
+            stopped = self._take_all(session, ordered, inputs)
             self._stopped = stopped is not None
             self._query = stopped or self._start(session, ordered, inputs)
             self._resources = stack.pop_all()
@@ -325,23 +324,8 @@ class RunningStream:
             begin_again(model)
         return None
 
-    def _take_first(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
-        """Take in what is there where a stream without an end begins, and put out what there is where nothing is. Gives
-        Spark's query if somebody asked the stream to stop meanwhile."""
-        if model.trigger is None or not self._batches.lacks_rows_of_nothing:
-            return None
-        query = self._start(session, replace(model, trigger=None), inputs)
-        try:
-            stopped, problem = self._watch(query, math.inf)
-        finally:
-            query.stop()
-        if problem is not None:
-            raise problem
-        if not stopped:
-            self._begin_with_nothing()
-        return query if stopped else None
-
     def _begin_with_nothing(self) -> None:
+        """Puts out what there is where no row has come yet."""
         if self._batches.lacks_rows_of_nothing:
             streams = read_streams(self._session, self._ordered, self._inputs)
             self._batches.begin_with_nothing(self._session, self._session.createDataFrame([], streams.schema))

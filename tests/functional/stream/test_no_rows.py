@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +94,9 @@ def test_a_total_of_no_rows_outlives_a_crash(spark: Any, tmp_path: Path, point: 
 def test_a_total_of_no_rows_comes_while_a_stream_waits(spark: Any, tmp_path: Path) -> None:
     program = generate.program(plan_of(TOTALS["a total"], {"events": Known("ts")}))
     stream = Stream(spark, tmp_path, program, "n bigint, s bigint")
-    with RunningStream(spark, replace(stream.model, trigger="300 milliseconds"), program) as running:
+    with RunningStream(spark, stream.model, program) as running:
+        running.wait()
+        running.follow("300 milliseconds")
         assert stream.rows() == [(0, None)]
         stream.add((0, "a", 1))
         for _ in range(60):
