@@ -6,6 +6,7 @@ import re
 
 from .messages import out_of_memory, said, unreachable
 from .redaction import without_secrets
+from .unreadable import refused
 
 # Where a message turns into a query plan or a stack trace.
 _MACHINERY = re.compile(r"^(['!+:]|\s*at |\t|JVM stacktrace|Driver stacktrace|Traceback|\s*\.\.\. \d+ more)")
@@ -44,6 +45,8 @@ def _readable(problem: BaseException) -> str:
             break
     if "MERGE_CARDINALITY_VIOLATION" in text:
         return _NOT_UNIQUE
+    if unread := refused(f"{text}\n{whole}"):
+        return unread
     if why := out_of_memory(f"{text}\n{whole}"):
         return why
     if why := unreachable(f"{text}\n{whole}"):

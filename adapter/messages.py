@@ -1,18 +1,14 @@
-"""A Kafka message as a row: its value, taken apart as the source says it is written."""
+"""What a source says of Kafka's messages, and what Kafka's client says that went wrong."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from .literals import literal
-
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"
 """Spark's own way to Kafka, which doesn't come with Spark."""
 
 VALUE_FORMATS = ("json",)
-
-MESSAGE = "message"
 
 _WHERE = ("subscribe", "subscribepattern", "assign")
 
@@ -22,11 +18,6 @@ _LOST = re.compile(r"KAFKA_DATA_LOSS|may have been lost because they are not ava
 
 # In words, or for a partition in Spark's JSON.
 _LATEST = re.compile(r"^\s*latest\s*$|:\s*-1\b", re.IGNORECASE)
-
-
-def message(schema: str) -> str:
-    """SQL for a message as a struct of the columns of `schema`; NULL where the value isn't readable."""
-    return f"from_json(cast(value as string), {literal(schema)}) as {MESSAGE}"
 
 
 def in_batch(options: Mapping[str, str]) -> dict[str, str]:

@@ -129,4 +129,12 @@ def _source(
     options = {key: value for key, value in located.options.items() if key != "path"}
     if rows is not None:
         options = limited(located.format, options, rows)
-    return StreamSource(relation, located.options.get("path", ""), located.format, located.schema, options)
+    return StreamSource(
+        relation,
+        located.options.get("path", ""),
+        located.format,
+        located.schema,
+        options,
+        name=located.name,
+        on_error=located.on_error,
+    )

@@ -9,11 +9,11 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from . import file_options, messages
+from . import file_options, messages, unreadable
 from .redaction import kind_of, remember, without_secrets
 from .stream.identifiers import quoted
 
-KEYS = ("format", "options", "path", "schema", "value_format", "unique_key")
+KEYS = ("format", "options", "path", "schema", "value_format", "unique_key", "on_error")
 
 # A source in one of these is a table of its catalog, which dbt refers to as to any other.
 TABLE_FORMATS = ("iceberg", "delta")
@@ -40,6 +40,16 @@ class StreamSource:
     value_format: str | None = None
     """How Kafka's messages are written: ``json``, with `schema`. None: they stay as they are."""
     unique_key: tuple[str, ...] = ()
+    on_error: str = unreadable.WARN
+    """What becomes of records that can't be read: one of `unreadable.ON_ERROR`."""
+
+    @property
+    def columns(self) -> str | None:
+        """The columns of its rows as DDL; None where Spark finds them."""
+        if self.schema is None or self.on_error != unreadable.KEEP_RAW:
+            return self.schema
+        raw = quoted(unreadable.raw_column(self.options) or unreadable.RAW_RECORD)
+        return f"{self.schema}, {raw} string"
 
     @property
     def is_table(self) -> bool:
@@ -89,12 +99,16 @@ class StreamSource:
                 raise DbtRuntimeError(
                     f"Source {name}: '{option}' under 'options' is no option of the format {format}; did you mean '{like}'?"
                 )
+        if format.lower() == "xml":
+            # The other one gives a whole file for a record that can't be read.
+            texts = {"useLegacyXMLParser": "true", **texts}
         schema, value_format = _schema(name, config.get("schema")), config.get("value_format")
         if format.lower() == KAFKA:
             if problem := messages.problem(texts, value_format, schema):
                 raise DbtRuntimeError(f"Source {name}: {problem}")
         elif value_format is not None:
             raise DbtRuntimeError(f"Source {name}: 'value_format' is for Kafka's messages; leave it out.")
+        kind = value_format if format.lower() == KAFKA else format.lower()
         return cls(
             name=name,
             relation=relation,
@@ -104,7 +118,38 @@ class StreamSource:
             event_time=event_time,
             value_format=value_format,
             unique_key=_names(config.get("unique_key")),
+            on_error=_on_error(name, kind, config.get("on_error"), texts),
         )
+
+
+def _on_error(name: str, format: str | None, value: Any, options: Mapping[str, str]) -> str:
+    """What becomes of records that can't be read, which Spark's option `mode` may say as well."""
+    mode = next((text for option, text in options.items() if option.lower() == "mode"), None)
+    if value is not None and value not in unreadable.ON_ERROR:
+        raise DbtRuntimeError(
+            f"Source {name}: 'on_error' is {without_secrets(repr(value))}; write one of {', '.join(unreadable.ON_ERROR)}."
+        )
+    if format not in unreadable.FORMATS:
+        if value is not None:
+            raise DbtRuntimeError(
+                f"Source {name}: 'on_error' is for records of {', '.join(unreadable.FORMATS)} and for Kafka's messages with "
+                "'value_format: json'; leave it out."
+            )
+        return unreadable.WARN
+    if mode is None:
+        return value or unreadable.WARN
+    if mode.lower() not in unreadable.MODES:
+        raise DbtRuntimeError(
+            f"Source {name}: the option 'mode' is {mode!r}. Leave it out, and write 'on_error' beside 'options': one of "
+            f"{', '.join(unreadable.ON_ERROR)}."
+        )
+    same = unreadable.MODES[mode.lower()]
+    if value not in (None, same):
+        raise DbtRuntimeError(
+            f"Source {name}: its option 'mode: {mode}' means 'on_error: {same}', and 'on_error' is '{value}'. Leave 'mode' "
+            "out."
+        )
+    return same
 
 
 def _schema(name: str, schema: Any) -> str | None:

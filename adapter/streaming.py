@@ -31,6 +31,7 @@ from .query.text.names import unmarked
 from .query.windowing import ranges
 from .query.windowing.emission import FINAL, NO_WINDOWS, PASSED_ON
 from .redaction import cause_of, without_secrets
+from .stream import unreadable_rows
 from .stream.errors import StreamError
 from .stream_node import config, in_catalog, named
 from .stream_source import stream_source
@@ -72,6 +73,8 @@ class StreamResponse(AdapterResponse):
     rows_in: int = 0
     late_rows: int = 0
     null_time_rows: int = 0
+    unreadable_rows: int = 0
+    unreadable: dict[str, Any] = field(default_factory=dict)
     rows_out: int = 0
     lookup_requests: int = 0
     lookup_keys: int = 0
@@ -403,6 +406,8 @@ def response(result: StreamResult) -> StreamResponse:
     message = f"{result.rows_in} rows in, {result.rows_out} out, {result.batches} batches"
     if result.stopped:
         message = f"stopped before the end of its input, {message}"
+    if result.unreadable:
+        message += f", {unreadable_rows.described(result.unreadable)}"
     if result.lookup_requests:
         message += f", {result.lookup_requests} lookups of {result.lookup_keys} keys"
     if result.watermark is not None and result.watermark - time.time_ns() // 1000 > intervals.DAY:
@@ -416,6 +421,8 @@ def response(result: StreamResult) -> StreamResponse:
         rows_in=result.rows_in,
         late_rows=result.late_rows,
         null_time_rows=result.null_time_rows,
+        unreadable_rows=unreadable_rows.rows_of(result.unreadable),
+        unreadable=unreadable_rows.as_json(result.unreadable),
         rows_out=result.rows_out,
         lookup_requests=result.lookup_requests,
         lookup_keys=result.lookup_keys,

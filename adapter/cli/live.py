@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 
+from ..stream.unreadable_rows import in_progress
 from ..text import counted
 from .status import table_of
 
@@ -78,9 +79,11 @@ class Board:
             return
         self._said[name] = step
         last = progress["last"]
+        unreadable = in_progress(progress, "last")
         self.say(
             f"{progress['time']} {name}: {counted(last['rows_in'], 'row')} in, {last['rows_out']:,} out, "
             f"{sum(last['seconds'].values()):.1f} s, watermark {progress['watermark'] or 'none yet'}"
+            + (f", {unreadable}" if unreadable else "")
         )
 
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from .. import stream_node
 from ..service.health import FAILED, NEVER_RAN, RESTARTING, WAITING, read_health
 from ..stream.progress import lag_seconds, read_progress
+from ..stream.unreadable_rows import in_progress
 from ..stream.watermark import from_text
 from ..text import counted
 from .project import Project, Selection, project_errors
@@ -63,6 +64,8 @@ def _remarks(entry: Mapping[str, Any]) -> list[str]:
         lines.append(str(entry["last_error"]))
     if entry["note"]:
         lines.append(str(entry["note"]))
+    if entry["progress"] is not None and (unreadable := in_progress(entry["progress"], "total")):
+        lines.append(f"{unreadable}, since its stream began")
     return lines
 
 

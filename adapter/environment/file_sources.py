@@ -13,9 +13,11 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.errors import readable
 from dbt.adapters.spark_streaming.literals import literal
-from dbt.adapters.spark_streaming.messages import MESSAGE, advice, in_batch, message
+from dbt.adapters.spark_streaming.messages import advice, in_batch
 from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
+from dbt.adapters.spark_streaming.stream.identifiers import type_text
 from dbt.adapters.spark_streaming.stream_source import KAFKA, StreamSource, known_sources
+from dbt.adapters.spark_streaming.unreadable import FORMATS, Records
 
 _NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
@@ -71,14 +73,17 @@ class DeclaredSources:
             schema_name = source.relation.rpartition(".")[0]
             try:
                 session.sql(f"create schema if not exists {schema_name}")
-                if located.value_format is None:
+                records = records_of(session, located)
+                if records is None or not (records.differs or source.format == KAFKA):
                     session.sql(f"drop table if exists {source.relation}")
                     session.sql(create_table(located))
                 else:
-                    raw = replace(located, relation=f"{source.relation.removesuffix('`')}__messages`")
+                    raw = replace(located, relation=f"{source.relation.removesuffix('`')}__records`")
+                    if source.format != KAFKA:
+                        raw = replace(raw, options=records.reading, schema=records.schema)
                     session.sql(f"drop table if exists {raw.relation}")
                     session.sql(create_table(raw))
-                    session.sql(create_view(located, raw.relation))
+                    session.sql(create_view(located, raw.relation, records))
             except Exception as problem:
                 where = f" ({path})" if path else ""
                 if source.format == "jdbc" and _NO_DRIVER.search(str(problem)):
@@ -120,12 +125,27 @@ def create_table(source: StreamSource) -> str:
     return statement
 
 
-def create_view(source: StreamSource, raw: str) -> str:
-    """The statement that makes what is in the messages of `raw` readable."""
-    return (
-        f"create or replace view {source.relation} as "
-        f"select {MESSAGE}.* from (select {message(str(source.schema))} from {raw})"
-    )
+def create_view(source: StreamSource, raw: str, records: Records) -> str:
+    """The statement that makes the rows readable that the records of `raw` become."""
+    inner = raw
+    if source.format == KAFKA:
+        first, then = map(", ".join, records.of_messages())
+        inner = f"(select {then} from (select {first} from {raw}))"
+    return f"create or replace view {source.relation} as {records.rows(inner)}"
+
+
+def records_of(session: Any, source: StreamSource) -> Records | None:
+    """How records of a source become rows; None: they are rows as Spark reads them."""
+    if source.format == KAFKA and source.value_format is None:
+        return None
+    if source.format != KAFKA and source.format not in FORMATS:
+        return None
+    if source.schema is not None:
+        schema = session.createDataFrame([], source.schema).schema
+    else:
+        schema = session.read.format(source.format).options(**source.options).load().schema
+    fields = [(field.name, type_text(field.dataType)) for field in schema.fields]
+    return Records.of(source.name, source.format, fields, source.on_error, source.options)
 
 
 def _exists(session: Any, path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from . import executed, session
@@ -19,6 +19,7 @@ from .spark_metrics import publish
 from .state import Widened, digest
 from .state_figures import PartMetrics
 from .state_meter import StateMeter
+from .unreadable_rows import Unreadable, added, rows_of
 from .watermark import Watermark
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Taken:
     rows_out: int = 0
     late_rows: int = 0
     null_time_rows: int = 0
+    unreadable: Unreadable = field(default_factory=dict)
     lookup_requests: int = 0
     lookup_keys: int = 0
 
@@ -232,6 +234,7 @@ class Batches:
         self.taken.rows_out += figures.rows_out
         self.taken.late_rows += figures.late_rows
         self.taken.null_time_rows += figures.null_time_rows
+        self.taken.unreadable = added(self.taken.unreadable, figures.unreadable)
         self.taken.lookup_requests += figures.lookup_requests
         self.taken.lookup_keys += figures.lookup_keys
         if meter is not None:
@@ -254,6 +257,7 @@ class Batches:
             "rows_out": figures.rows_out,
             "late_rows": figures.late_rows,
             "null_time_rows": figures.null_time_rows,
+            "unreadable_rows": rows_of(figures.unreadable),
         }
         sizes = {f"state.{name}": size for name, size in (self._size() or {}).items()}
         publish(spark, self._work.model.name, counts, sizes, () if meter is None else meter.last)

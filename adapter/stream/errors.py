@@ -11,6 +11,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from ..environment.storage import StorageError
 from ..messages import is_lost, out_of_memory, said, unreachable
 from ..redaction import without_secrets
+from ..unreadable import refused
 from .model import make_anew
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ def forgets_collations(model: StreamModel) -> str:
 
 
 def _known(model: StreamModel, text: str) -> str | None:
+    if unread := refused(text):
+        return f"Model {model.name}: {unread} No row of this micro-batch was taken in."
     if raised := _RAISED.search(text):
         return f"Model {model.name}: a Python function of the query raised {raised['said'].strip()}"
     if _UNREADABLE.search(text):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
 from ..query.program import StreamInput
+from ..unreadable import Records
 from .checkpoint import file_entries, last_snapshot, read_offsets
 from .errors import StreamError
 from .file_names import is_pattern
@@ -21,13 +22,15 @@ from .initial_offset import bootstrapped_from
 from .limits import without_limits
 from .model import StreamModel, StreamSource
 from .pinned import fully_read
+from .records import read_files, records_of
 from .session import jvm
 from .source_order import in_first_order
-from .sources import as_one, of_messages, schema_of_files, wanted
+from .sources import as_one, as_rows, of_messages, schema_of_files
 from .upstream import FROM_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _WHICH = ("subscribe", "subscribepattern", "assign")
 """Options that say which topics are read."""
@@ -101,7 +104,10 @@ class History:
     def rows(self, spark: SparkSession) -> DataFrame:
         """The rows, as a micro-batch of the model's stream has them."""
         return as_one(
-            [(each.stream.view, wanted(each.stream, _rows(spark, self.model, each))) for each in self.sources]
+            [
+                (each.stream.view, as_rows(each.stream, *_rows(spark, self.model, each), counted=False))
+                for each in self.sources
+            ]
         )
 
 
@@ -225,11 +231,12 @@ def _of_kafka(
     return _Read(source, stream, messages=_Messages(first, end))
 
 
-def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> DataFrame:
+def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> tuple[DataFrame, Records | None]:
     source = read.source
     if read.table is not None:
         none = f"{read.table.name} where false"
-        return spark.sql(f"select * from {none if read.snapshot is None else read.table.at(read.snapshot)}")
+        rows = f"select * from {none if read.snapshot is None else read.table.at(read.snapshot)}"
+        return spark.sql(rows), None
     if read.messages is not None:
         partitions = {topic: sorted(map(int, each)) for topic, each in read.messages.end.items()}
         options = {
@@ -243,11 +250,16 @@ def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> DataFrame:
         }
         return of_messages(source, spark.read.format("kafka").options(**options).load())
     schema = schema_of_files(spark, model, source)
-    if not read.files:
-        nothing = spark.readStream.format(source.format).schema(schema).load(source.location)
-        return spark.createDataFrame([], nothing.schema)
-    reader = spark.read.format(source.format).options(**without_limits(source.options))
-    if "*" not in source.location:
-        # Names of folders are columns, whichever of their files are read; as for the stream, not where these are patterns.
-        reader = reader.option("basePath", source.location)
-    return reader.schema(schema).load([*read.files])
+
+    def reading(options: Mapping[str, str], schema: StructType | str) -> DataFrame:
+        if not read.files:
+            nothing = spark.readStream.format(source.format).schema(schema).load(source.location)
+            return spark.createDataFrame([], nothing.schema)
+        reader = spark.read.format(source.format).options(**without_limits(options))
+        if "*" not in source.location:
+            # Names of folders are columns, whichever of their files are read; as for the stream, not where these are
+            # patterns.
+            reader = reader.option("basePath", source.location)
+        return reader.schema(schema).load([*read.files])
+
+    return read_files(reading, records_of(spark, source, schema), source, schema)

@@ -28,12 +28,14 @@ from .lookups import Lookups
 from .model import StreamModel
 from .position import Position
 from .progress import Figures
+from .records import readable
 from .rows import Counted, Judged, Kept, Meter, counted, counting, cut_off, judge, judgement, leaf, recounted
 from .schema import KnownColumns, Layout, is_plain, layout_of, schema_of
 from .session import Asked, are_few, show, spread, sql
 from .sink import Sink
 from .sources import split
 from .state import StateTable
+from .unreadable_rows import added
 from .watermark import Watermark
 
 if TYPE_CHECKING:
@@ -127,7 +129,7 @@ class MicroBatch:
         nothing = self._spark.createDataFrame([], self._work.state.input_schema())
         self._show_clock()
         for stream, rows in split(nothing, self._work.program.inputs).items():
-            show(rows, stream)
+            show(readable(rows), stream)
         judged = self._begin(self._work.program.levels[0])
         self.position = replace(self.position, after=watermark)
         self._compute(judged)
@@ -364,8 +366,11 @@ class MicroBatch:
     def _newest(self, counts: Sequence[Counted], judged: Sequence[Judged]) -> dict[str, int | None]:
         """The newest event time of each stream. On the way their rows are counted."""
         newest: dict[str, int | None] = {}
+        names = {source.relation: source.name for source in self._work.model.sources}
         for stream, count in zip(self._work.program.inputs, counts, strict=True):
             self.figures.rows_in += count.rows
+            if count.unreadable:
+                self.figures.note_unreadable(names[stream.relation], count.unreadable)
             newest[stream.relation] = count.newest
             if stream.event_time is None:
                 times = [each.newest for each in judged if stream.view in each.streams]
@@ -524,6 +529,7 @@ class MicroBatch:
             heard=watermark.heard,
             idle=watermark.idle,
             rows_in=self.position.rows_in + self.figures.rows_in,
+            unreadable=added(self.position.unreadable, self.figures.unreadable),
         )
 
     def _count(self, judged: Sequence[Judged]) -> None:
@@ -564,7 +570,7 @@ class MicroBatch:
         self._show_clock()
         rows_of = split(batch, self._work.program.inputs)
         for stream in self._work.program.inputs:
-            show(rows_of[stream.view], stream.view)
+            show(readable(rows_of[stream.view]), stream.view)
         self._show_level(self._work.program.levels[0])
 
     def _show_level(self, level: Level) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from ..environment.storage import Storage
 from ..lookup_source import LookupSource
+from ..unreadable import WARN
 from .identifiers import last, parts, with_suffix
 
 STATE, CHANGES = "__state", "__changes"
@@ -48,6 +49,10 @@ class StreamSource:
     messages (None: they stay as they are)."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Spark's options for reading the format as a stream."""
+    name: str = ""
+    """What its author calls it, ``source.table``, for messages."""
+    on_error: str = WARN
+    """What becomes of records that can't be read: one of `unreadable.ON_ERROR`."""
 
     @property
     def is_table(self) -> bool:

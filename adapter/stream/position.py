@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
 
+from .unreadable_rows import Unreadable
 from .watermark import from_text, to_text
 
 PREFIX = "stream."
@@ -82,6 +83,8 @@ class Position:
     """Rows read since the stream began, like all counts here."""
     late_rows: int = 0
     null_time_rows: int = 0
+    unreadable: Unreadable = field(default_factory=dict)
+    """Rows with values that couldn't be read."""
     rows_out: int = 0
     """In the state's summary: up to the step before, for the step's own rows come later."""
     lookup_requests: int = 0
@@ -146,6 +149,7 @@ class Position:
             "rows-in": str(self.rows_in),
             "late-rows": str(self.late_rows),
             "null-time-rows": str(self.null_time_rows),
+            "unreadable": json.dumps(self.unreadable) if self.unreadable else None,
             "rows-out": str(self.rows_out),
             "lookup-requests": str(self.lookup_requests) if self.lookup_requests else None,
             "lookup-keys": str(self.lookup_keys) if self.lookup_keys else None,
@@ -181,6 +185,7 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         rows_in=int(text("rows-in") or 0),
         late_rows=int(text("late-rows") or 0),
         null_time_rows=int(text("null-time-rows") or 0),
+        unreadable=json.loads(text("unreadable") or "{}"),
         rows_out=int(text("rows-out") or 0),
         lookup_requests=int(text("lookup-requests") or 0),
         lookup_keys=int(text("lookup-keys") or 0),

@@ -12,6 +12,7 @@ from typing import Any
 from .failpoints import around
 from .model import StreamModel
 from .position import Position
+from .unreadable_rows import as_json, from_json
 from .watermark import from_text, to_text
 
 
@@ -22,6 +23,8 @@ class Figures:
     rows_in: int = 0
     late_rows: int = 0
     null_time_rows: int = 0
+    unreadable: dict[str, dict[str, int]] = field(default_factory=dict)
+    """As `Position.unreadable`."""
     rows_out: int = 0
     lookup_requests: int = 0
     """To tables outside, those that failed included."""
@@ -37,6 +40,13 @@ class Figures:
     (snapshots expired, files compacted)."""
     _within: float = field(default=0.0, repr=False, compare=False)
     """Seconds of phases that ended within the present one."""
+
+    def note_unreadable(self, source: str, columns: Mapping[str, int]) -> None:
+        """Counts rows of a source. A query that reads it several times meets the same ones each time."""
+        so_far = self.unreadable.get(source, {})
+        self.unreadable[source] = {
+            column: max(columns.get(column, 0), so_far.get(column, 0)) for column in {**so_far, **columns}
+        }
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -85,6 +95,9 @@ def report(
             "jobs": figures.jobs,
             "seconds": {phase: round(taken, 3) for phase, taken in figures.seconds.items()},
         },
+        "unreadable": {"total": as_json(position.unreadable), "last": as_json(figures.unreadable)}
+        if position.unreadable
+        else None,
         "lookups": _lookups(position, figures) if position.lookup_requests else None,
         "state": None if state is None else dict(state),
     }
@@ -108,7 +121,8 @@ def caught_up(model: StreamModel, position: Position) -> Position:
     if step != (position.query_id, position.batch, position.flush):
         return position
     after = from_text(told["watermark"])
-    return replace(position, rows_in=told["total"]["rows_in"], after=after)
+    unreadable = from_json((told.get("unreadable") or {}).get("total", {}))
+    return replace(position, rows_in=told["total"]["rows_in"], unreadable=unreadable, after=after)
 
 
 _latest: dict[str, Mapping[str, object]] = {}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..query.program import Rows, StreamInput, clock_column, now
 from ..query.text.instants import is_usable
+from ..unreadable import DROPPED, UNREADABLE
 from . import executed
 from .errors import StreamError
 from .model import StreamModel
+from .records import readable
 from .session import java_class, show, sql
 from .sources import is_time
 from .writing import quoted
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LATE = "__stream_late"
+_UNREADABLE = "unreadable:"
 _PATIENCE = 30.0
 """Seconds to wait for what Spark tells of rows that were written."""
 
@@ -31,6 +34,8 @@ class Counted:
     rows: int
     newest: int | None
     """The newest event time, in microseconds since 1970."""
+    unreadable: Mapping[str, int] = field(default_factory=dict)
+    """Rows with values that couldn't be read, by column; under an empty name all such rows."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,10 @@ class Kept:
         row = self._observed[name]
         return tuple(None if row.isNullAt(place) else row.getLong(place) for place in range(row.size()))
 
+    def observed_by_name(self, name: str) -> dict[str, int | None]:
+        """The same, by what they are called."""
+        return dict(zip(self._observed[name].schema().fieldNames(), self.observed(name), strict=True))
+
     def observed_texts(self, name: str) -> tuple[str, ...]:
         """The texts that an aggregate of texts took under a name; none may hold a line break."""
         found = self._observed[name].getSeq(0).mkString("\n")
@@ -145,19 +154,28 @@ def _made_of(rows: DataFrame, plan: Any) -> DataFrame:
 
 def counting(rows: DataFrame, stream: StreamInput) -> DataFrame:
     """The rows of a stream, counted under its view's name while they are read: no pass of its own."""
-    return rows.observe(stream.view, *_counts(stream))
+    return readable(rows.observe(stream.view, *_counts(rows, stream)))
 
 
 def counted(kept: Kept, stream: StreamInput) -> Counted:
     """What came of a stream, after its rows were kept or went into something that is."""
-    rows, newest = kept.observed(stream.view)
-    return Counted(rows or 0, newest)
+    return _counted(kept.observed_by_name(stream.view))
 
 
 def recounted(rows: DataFrame, stream: StreamInput) -> Counted:
     """The same by a pass of its own."""
-    (row,) = rows.agg(*_counts(stream)).collect()
-    return Counted(**row.asDict())
+    (row,) = rows.agg(*_counts(rows, stream)).collect()
+    return _counted(row.asDict())
+
+
+def _counted(found: Mapping[str, int | None]) -> Counted:
+    numbers = {name: number or 0 for name, number in found.items()}
+    unreadable = {
+        name.removeprefix(_UNREADABLE): number
+        for name, number in numbers.items()
+        if name.startswith(_UNREADABLE) and number
+    }
+    return Counted(numbers["rows"], found["newest"], unreadable)
 
 
 class Observed:
@@ -187,20 +205,29 @@ class Meter:
 
     def __init__(self, rows: DataFrame, stream: StreamInput) -> None:
         self._unobserved, self._stream = rows, stream
-        self._observed = Observed(rows, *_counts(stream))
-        self.rows = self._observed.rows
+        self._observed = Observed(rows, *_counts(rows, stream))
+        self.rows = readable(self._observed.rows)
 
     def read(self) -> Counted:
         """What came, after the rows were written."""
         found = self._observed.read()
-        return recounted(self._unobserved, self._stream) if found is None else Counted(**found)
+        return recounted(self._unobserved, self._stream) if found is None else _counted(found)
 
 
-def _counts(stream: StreamInput) -> Sequence[Any]:
+def _counts(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
     from pyspark.sql import functions as F
 
-    newest = "cast(null as bigint)" if stream.event_time is None else _newest(quoted(stream.event_time))
-    return F.expr("count(*)").alias("rows"), F.expr(newest).alias("newest")
+    numbers = {"rows": "count(*)", "newest": "cast(null as bigint)"}
+    hidden = next((name for name in rows.columns if name in (UNREADABLE, DROPPED)), None)
+    if stream.event_time is not None:
+        time = quoted(stream.event_time)
+        # The time of a row that is left out counts for nothing.
+        numbers["newest"] = _newest(time if hidden != DROPPED else f"if({hidden} is null, {time}, null)")
+    if hidden is not None:
+        kind: Any = rows.schema[hidden].dataType
+        numbers[_UNREADABLE] = f"count({hidden})"
+        numbers |= {f"{_UNREADABLE}{name}": f"count({hidden}.{quoted(name)})" for name in kind.fieldNames()}
+    return [F.expr(number).alias(name) for name, number in numbers.items()]
 
 
 def _newest(column: str) -> str:

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -53,6 +53,8 @@ from .sources import as_a_whole, read_streams
 from .state import StateTable
 from .state_figures import PartMetrics, added_up
 from .stop_requests import stop_requests
+from . import unreadable_rows
+from .unreadable_rows import Unreadable
 from .upsert import UpsertSink
 from .upstream import check_beginnings, check_sources, check_versions, lost, overtaken
 
@@ -90,6 +92,8 @@ class StreamResult:
     """Whether it ended before its input did, for somebody asked for that."""
     state: Sequence[PartMetrics] = ()
     """The parts of its state, and what was done with them."""
+    unreadable: Unreadable = field(default_factory=dict)
+    """Rows with values that couldn't be read."""
 
 
 def run_stream(
@@ -136,6 +140,7 @@ def added(first: StreamResult | None, then: StreamResult) -> StreamResult:
         rows_out=first.rows_out + then.rows_out,
         late_rows=first.late_rows + then.late_rows,
         null_time_rows=first.null_time_rows + then.null_time_rows,
+        unreadable=unreadable_rows.added(first.unreadable, then.unreadable),
         lookup_requests=first.lookup_requests + then.lookup_requests,
         lookup_keys=first.lookup_keys + then.lookup_keys,
         stopped=first.stopped or then.stopped,
@@ -622,4 +627,5 @@ def _result(batches: Batches) -> StreamResult:
         lookup_requests=taken.lookup_requests,
         lookup_keys=taken.lookup_keys,
         state=batches.state,
+        unreadable=taken.unreadable,
     )

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..messages import MESSAGE, advice, message
+from ..messages import advice
 from ..query.program import StreamInput
+from ..unreadable import DROPPED, UNREADABLE, Records
 from .columns import fits
 from .errors import StreamError
 from .file_names import check_folder
@@ -19,6 +20,7 @@ from .identifiers import type_text
 from .initial_offset import Whole, reading_options
 from .limits import without_limits
 from .model import StreamModel, StreamSource
+from .records import read_files, read_messages, records_of, rows_of
 from .session import jvm
 from .writing import quoted
 
@@ -105,6 +107,9 @@ def as_stream(schema: StructType, rows: DataFrame, model: StreamModel, name: str
     has = {field.name.lower(): field for field in rows.schema.fields}
     columns = []
     for wanted in schema.fields:
+        if wanted.name in (UNREADABLE, DROPPED):
+            columns.append(f"cast(null as {type_text(wanted.dataType)}) as {wanted.name}")
+            continue
         found = has.get(wanted.name.lower())
         kind, given = type_text(wanted.dataType), None if found is None else type_text(found.dataType)
         if found is None or given is None or not fits(given.lower(), kind.lower()):
@@ -134,23 +139,42 @@ def _read(
     if source is None:
         raise StreamError(f"Model {model.name}: there is no source for its stream {stream.relation}.")
     read = _read_table if source.is_table else _read_files if source.is_files else _read_kafka
-    rows = read(spark, model, source)
+    found, records = read(spark, model, source)
     if stream.event_time is not None:
-        _check_event_time(model, stream, rows)
-    return wanted(stream, rows)
+        _check_event_time(model, stream, found)
+    return as_rows(stream, found, records, counted=True)
+
+
+def as_rows(stream: StreamInput, found: DataFrame, records: Records | None, counted: bool) -> DataFrame:
+    """What is read of a stream.
+
+    Args:
+        stream: the stream.
+        found: the rows, or the records, of its source.
+        records: how these become rows; None: they are rows.
+        counted: as of `rows_of`.
+    """
+    if records is None:
+        return wanted(stream, found)
+    return rows_of(found, records, _wanted(stream, records.names), counted)
 
 
 def wanted(stream: StreamInput, rows: DataFrame) -> DataFrame:
     """The columns that are read of a stream."""
+    columns = _wanted(stream, rows.columns)
+    return rows if columns is None else rows.select(*map(quoted, columns))
+
+
+def _wanted(stream: StreamInput, columns: Sequence[str]) -> Sequence[str] | None:
+    """Which columns of its source are read of a stream; None: all."""
     if stream.columns is None:
-        return rows
+        return None
     wanted = {name.lower() for name in stream.columns}
-    columns = [quoted(name) for name in rows.columns if name.lower() in wanted]
     # `count(*)` reads no column, yet a row needs one.
-    return rows.select(*(columns or [quoted(rows.columns[0])]))
+    return [name for name in columns if name.lower() in wanted] or columns[:1]
 
 
-def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -> DataFrame:
+def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -> tuple[DataFrame, None]:
     from pyspark.errors import AnalysisException
 
     try:
@@ -167,7 +191,7 @@ def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -
                 f"Model {model.name}: {source.location} can't be read as a stream: it is a view. Streams are "
                 "Iceberg tables and folders of files; write the view's query as a CTE of the model."
             )
-        return rows
+        return rows, None
     except AnalysisException as problem:
         raise StreamError(
             f"Model {model.name}: {source.location} can't be read as a stream "
@@ -175,7 +199,9 @@ def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -
         ) from problem
 
 
-def _read_files(spark: SparkSession, model: StreamModel, source: StreamSource) -> DataFrame:
+def _read_files(
+    spark: SparkSession, model: StreamModel, source: StreamSource
+) -> tuple[DataFrame, Records | None]:
     folder = jvm(spark).org.apache.hadoop.fs.Path(source.location)
     files = folder.getFileSystem(spark._jsc.hadoopConfiguration())
     if not files.exists(folder) and not source.location.count("*"):
@@ -183,11 +209,14 @@ def _read_files(spark: SparkSession, model: StreamModel, source: StreamSource) -
             f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
         )
     check_folder(spark, model, source)
-    options = dict(source.options)
-    if "maxfileage" not in {name.lower() for name in options}:
-        options["maxFileAge"] = _ANY_AGE
-    reader = spark.readStream.format(source.format).options(**options)
-    return reader.schema(schema_of_files(spark, model, source)).load(source.location)
+
+    def read(options: Mapping[str, str], schema: StructType | str) -> DataFrame:
+        if "maxfileage" not in {name.lower() for name in options}:
+            options = {**options, "maxFileAge": _ANY_AGE}
+        return spark.readStream.format(source.format).options(**options).schema(schema).load(source.location)
+
+    schema = schema_of_files(spark, model, source)
+    return read_files(read, records_of(spark, source, schema), source, schema)
 
 
 def schema_of_files(spark: SparkSession, model: StreamModel, source: StreamSource) -> StructType | str:
@@ -211,7 +240,9 @@ def schema_of_files(spark: SparkSession, model: StreamModel, source: StreamSourc
         ) from problem
 
 
-def _read_kafka(spark: SparkSession, model: StreamModel, source: StreamSource) -> DataFrame:
+def _read_kafka(
+    spark: SparkSession, model: StreamModel, source: StreamSource
+) -> tuple[DataFrame, Records | None]:
     from pyspark.errors import AnalysisException
 
     begins = any(name.lower().startswith("starting") for name in source.options)
@@ -226,11 +257,14 @@ def _read_kafka(spark: SparkSession, model: StreamModel, source: StreamSource) -
     return of_messages(source, rows)
 
 
-def of_messages(source: StreamSource, rows: DataFrame) -> DataFrame:
-    """The rows that are in Kafka's messages; the messages themselves where the source doesn't say which these are."""
+def of_messages(source: StreamSource, messages: DataFrame) -> tuple[DataFrame, Records | None]:
+    """The records that are in Kafka's messages, and how they become rows; the messages themselves where the source doesn't
+    say what is in them."""
     if source.schema is None:
-        return rows
-    return rows.selectExpr(message(source.schema)).select(f"{MESSAGE}.*")
+        return messages, None
+    records = records_of(messages.sparkSession, source, source.schema)
+    assert records is not None
+    return read_messages(messages, records), records
 
 
 def _check_event_time(model: StreamModel, stream: StreamInput, rows: DataFrame) -> None:
@@ -239,7 +273,7 @@ def _check_event_time(model: StreamModel, stream: StreamInput, rows: DataFrame) 
     if found is None:
         raise StreamError(
             f"Model {model.name}: its stream {stream.relation} has no column {stream.event_time}, which is "
-            f"to be its event time. It has {', '.join(rows.columns)}."
+            f"to be its event time. It has {', '.join(name for name in rows.columns if not name.startswith('__'))}."
         )
     if not is_time(found.dataType):
         kind = found.dataType.simpleString()
