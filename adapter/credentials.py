@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from dbt.adapters.spark.connections import SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.spark_streaming import profile_connections
 from dbt.adapters.spark_streaming.redaction import kind_of, remember, without_secrets
 
 METHODS = ("session", "connect")
@@ -65,6 +66,9 @@ class SparkStreamingCredentials(SparkCredentials):
     """Where fetched packages are kept, for all projects of a user. Default: the environment
     variable DBT_SPARK_STREAMING_CACHE, else ``~/.cache/dbt-spark-streaming``."""
 
+    connections: dict[str, Any] = field(default_factory=dict)
+    """By name, options of sources and lookup tables that are no project's to know: secrets above all."""
+
     file_format: str = "iceberg"
     """What tables, seeds, snapshots and incremental models are stored as, where their own config
     says nothing."""
@@ -96,6 +100,7 @@ class SparkStreamingCredentials(SparkCredentials):
         for key, kind, what in (
             ("server_side_parameters", dict, "a mapping of Spark settings to values"),
             ("catalog_options", dict, "a mapping of the catalog's options to values"),
+            ("connections", dict, "a mapping of names to Spark's options"),
             ("packages", list, "a list of Maven coordinates"),
             ("schema", str, "text"),
             ("host", str, "text"),
@@ -147,6 +152,8 @@ class SparkStreamingCredentials(SparkCredentials):
             str(key): str(value).lower() if isinstance(value, bool) else str(value)
             for key, value in self.catalog_options.items()
         }
+        self.connections = profile_connections.checked(self.connections)
+        remember(self.connections)
         remember({**self.server_side_parameters, **self.catalog_options, **dict(self._places())})
         # dbt-spark imports PySpark for its method `session`, to see whether it is there. This package brings it, and to
         # import it takes a second.

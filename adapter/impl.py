@@ -19,7 +19,7 @@ from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import catalog, seeds
+from dbt.adapters.spark_streaming import catalog, profile_connections, seeds
 from dbt.adapters.spark_streaming.__version__ import version
 from dbt.adapters.spark_streaming.batch_methods import BatchMethods
 from dbt.adapters.spark_streaming.connections import SparkStreamingConnectionManager
@@ -77,6 +77,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         super().__init__(config, mp_context)
         # `dbt debug` has no project in its hands; it runs in the project's folder then.
         config.credentials.start_at(getattr(config, "project_root", None) or os.getcwd())
+        profile_connections.use(config.credentials.connections)
 
     @property
     def environment(self) -> Environment:
@@ -188,9 +189,9 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             return super().get_columns_in_relation(relation)
         except DbtRuntimeError:
             source = stream_source(relation.render()) if getattr(relation, "declared", False) else None
-            if source is None or source.schema is None:
+            if source is None or source.columns is None:
                 raise
-            fields = self.environment.session().createDataFrame([], source.schema).schema.fields
+            fields = self.environment.session().createDataFrame([], source.columns).schema.fields
             return [SparkColumn(column=field.name, dtype=type_text(field.dataType)) for field in fields]
 
     def drop_schema(self, relation: BaseRelation) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from . import profile_connections
 from .query.errors import QueryError
 from .query.text import intervals
 from .redaction import kind_of, remember
 from .stream_source import StreamSource
 
-KEYS = ("url", "dbtable", "driver", "options", "cache_ttl", "chunk_size", "retries")
+KEYS = ("url", "dbtable", "driver", "options", "connection", "cache_ttl", "chunk_size", "retries")
 
 _OWN_OPTIONS = ("url", "dbtable", "driver", "query")
 
@@ -63,11 +64,18 @@ class LookupSource:
                 raise DbtRuntimeError(
                     f"Source {name}: '{key}' is not a key of 'lookup'. Known keys are: {', '.join(sorted(KEYS))}."
                 )
+        profile_connections.warn_of_secrets(
+            name, {**_options(name, config.get("options") or {}), "url": config.get("url")}
+        )
+        connection = dict(profile_connections.options_of(name, config.get("connection")))
+        # The connection says where the database is, too; the source says so for itself if it does.
+        config = {**{key: connection.pop(key) for key in ("url", "driver") if key in connection}, **config}
         url = config.get("url")
         if not isinstance(url, str) or not url.startswith("jdbc:"):
             # Not shown: it may hold a password.
             raise DbtRuntimeError(
-                f"Source {name}: 'lookup' needs a 'url' that starts with jdbc:, as in jdbc:postgresql://host/database."
+                f"Source {name}: 'lookup' needs a 'url' that starts with jdbc:, as in jdbc:postgresql://host/database. "
+                "A 'connection' may have it."
             )
         texts = {"url": url, "dbtable": _text(name, config, "dbtable", table)}
         if config.get("driver") is not None:
@@ -75,7 +83,7 @@ class LookupSource:
         return cls(
             name,
             relation,
-            {**_options(name, config.get("options") or {}), **texts},
+            {**profile_connections.below(connection, _options(name, config.get("options") or {})), **texts},
             cache_ttl=_length(name, config.get("cache_ttl")),
             chunk_size=_number(name, config, "chunk_size", cls.chunk_size, 1),
             retries=_number(name, config, "retries", cls.retries, 0),

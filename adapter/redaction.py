@@ -109,6 +109,15 @@ def is_secret(name: str) -> bool:
     return _SECRET.match(name) is not None and _ABOUT.search(name) is None
 
 
+def has_secrets(options: Mapping[str, Any]) -> bool:
+    """Returns whether some options hold secrets.
+
+    >>> has_secrets({"user": "me", "url": "jdbc:postgresql://db/shop"}), has_secrets({"url": "jdbc:postgresql://me:pw@db/shop"})
+    (False, True)
+    """
+    return any(True for _ in _secrets_of(options))
+
+
 def remember(options: Mapping[str, Any]) -> None:
     """Have the secrets among some options known by their values, also to what dbt writes into its logs."""
     forms = {form for value in _secrets_of(options) for form in _spellings(value) if _is_telling(form)}

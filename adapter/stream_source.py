@@ -9,11 +9,11 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from . import file_options, messages, unreadable
+from . import file_options, messages, profile_connections, unreadable
 from .redaction import kind_of, remember, without_secrets
 from .stream.identifiers import quoted
 
-KEYS = ("format", "options", "path", "schema", "value_format", "unique_key", "on_error")
+KEYS = ("format", "options", "path", "schema", "value_format", "unique_key", "on_error", "connection")
 
 # A source in one of these is a table of its catalog, which dbt refers to as to any other.
 TABLE_FORMATS = ("iceberg", "delta")
@@ -32,8 +32,8 @@ class StreamSource:
     relation: str
     """How SQL refers to it."""
     format: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Spark's options of the format, ``path`` among them."""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Spark's options of the format, ``path`` among them. They may hold secrets."""
     schema: str | None = None
     """The columns as DDL, ``a INT, b TIMESTAMP``; None where Spark finds them."""
     event_time: str | None = None
@@ -87,7 +87,11 @@ class StreamSource:
             raise DbtRuntimeError(
                 f"Source {name}: 'options' must be a mapping of names to values, not {kind_of(options)}."
             )
-        texts = {str(key): _text(value) for key, value in options.items()}
+        profile_connections.warn_of_secrets(name, options)
+        texts = profile_connections.below(
+            profile_connections.options_of(name, config.get("connection")),
+            {str(key): _text(value) for key, value in options.items()},
+        )
         if "path" in config:
             texts["path"] = str(config["path"])
         if format.lower() in FILE_FORMATS and "path" not in texts:

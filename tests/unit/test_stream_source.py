@@ -12,6 +12,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.environment.file_sources import at_project, create_table, create_view
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.stream_source import StreamSource, stream_source
+from dbt.adapters.spark_streaming.unreadable import Records
 
 
 def source(config: Any, event_time: str | None = None) -> StreamSource:
@@ -44,7 +45,10 @@ def test_ddl_stays_as_it_is() -> None:
     ("config", "sentence"),
     [
         ("parquet", "Source raw.bid: 'stream' must be a mapping with 'format' and 'options'"),
-        ({"fromat": "csv"}, "Source raw.bid: 'fromat' is not a key of 'stream'. Known keys are: format,"),
+        (
+            {"fromat": "csv"},
+            "Source raw.bid: 'fromat' is not a key of 'stream'. Known keys are: connection, format,",
+        ),
         ({"format": ["csv"]}, "Source raw.bid: 'format' must be a name"),
         ({"format": "csv"}, "Source raw.bid: the format csv needs a 'path' under 'options'"),
         (
@@ -65,6 +69,27 @@ def test_ddl_stays_as_it_is() -> None:
             "Source raw.bid: 'value_format' is 'avro'; write 'json', or leave",
         ),
         (
+            {"format": "json", "path": "x", "on_error": "ignore"},
+            "Source raw.bid: 'on_error' is 'ignore'; write one of",
+        ),
+        (
+            {"format": "parquet", "path": "x", "on_error": "drop"},
+            "Source raw.bid: 'on_error' is for records of json, csv, xml and for Kafka's messages with",
+        ),
+        ({**BIDS, "on_error": "drop"}, "Source raw.bid: 'on_error' is for records of"),
+        (
+            {"format": "csv", "options": {"path": "x", "mode": "FAILFAST"}, "on_error": "drop"},
+            "Source raw.bid: its option 'mode: FAILFAST' means 'on_error: fail', and 'on_error' is 'drop'.",
+        ),
+        (
+            {"format": "csv", "options": {"path": "x", "mode": "strict"}},
+            "Source raw.bid: the option 'mode' is 'strict'. Leave it out, and write 'on_error'",
+        ),
+        (
+            {"format": "csv", "path": "x", "connection": "crm"},
+            "Source raw.bid: 'connection' is 'crm', which is no name under 'connections' in the profile. The target of",
+        ),
+        (
             {"format": "csv", "path": "x", "value_format": "json"},
             "Source raw.bid: 'value_format' is for Kafka's messages",
         ),
@@ -78,10 +103,27 @@ def test_what_means_nothing_is_refused(config: Any, sentence: str) -> None:
 def test_messages_are_taken_apart_in_batch_too() -> None:
     made = source({**BIDS, "value_format": "json", "schema": "a INT"})
     assert create_table(made).startswith("create table `spark_catalog`.`raw`.`bid` using kafka options (")
-    assert create_view(made, "raw.messages") == (
-        "create or replace view `spark_catalog`.`raw`.`bid` as select message.* from (select from_json(cast(value as "
-        "string), 'a INT') as message from raw.messages)"
+    records = Records.of("raw.bid", "kafka", [("a", "int")], made.on_error, {})
+    assert records is not None
+    view = create_view(made, "raw.messages", records)
+    assert view.startswith(
+        "create or replace view `spark_catalog`.`raw`.`bid` as select `a` from (select __message.`a`"
     )
+    assert "from_json(cast(value as string), '`a` int, `__raw_record` string'" in view
+
+
+@pytest.mark.parametrize(
+    ("mode", "on_error"), [("PERMISSIVE", "warn"), ("failfast", "fail"), ("DropMalformed", "drop")]
+)
+def test_sparks_mode_says_what_becomes_of_records(mode: str, on_error: str) -> None:
+    assert source({"format": "csv", "options": {"path": "x", "mode": mode}}).on_error == on_error
+
+
+def test_a_record_that_is_kept_is_a_column() -> None:
+    kept = {"format": "json", "path": "x", "schema": "a INT", "on_error": "keep_raw"}
+    assert source(kept).columns == "a INT, `_raw_record` string"
+    named = {**kept, "options": {"columnNameOfCorruptRecord": "bad"}}
+    assert source(named).columns == "a INT, `bad` string"
 
 
 def test_options_are_sparks() -> None:

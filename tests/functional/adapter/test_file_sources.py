@@ -9,7 +9,7 @@ import pytest
 from dbt.tests.util import run_dbt, write_file
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.environment.file_sources import create_view
+from dbt.adapters.spark_streaming.environment.file_sources import create_view, records_of
 from dbt.adapters.spark_streaming.stream_source import StreamSource
 
 SOURCES = """
@@ -144,9 +144,12 @@ class TestFileSources:
         options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "bids"}
         topic = StreamSource.from_config("raw.t", "spark_catalog.default.taken", {**said, "options": options})
         values = """ values ('{"id": 1, "ts": "2024-01-01T00:00:00Z"}'), ('{"id": 2}'), ('{id'), (null) as t(value)"""
-        spark.sql(f"select cast(value as binary) as value from {values}").createOrReplaceTempView("sent")
+        sent = "cast(value as binary) as value, 't' as topic, 0 as `partition`, 7L as `offset`"
+        spark.sql(f"select {sent} from {values}").createOrReplaceTempView("sent")
         spark.sql("create table spark_catalog.default.sent using parquet as select * from sent")
-        spark.sql(create_view(topic, "spark_catalog.default.sent"))
+        records = records_of(spark, topic)
+        assert records is not None
+        spark.sql(create_view(topic, "spark_catalog.default.sent", records))
         found = spark.sql("select id, date(ts) as day from spark_catalog.default.taken").collect()
         assert sorted(((row[0], str(row[1])) for row in found), key=repr) == [
             (1, "2024-01-01"),

@@ -36,6 +36,56 @@ def source(name: str, url: str) -> str:
 """
 
 
+class TestConnections:
+    """Of what the profile says nothing is written down."""
+
+    SECRET = "tr0ub4dor+zz"
+
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(self, dbt_profile_target: dict[str, Any]) -> dict[str, Any]:
+        jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="{self.SECRET}";'
+        connections = {
+            "crm": {"url": "jdbc:derby:/no/such/database", "user": "me", "password": self.SECRET},
+            "broker": {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.sasl.jaas.config": jaas},
+        }
+        return {**dbt_profile_target, "connections": connections}
+
+    @pytest.fixture(scope="class")
+    def models(self, events: Path) -> dict[str, str]:
+        others = """
+      - name: views
+        config: {meta: {stream: {format: kafka, connection: broker, options: {subscribe: views}}}}
+  - name: crm
+    tables:
+      - name: pages
+        config: {meta: {lookup: {retries: 0, connection: crm}}}
+"""
+        joined = """select e.ts, p.title from {{ stream(source('raw', 'events')) }} as e
+            left join {{ source('crm', 'pages') }} as p on p.page = e.page"""
+        return {
+            "sources.yml": sources(events) + others,
+            "looked_up.sql": "{{ config(materialized='streaming_table') }} " + joined,
+            "of_topic.sql": "select * from {{ source('raw', 'views') }}",
+            "of_table.sql": "select * from {{ source('crm', 'pages') }}",
+        }
+
+    def test_they_are_nowhere(self, project: Any, logs_dir: str) -> None:
+        results, printed = run_dbt_and_capture(["--debug", "--write-json", "run"], expect_pass=False)
+        told = {result.node.name: str(result.message) for result in results}
+        assert "derby" in told["looked_up"] and "kafka" in told["of_topic"]
+        options = ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
+        for command in (["explain", "looked_up", "--json"], ["explain", "looked_up"]):
+            printed += CliRunner().invoke(main, [*options, *command]).output
+        assert "tr0ub4dor" not in printed
+        root = Path(project.project_root)
+        files = [path for folder in (root, Path(logs_dir)) for path in folder.rglob("*") if path.is_file()]
+        written = {path.name for path in files}
+        assert {"manifest.json", "partial_parse.msgpack", "graph.gpickle"} <= written
+        # The profile is the test's own file.
+        found = [path for path in files if b"tr0ub4dor" in path.read_bytes() and path.name != "profiles.yml"]
+        assert found == []
+
+
 class TestSecrets:
     @pytest.fixture(scope="class")
     def models(self, events: Path) -> dict[str, str]:

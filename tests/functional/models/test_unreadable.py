@@ -26,6 +26,7 @@ not json
 CSV = "id,shop,cents\n1,a,50\n2,b,10.5\n3,c\n4,d,4,5\n5,,\n"
 XML = "<all><row><id>1</id><cents>5</cents></row><row><id>2</id><cents>x</cents></row></all>"
 COLUMNS = "id bigint, ts timestamp, cents bigint, meta struct<a: int>"
+OF_CSV = "id bigint, shop string, cents bigint"
 OF_JSON = {"cents": 3, "ts": 1, "meta": 1, "(whole record)": 1}
 
 
@@ -37,8 +38,11 @@ def source(name: str, folder: Path, format: str, schema: str, more: str = "", op
             stream:
               format: {format}
               options: {{path: "{folder}"{options}}}
-              schema: "{schema}"{more and f'''
-              {more}'''}
+              schema: "{schema}"{
+        more
+        and f'''
+              {more}'''
+    }
 """
 
 
@@ -57,15 +61,31 @@ class TestUnreadable:
         declared = [
             source("warned", as_json, "json", COLUMNS),
             source("failed", as_json, "json", COLUMNS, "on_error: fail"),
-            source("failfast", folder / "csv", "csv", "id bigint, shop string, cents bigint", "", f"{header}, mode: FAILFAST"),
+            source(
+                "failfast",
+                folder / "csv",
+                "csv",
+                "id bigint, shop string, cents bigint",
+                "",
+                f"{header}, mode: FAILFAST",
+            ),
             source("dropped", as_json, "json", COLUMNS, "on_error: drop"),
             source("kept", as_json, "json", COLUMNS, "on_error: keep_raw"),
             source("own", as_json, "json", f"{COLUMNS}, bad string", "", ", columnNameOfCorruptRecord: bad"),
-            source("csv", folder / "csv", "csv", "id bigint, shop string, cents bigint", "", header),
-            source("texts", folder / "csv", "csv", "id string, shop string, cents string", "on_error: keep_raw", header),
+            source("csv", folder / "csv", "csv", OF_CSV, "", header),
+            source(
+                "texts",
+                folder / "csv",
+                "csv",
+                "id string, shop string, cents string",
+                "on_error: keep_raw",
+                header,
+            ),
             source("xml", folder / "xml", "xml", "id bigint, cents bigint", "", ", rowTag: row"),
         ]
-        stream = "{{ config(materialized='streaming_table') }} select * from {{ stream(source('raw', 'NAME')) }}"
+        stream = (
+            "{{ config(materialized='streaming_table') }} select * from {{ stream(source('raw', 'NAME')) }}"
+        )
         table = "{{ config(materialized='table') }} select * from {{ source('raw', 'NAME') }}"
         names = ("warned", "failed", "failfast", "dropped", "kept", "own", "csv", "texts", "xml")
         models = {f"{name}_s.sql": stream.replace("NAME", name) for name in names}
@@ -91,7 +111,7 @@ class TestUnreadable:
 
     def rows(self, project: Any, name: str, columns: str = "*") -> list[str]:
         found = project.run_sql(f"select {columns} from {project.test_schema}.{name}", fetch="all")
-        return sorted(map(str, found))
+        return sorted(str(tuple(row)) for row in found)
 
     @pytest.mark.parametrize(
         ("name", "source", "rows", "columns"),
@@ -125,7 +145,7 @@ class TestUnreadable:
 
     def test_what_is_in_them(self, project: Any, results: dict[str, Any]) -> None:
         assert len(self.rows(project, "warned_s")) == 8
-        assert self.rows(project, "sums") == ["(3, 56)"] == [str((3, 50 + 6))]
+        assert self.rows(project, "sums") == ["(3, 56)"]
         assert self.rows(project, "dropped_s", "id") == ["(1,)", "(6,)", "(8,)"]
         assert "('not json',)" in self.rows(project, "kept_s", "_raw_record")
         assert self.rows(project, "kept_s", "count(_raw_record)") == ["(5,)"]
@@ -136,7 +156,10 @@ class TestUnreadable:
     def test_a_run_stops(self, results: dict[str, Any]) -> None:
         for name in ("failed_s", "failed_t"):
             message = results[name].message
-            assert "Source raw.failed: the value '10.5' of its column cents can't be read as BIGINT (file file:" in message
+            assert (
+                "Source raw.failed: the value '10.5' of its column cents can't be read as BIGINT (file file:"
+                in message
+            )
             assert "part.json). Correct the record" in message and "USER_RAISED" not in message
             assert "\tat " not in message and "Traceback" not in message
         assert "Model failed_s: Source raw.failed" in results["failed_s"].message

@@ -1,0 +1,106 @@
+"""Options of sources and lookup tables that stand in the profile, under ``connections``: how to reach a system, and secrets.
+
+dbt writes what stands in a project's YAML into `target/`, and of what the profile says nothing. A source names a connection,
+and its options are read with those of the connection below them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.exceptions import DbtRuntimeError
+
+from .redaction import has_secrets, kind_of, remember
+
+logger = AdapterLogger("Spark")
+
+_connections: Mapping[str, Mapping[str, str]] = {}
+_warned: set[str] = set()
+_lock = threading.Lock()
+
+
+def checked(value: Any) -> dict[str, dict[str, str]]:
+    """Returns the connections of a profile, with values as Spark's options have them.
+
+    Raises:
+        DbtRuntimeError: they are no mapping of names to mappings of options.
+    """
+    if not isinstance(value, Mapping):
+        raise DbtRuntimeError(
+            f"'connections' in the profile must be a mapping of names to options, not {kind_of(value)}."
+        )
+    found = {}
+    for name, options in value.items():
+        if not isinstance(options, Mapping) or any(
+            isinstance(each, Mapping | list) for each in options.values()
+        ):
+            raise DbtRuntimeError(
+                f"The connection '{name}' in the profile must be a mapping of Spark's options to values, as in "
+                "{user: me, password: …}."
+            )
+        found[str(name)] = {
+            str(key): str(each).lower() if isinstance(each, bool) else str(each)
+            for key, each in options.items()
+            if each is not None
+        }
+    return found
+
+
+def use(connections: Mapping[str, Mapping[str, str]]) -> None:
+    """Makes the connections of a target those that sources name from here on."""
+    global _connections
+    remember(connections)
+    with _lock:
+        _connections = connections
+
+
+def options_of(source: str, name: Any) -> Mapping[str, str]:
+    """Returns the options of the connection that a source names; none if it names none.
+
+    Args:
+        source: ``source.table``, for messages.
+        name: the connection's.
+
+    Raises:
+        DbtRuntimeError: the profile has no such connection.
+    """
+    if name is None:
+        return {}
+    with _lock:
+        known = _connections
+    if not isinstance(name, str) or name not in known:
+        there = (
+            f"The target has {', '.join(sorted(known))}." if known else "The target of the profile has none."
+        )
+        raise DbtRuntimeError(
+            f"Source {source}: 'connection' is {repr(name) if isinstance(name, str) else kind_of(name)}, which is no name "
+            f"under 'connections' in the profile. {there}"
+        )
+    return known[name]
+
+
+def below(connection: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options of a connection with a source's own over them. Spark doesn't mind the case of their names.
+
+    >>> below({"Password": "a", "user": "me"}, {"password": "b"})
+    {'user': 'me', 'password': 'b'}
+    """
+    said = {name.lower() for name in own}
+    return {**{name: value for name, value in connection.items() if name.lower() not in said}, **own}
+
+
+def warn_of_secrets(source: str, options: Mapping[str, Any]) -> None:
+    """Warns, once for each source, of secrets that stand in the project's YAML."""
+    names = sorted(name for name, value in options.items() if has_secrets({name: value}))
+    with _lock:
+        if not names or source in _warned:
+            return
+        _warned.add(source)
+    listed = " and ".join(f"'{name}'" for name in names)
+    logger.warning(
+        f"Source {source}: {listed} in sources.yml is or holds a secret, which dbt writes "
+        "into target/ in plain text. Move it to 'connections' in the profile, and name it in the source: connection: <name>."
+    )
