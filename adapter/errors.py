@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from .messages import out_of_memory, said, unreachable
+from .file_types import explain_type
+from .messages import is_machinery, out_of_memory, said, unreachable
 from .redaction import without_secrets
 from .unreadable import refused
 
-# Where a message turns into a query plan or a stack trace.
-_MACHINERY = re.compile(r"^(['!+:]|\s*at |\t|JVM stacktrace|Driver stacktrace|Traceback|\s*\.\.\. \d+ more)")
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", re.M)
 _CLASS = re.compile(r"^(?:An error occurred while calling [\w.]+\.?\s*:?\s*)?(?:[a-z]\w*\.)+(?:[\w$]+): ")
 
@@ -37,7 +36,7 @@ def _readable(problem: BaseException) -> str:
     text = _of_java(problem) or whole
     lines = []
     for line in text.splitlines():
-        if _MACHINERY.match(line):
+        if is_machinery(line):
             break
         lines.append(line)
         # What follows is the plan of the statement.
@@ -45,6 +44,8 @@ def _readable(problem: BaseException) -> str:
             break
     if "MERGE_CARDINALITY_VIOLATION" in text:
         return _NOT_UNIQUE
+    if other := explain_type(f"{text}\n{whole}"):
+        return f"{other[0].upper()}{other[1:]}"
     if unread := refused(f"{text}\n{whole}"):
         return unread
     if why := out_of_memory(f"{text}\n{whole}"):

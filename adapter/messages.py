@@ -57,6 +57,20 @@ _JVM_GONE = re.compile(
 )
 
 
+_MACHINERY = re.compile(
+    r"['!+:]|\s*at [\w.$/<>-]+\(|\s*Suppressed: |JVM stacktrace|Driver stacktrace|Traceback|\s*\.\.\. \d+ more"
+)
+
+
+def is_machinery(line: str) -> bool:
+    """Returns whether a line of a message is of a query plan or a stack trace. A list may begin with a TAB as well.
+
+    >>> [is_machinery(f"\t{each}") for each in ("at java.base/java.lang.Thread.run(Thread.java:840)", "- cents: at most 2")]
+    [True, False]
+    """
+    return _MACHINERY.match(line) is not None
+
+
 def said(problem: BaseException) -> str:
     """The text of an exception. One of Java's asks the JVM for it, and where that has ended, this is what tells so."""
     try:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..environment.storage import StorageError
-from ..messages import is_lost, out_of_memory, said, unreachable
+from ..file_types import explain_type
+from ..messages import is_lost, is_machinery, out_of_memory, said, unreachable
 from ..redaction import without_secrets
 from ..unreadable import refused
 from .model import make_anew
@@ -138,6 +139,10 @@ def _known(model: StreamModel, text: str) -> str | None:
         return f"Model {model.name}: {unread} No row of this micro-batch was taken in."
     if raised := _RAISED.search(text):
         return f"Model {model.name}: a Python function of the query raised {raised['said'].strip()}"
+    if other := explain_type(text):
+        return (
+            f"Model {model.name}: {_of_a_source(model, text)}{other} No row of this micro-batch was taken in."
+        )
     if _UNREADABLE.search(text):
         found = _FILE.search(text)
         if found:
@@ -200,6 +205,13 @@ def _known(model: StreamModel, text: str) -> str | None:
     return _of_kafka(model, text)
 
 
+def _of_a_source(model: StreamModel, text: str) -> str:
+    """Returns how a sentence on a file begins: with its source, if it is of one."""
+    found = _FILE.search(text)
+    source = found and next((s for s in model.sources if s.is_files and s.holds(found["file"])), None)
+    return f"of its source {source.name or source.relation} " if source else ""
+
+
 def _of_kafka(model: StreamModel, text: str) -> str | None:
     topics = " or ".join(source.relation for source in model.sources if source.format == "kafka")
     if not topics:
@@ -246,11 +258,16 @@ def cause(problem: BaseException) -> str:
 
 def _first_cause(text: str) -> str:
     """The most telling line of a chain of messages: the innermost that isn't a wrapper's."""
-    best = ""
+    best, listed = "", False
     for line in text.splitlines():
         found = _CAUSE.match(line.strip())
         if found and (found["name"] not in _WRAPPERS or not best):
-            best = found["text"]
+            best, listed = _shorten(found["text"]), True
+        elif listed and line.startswith("\t") and not is_machinery(line):
+            # Some causes are lists.
+            best += f"\n{line.strip()}"
+        elif line.strip():
+            listed = False
     first = next((line.strip() for line in text.splitlines() if line.strip()), "the stream stopped")
     return _shorten(best or first)
 

@@ -15,7 +15,7 @@ from dbt.adapters.spark_streaming.redaction import without_secrets
 from dbt.adapters.spark_streaming.stream_source import StreamSource
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="hunter22x";'
-CONNECTIONS = {
+CONNECTIONS: dict[str, dict[str, Any]] = {
     "broker": {"kafka.bootstrap.servers": "b:9092", "kafka.sasl.jaas.config": JAAS, "failOnDataLoss": False},
     "crm": {
         "url": "jdbc:postgresql://db/crm",

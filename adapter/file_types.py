@@ -1,0 +1,56 @@
+"""A file whose column has a type that Spark can't read as the one that its source says: out of what Spark says of it."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+_OTHER_TYPE = re.compile(
+    r"reading file (?P<file>\S+?)\. Data type mismatches when reading Parquet column \[(?P<column>[^\]]*)\]\. "
+    r"Expected Spark type (?P<expected>[^\n]+?), actual Parquet type (?P<found>\w+)"
+)
+_OTHER_AVRO_TYPE = re.compile(
+    r"Cannot convert Avro field '(?P<column>[^']*)' to SQL field '[^']*' because schema is incompatible "
+    r"\(avroType = \"?(?P<found>[^\n]+?)\"?, sqlType = (?P<expected>[^\n]+?)\)(?:\s|$)"
+)
+_NANOSECONDS = re.compile(r"Illegal Parquet type: INT64 \(TIMESTAMP\(NANOS")
+_NAMES = {
+    "BINARY": "STRING or BINARY",
+    "INT64": "BIGINT",
+    "INT32": "INT",
+    "FIXED_LEN_BYTE_ARRAY": "BINARY or DECIMAL",
+}
+_OF_NANOSECONDS = (
+    "Spark reads no timestamps in nanoseconds. Write the files with microseconds (pyarrow: coerce_timestamps='us', pandas: "
+    "the same), or set 'spark.sql.legacy.parquet.nanosAsLong: true' under 'server_side_parameters' in the profile and take "
+    "the column as BIGINT: timestamp_micros(ts div 1000)."
+)
+
+
+def explain_type(text: str) -> str | None:
+    """Returns which column of which file has which type, and what to do; None if Spark says nothing of the kind.
+
+    >>> said = "reading file file:/d/p.parquet. Data type mismatches when reading Parquet column [m, a]. Expected Spark type int"
+    >>> print(explain_type(f"{said}, actual Parquet type DOUBLE. SQLSTATE: KD001").partition(". ")[0])
+    the file file:/d/p.parquet has the column m.a as DOUBLE, and it is to be read as INT
+    """
+    if _NANOSECONDS.search(text):
+        return f"a file has a timestamp in nanoseconds. {_OF_NANOSECONDS}"
+    if (found := _OTHER_TYPE.search(text)) is None:
+        if (found := _OTHER_AVRO_TYPE.search(text)) is None:
+            return None
+        return (
+            f"a file has the column {found['column']} as {found['found'].upper()}, and it is to be read as "
+            f"{found['expected'].upper()}. Correct the type in the source's schema, or have the file written with that type."
+        )
+    column, kind = found["column"].replace(", ", "."), _NAMES.get(found["found"], found["found"])
+    what = f"the file {unquote(found['file'])} has the column {column} as"
+    if found["found"] == "INT64" and found["expected"].startswith("timestamp"):
+        return (
+            f"{what} a number or a timestamp in nanoseconds (INT64), and it is to be read as {found['expected'].upper()}. "
+            f"{_OF_NANOSECONDS}"
+        )
+    return (
+        f"{what} {kind}, and it is to be read as {found['expected'].upper()}. Correct the type in the source's schema, or "
+        "have the file written with that type."
+    )
