@@ -30,8 +30,8 @@ _OF_NANOSECONDS = (
 def explain_type(text: str) -> str | None:
     """Returns which column of which file has which type, and what to do; None if Spark says nothing of the kind.
 
-    >>> said = "reading file file:/d/p.parquet. Data type mismatches when reading Parquet column [m, a]. Expected Spark type int"
-    >>> print(explain_type(f"{said}, actual Parquet type DOUBLE. SQLSTATE: KD001").partition(". ")[0])
+    >>> said = "reading file file:/d/p.parquet. Data type mismatches when reading Parquet column [m, a]."
+    >>> print(explain_type(f"{said} Expected Spark type int, actual Parquet type DOUBLE.").partition(". ")[0])
     the file file:/d/p.parquet has the column m.a as DOUBLE, and it is to be read as INT
     """
     if _NANOSECONDS.search(text):

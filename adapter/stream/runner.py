@@ -14,6 +14,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ..query.errors import QueryError
 from ..query.program import Program, StreamInput
+from . import unreadable_rows
 from .batches import Batches
 from .bootstrap import begin_with_table
 from .changes import changes_of
@@ -51,7 +52,6 @@ from .source_order import in_first_order, note_order
 from .source_schemas import ReadTables, SchemaChanged, check_fields, note_schemas
 from .sources import as_a_whole, read_streams
 from .state import StateTable
-from . import unreadable_rows
 from .state_figures import PartMetrics, added_up
 from .stop_requests import stop_requests
 from .unreadable_rows import Unreadable

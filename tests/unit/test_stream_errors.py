@@ -230,3 +230,15 @@ def test_a_jvm_that_ended_before_it_was_asked() -> None:
         raise ConnectionRefusedError(111, "Connection refused")
     with pytest.raises(ValueError, match="anything else"), streaming.sentences():
         raise ValueError("anything else")
+
+
+def test_a_list_in_a_cause_stays() -> None:
+    said = (
+        "Caused by: java.lang.IllegalArgumentException: Cannot write incompatible dataset to table with schema:\n"
+        "\t* cents: double cannot be promoted to long\n\t* ts: is required\n"
+        "\tat org.apache.iceberg.Schema.check(Schema.java:1)\n\t... 12 more"
+    )
+    text = sentence(said)
+    assert "cents: double cannot be promoted to long" in text and "ts: is required" in text
+    assert "Schema.java" not in text and "12 more" not in text
+    assert "* ts: is required" in readable(Exception(said)) and "Schema.java" not in readable(Exception(said))

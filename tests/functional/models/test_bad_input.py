@@ -221,6 +221,20 @@ BAD = {
         streaming(GOOD.replace("'events'", "'text'")),
         ["Model not_parquet: the file", "can't be read as parquet", "source's format"],
     ),
+    "other_type": (
+        streaming("select ts, amount from {{ stream(source('raw', 'doubles')) }}"),
+        [
+            "Model other_type: of its source raw.doubles the file",
+            "has the column amount as DOUBLE, and it is to be read as INT.",
+        ],
+    ),
+    "other_type_in_batch": (
+        "{{ config(materialized='table') }} select ts, amount from {{ source('raw', 'doubles') }}",
+        [
+            "The file",
+            "has the column amount as DOUBLE, and it is to be read as INT. Correct the type in the source's",
+        ],
+    ),
     "time_is_text": (
         streaming(GOOD.replace("'ts'", "'page'")),
         ["Model time_is_text: the event time page is a STRING and must be a TIMESTAMP", "to_timestamp(page)"],
@@ -241,10 +255,16 @@ BAD = {
 
 class TestBadInput:
     @pytest.fixture(scope="class")
-    def models(self, events: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    def models(self, spark: Any, events: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+        doubles = tmp_path_factory.mktemp("doubles")
+        spark.sql("select timestamp'2024-03-04' as ts, 1.5d as amount").write.parquet(str(doubles / "a"))
         text = tmp_path_factory.mktemp("text")
         (text / "events.parquet").write_text("not what it says it is")
         others = f"""
+      - name: doubles
+        config:
+          meta:
+            stream: {{format: parquet, options: {{path: "{doubles}/*"}}, schema: "ts timestamp, amount int"}}
       - name: gone
         config: {{meta: {{stream: {{format: parquet, options: {{path: /no/such/folder}}}}}}}}
       - name: text
