@@ -76,6 +76,18 @@ def model(
     )
 
 
+def place(node: Mapping[str, Any], environment: Environment) -> StreamModel:
+    """Returns names and places of a streaming model, whatever its configs are. It can be looked at, not run."""
+    target = in_catalog(node["relation_name"], environment)
+    return StreamModel(
+        name=node["name"],
+        target=target,
+        state=with_suffix(target, STATE),
+        storage=environment.storage,
+        sources=(),
+    )
+
+
 def is_read_downstream(node: Mapping[str, Any], graph: Any) -> bool:
     """Whether a streaming model reads a model, so that it has to say what changes in it."""
     nodes: Iterable[Mapping[str, Any]] = (graph or {}).get("nodes", {}).values()

@@ -35,6 +35,7 @@ from .stream import unreadable_rows
 from .stream.errors import StreamError
 from .stream_node import config, in_catalog, named
 from .stream_source import stream_source
+from .text import counted
 
 if TYPE_CHECKING:
     # What runs streams needs PySpark; who only plans them does without.
@@ -403,13 +404,14 @@ def response(result: StreamResult) -> StreamResponse:
         for count, what in ((result.late_rows, "late"), (result.null_time_rows, "without a time"))
         if count
     ]
-    message = f"{result.rows_in} rows in, {result.rows_out} out, {result.batches} batches"
+    batches = counted(result.batches, "batch", "batches")
+    message = f"{counted(result.rows_in, 'row')} in, {result.rows_out:,} out, {batches}"
     if result.stopped:
         message = f"stopped before the end of its input, {message}"
     if result.unreadable:
         message += f", {unreadable_rows.described(result.unreadable)}"
     if result.lookup_requests:
-        message += f", {result.lookup_requests} lookups of {result.lookup_keys} keys"
+        message += f", {counted(result.lookup_requests, 'lookup')} of {counted(result.lookup_keys, 'key')}"
     if result.watermark is not None and result.watermark - time.time_ns() // 1000 > intervals.DAY:
         # Rows of today are late from now on: somebody has to look at what pushed it there.
         message += f", watermark {ranges.text(result.watermark)} ahead of the clock"

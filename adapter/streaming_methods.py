@@ -333,7 +333,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Notes the failure of a model. The service knows of its own."""
         if preparation.is_preparing():
             return nullcontext()
-        return health.noted_if_it_fails(lambda: stream_node.model(model, self.environment))
+        return health.noted_if_it_fails(stream_node.place(model, self.environment))
 
     @available.parse_none
     def kept_running(self, model: Mapping[str, Any], is_asked_for: bool) -> streaming.StreamResponse | None:

@@ -10,3 +10,12 @@ def counted(number: int, what: str, many: str | None = None) -> str:
     ('1 row', '1,200 rows', '0 micro-batches')
     """
     return f"{number:,} {what if number == 1 else many or f'{what}s'}"
+
+
+def agreeing(number: int, one: str, many: str) -> str:
+    """Returns the form of a verb that goes with a number.
+
+    >>> agreeing(1, "is", "are"), agreeing(0, "is", "are")
+    ('is', 'are')
+    """
+    return one if number == 1 else many

@@ -12,6 +12,7 @@ from ..query.windowing.ranges import TimeRange, WindowRange
 from ..query.windowing.window_range import Overwriting
 from ..stream import backfill
 from ..stream.errors import StreamError
+from ..text import counted
 from .planned import check_types
 from .project import Project, project_errors
 
@@ -61,7 +62,7 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
         check_types(session, model, streaming.columns_of(session, sql, ask))
         rows = backfill.backfill(session, model, program, windows)
     notes = _notes(found[0])
-    return f"{name}: {rows} rows in the windows that end after {notes['after']} and until {notes['until']} (UTC)."
+    return f"{name}: {counted(rows, 'row')} in the windows that end after {notes['after']} and until {notes['until']} (UTC)."
 
 
 def closed_only(ends: WindowRange, closed: int) -> WindowRange:

@@ -10,6 +10,7 @@ from ..environment.session import catalog_settings
 from ..stream import cloning
 from ..stream.lock import check_free
 from ..stream.model import StreamModel
+from ..text import counted
 from .planned import planned
 from .project import Project, ProjectError, project_errors
 
@@ -48,10 +49,10 @@ def clone(
     of = f"savepoint '{savepoint}' of {source.name}" if savepoint else source.name
     where = f" in target {target}" if target else ""
     watermark = f"watermark {done.watermark}" if done.watermark else "no watermark yet"
-    state = "no state" if done.state_rows is None else f"{done.state_rows:,} rows of state"
+    state = "no state" if done.state_rows is None else f"{counted(done.state_rows, 'row')} of state"
     told = [
         f"{name}: goes on from {of}{where}, at micro-batch {done.batch}, {watermark}, with {state} and "
-        f"{done.table_rows:,} rows of its table.",
+        f"{counted(done.table_rows, 'row')} of its table.",
         f"The next run (`dbt run --select {name}`) reads what came since.",
     ]
     if done.next_run is not None:

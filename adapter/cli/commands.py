@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +15,7 @@ from ..__version__ import version
 from ..redaction import without_secrets
 from .interrupts import interrupts, without_trace
 from .project import Project, ProjectError, Selection
+from .project_options import Main
 from .words import Words
 
 Command = Callable[..., None]
@@ -39,35 +39,10 @@ def _selects(command: Command) -> Command:
     return with_selection
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Main, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version, package_name="dbt-spark-streaming")
-@click.option(
-    "--project-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    envvar="DBT_PROJECT_DIR",
-    default=".",
-    help="The folder with dbt_project.yml. Default: this one.",
-)
-@click.option(
-    "--profiles-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    envvar="DBT_PROFILES_DIR",
-    help="The folder with profiles.yml. Default: as dbt finds it.",
-)
-@click.option("--profile", help="The profile to use instead of the project's.")
-@click.option("--target", "-t", help="The target of the profile.")
-@click.option("--vars", "variables", help="dbt's --vars: a YAML mapping.")
-@click.pass_context
-def main(
-    context: click.Context,
-    project_dir: Path,
-    profiles_dir: Path | None,
-    profile: str | None,
-    target: str | None,
-    variables: str | None,
-) -> None:
+def main() -> None:
     """Keep the streaming models of a dbt project going, and look after them."""
-    context.obj = Project(project_dir, profiles_dir, profile, target, variables)
 
 
 @main.command()

@@ -17,6 +17,7 @@ from ..stream.model import StreamModel
 from ..stream.progress import read_progress
 from ..stream.promoting import Standing, Swapped
 from ..stream.runner import run_stream
+from ..text import counted
 from .project import Project, ProjectError, project_errors
 
 
@@ -142,7 +143,7 @@ def told(found: Mapping[str, Any]) -> str:
         return f"{first} It has caught up: `dbt-stream deploy promote {name}` gives it the name."
     if found["behind"]:
         listed = ", ".join(
-            f"{each['count']:,} {each['unit']} of {each['source']}" for each in found["behind"]
+            f"{counted(each['count'], each['unit'])} of {each['source']}" for each in found["behind"]
         )
         return f"{first} The old one has read {listed} more: `dbt-stream deploy await {name}` takes them in."
     return f"{first} It can't be told whether it has caught up: {found['unknown']}"
@@ -152,7 +153,7 @@ def _where(version: Mapping[str, Any]) -> str:
     if version["batch"] is None:
         return "which has taken in nothing yet"
     watermark = f"watermark {version['watermark']}" if version["watermark"] else "no watermark yet"
-    return f"at micro-batch {version['batch']}, {version['rows_in']:,} rows in, {watermark}"
+    return f"at micro-batch {version['batch']}, {counted(version['rows_in'], 'row')} in, {watermark}"
 
 
 def promote(project: Project, name: str, force: bool) -> str:

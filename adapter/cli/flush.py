@@ -10,6 +10,7 @@ from .. import stream_node, streaming
 from ..query.errors import QueryError
 from ..query.plan import Plan
 from ..stream import runner
+from ..text import counted
 from .planned import check_types
 from .project import Project, project_errors
 
@@ -54,4 +55,4 @@ def flushed(name: str, rows_out: int, plan: Plan) -> str:
         left = "its windows are closed"
     else:
         left = "it has no windows, and holds no rows back now"
-    return f"{name}: {rows_out} rows out; {left}."
+    return f"{name}: {counted(rows_out, 'row')} out; {left}."

@@ -16,7 +16,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = b"\x1b[?25h"
 _SENTENCE = b"Stopped at once. What wasn't committed yet is done by the next run.\n"
 
-PATIENCE = 8.0
+PATIENCE = 8.5
 """Seconds from SIGTERM to the end of the process, whatever it is in. Service managers kill after ten or more."""
 
 

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from ..stream.identifiers import last, with_last
@@ -155,8 +155,9 @@ class Project:
                 result = event.data.run_result
                 note(event.data.node_info.unique_id, str(result.status), str(result.message))
 
-        paths = [f"path:{node['original_file_path']}" for node in nodes]
-        outcome = self._invoke("run", ("--select", *paths, "--no-fail-fast"), manifest, quiet, heard)
+        outcome = self._invoke(
+            "run", ("--select", *map(_exactly, nodes), "--no-fail-fast"), manifest, quiet, heard
+        )
         results = getattr(outcome.result, "results", None) or ()
         for entry in results:
             note(entry.node.unique_id, str(entry.status), str(entry.message or ""))
@@ -233,7 +234,7 @@ class Project:
         if outcome.exception is not None:
             raise ProjectError(str(outcome.exception))
         if not outcome.success:
-            messages = [str(entry.message) for entry in outcome.result or () if _has_failed(entry)]
+            messages = [str(entry.message) for entry in outcome.result or () if has_failed(entry)]
             raise ProjectError("\n".join(messages) or f"`dbt {command}` failed; see logs/dbt.log.")
         return outcome.result
 
@@ -259,7 +260,12 @@ class Project:
         return _runner(manifest, heard).invoke([*looking, command, *arguments, *options])
 
 
-def _has_failed(entry: Any) -> bool:
+def _exactly(node: Mapping[str, Any]) -> str:
+    """Returns dbt's selection of one model: a folder may be called as a model is, and a name is another package's, too."""
+    return f"fqn:{'.'.join(node['fqn'])},file:{PurePath(node['original_file_path']).name}"
+
+
+def has_failed(entry: Any) -> bool:
     """Returns whether dbt's result of a node is a failure that it has a message for."""
     return bool(entry.message) and str(getattr(entry, "status", "")) in ("error", "fail", "runtime error")
 

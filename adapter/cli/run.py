@@ -20,6 +20,7 @@ from ..service.restart_policy import RestartPolicy
 from ..service.streams import Stream, Streams
 from ..service.supervisor import Supervisor
 from ..service.watchdog import NO_ANSWER, Watchdog
+from ..stream.stop_requests import stop_requests
 from ..text import counted
 from .interrupts import Signals, end_now, interrupts
 from .live import Board
@@ -29,7 +30,7 @@ _LOOK = 0.2
 """Seconds from one look at the models to the next."""
 _ASK = 10.0
 """Seconds from one question to Spark to the next, of what a watchdog wants to know."""
-_ORDERLY = 6.0
+_ORDERLY = 5.0
 """Seconds after SIGTERM in which models may come to an end by themselves."""
 
 Node = Mapping[str, Any]
@@ -137,8 +138,7 @@ class Service:
 
         self._project, self._manifest, self._environment = project, manifest, environment
         self._nodes = {shown_name(node): node for node in nodes}
-        with project_errors():
-            self._models = {name: stream_node.model(node, environment) for name, node in self._nodes.items()}
+        self._models = {name: stream_node.place(node, environment) for name, node in self._nodes.items()}
         names = list(self._nodes)
         self._streams = {name: Stream(name, self._upstream(name)) for name in names}
         self._preparer = Preparer(self._prepare, names)
@@ -150,12 +150,15 @@ class Service:
         self._watch = _Watch(environment, streams, self.supervisor, self._streams, self._board.say)
         # Of storage that is elsewhere it takes Spark to know.
         storage = environment.storage
+        for name, stream in self._streams.items() if storage.is_local else ():
+            stream.request = stop_requests(storage).watch(self._models[name])
         self._ours = {
             name for name, model in self._models.items() if storage.is_local and kept_elsewhere(model) is None
         }
         self._is_quiet = False
         self._is_up = False
         self._is_abandoned = False
+        self._problem: str | None = None
 
     def run(self, signals: Signals) -> bool:
         """Looks after the models until all are over, or a signal comes. Returns whether none failed."""
@@ -163,7 +166,7 @@ class Service:
             self._watch.start()
             end: str | None = None
             while not self.supervisor.is_over and not signals and end is None:
-                self._look()
+                self._look_once()
                 time.sleep(_LOOK)
                 end = self._environment.ended() or self._watch.spark_ended
             if signals:
@@ -171,8 +174,9 @@ class Service:
                 self._stop(signals)
             elif end is not None:
                 self.supervisor.fail(end)
-            self._show()
-        self._publisher.settle(2.0)
+            with suppress(Exception):
+                self._show()
+        self._publisher.settle(1.5)
         failed = self.supervisor.failed
         signals.exit_code = 1 if failed else 0
         if end is not None:
@@ -182,6 +186,17 @@ class Service:
             # Whatever is still at work there is waited for in vain, or too long.
             end_now(signals.exit_code)
         return not failed
+
+    def _look_once(self) -> None:
+        """Looks after the models, and goes on whatever goes wrong with that."""
+        try:
+            self._look()
+            self._problem = None
+        except Exception as problem:
+            said = f"{type(problem).__name__}: {without_secrets(problem)}"
+            if said != self._problem:
+                self._problem = said
+                self._board.say(f"Looking after the models failed, and is tried again: {said}")
 
     def _look(self) -> None:
         self.supervisor.look()

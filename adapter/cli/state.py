@@ -15,6 +15,7 @@ from .. import stream_node
 from ..stream.going_on import Verdict, verdict
 from ..stream.inspection import Inspected, inspect
 from ..stream.watermark import to_text
+from ..text import counted
 from .planned import planned
 from .project import Project, ProjectError, project_errors
 from .status import bytes_text
@@ -166,7 +167,7 @@ def _tables(found: Mapping[str, Any]) -> list[RenderableType]:
     made: list[RenderableType] = [
         f"[bold]{found['model']}[/bold]  {found['state']}",
         f"micro-batch {found['batch']}, watermark {watermark}; written {found['seconds_since_written']:,.0f} s ago, "
-        f"{found['snapshots']} snapshots",
+        f"{counted(found['snapshots'], 'snapshot')}",
     ]
     parts = Table(box=SIMPLE_HEAD)
     for name in ("part", "rows", "bytes", "files"):

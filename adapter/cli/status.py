@@ -28,7 +28,7 @@ def collect(project: Project, selection: Selection) -> list[dict[str, Any]]:
     environment = project.environment()
     for node in nodes:
         with project_errors():
-            described = stream_node.model(node, environment)
+            described = stream_node.place(node, environment)
         progress, health = read_progress(described), read_health(described)
         if progress is not None:
             progress["lag_seconds"] = lag_seconds(progress)

@@ -17,6 +17,7 @@ from ..stream import verifying
 from ..stream.errors import StreamError
 from ..stream.verifying import SAMPLE, Asked, Verified
 from ..stream.watermark import to_text
+from ..text import agreeing, counted
 from .planned import Query, planned_with_query
 from .project import Project, project_errors
 
@@ -99,22 +100,25 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     """What was compared, in sentences."""
     rows = found["rows"]
     if found["equal"] and not rows["only_in_batch"]:
-        verdict = f"{found['model']}: its table has the {rows['table']:,} rows that a batch run gives."
+        verdict = (
+            f"{found['model']}: its table has the {counted(rows['table'], 'row')} that a batch run gives."
+        )
     elif found["equal"]:
         verdict = (
-            f"{found['model']}: a batch run gives the {rows['table']:,} rows of its table too, and "
+            f"{found['model']}: a batch run gives the {counted(rows['table'], 'row')} of its table too, and "
             f"{rows['only_in_batch']:,} that may come yet."
         )
     else:
         verdict = (
-            f"{found['model']}: its table is not what a batch run gives. {rows['in_both']:,} rows are in both, "
+            f"{found['model']}: its table is not what a batch run gives. "
+            f"{counted(rows['in_both'], 'row')} {agreeing(rows['in_both'], 'is', 'are')} in both, "
             f"{rows['only_in_table']:,} only in the table, {rows['only_in_batch']:,} only in batch."
         )
     return [verdict, *found["notes"]]
 
 
 def _of(count: int) -> str:
-    return f"{count:,} rows" if count <= SAMPLE else f"{SAMPLE} of {count:,} rows"
+    return counted(count, "row") if count <= SAMPLE else f"{SAMPLE} of {counted(count, 'row')}"
 
 
 def _table_of(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:

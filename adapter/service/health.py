@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -212,21 +212,16 @@ def noted(model: StreamModel) -> Iterator[None]:
 
 
 @contextmanager
-def noted_if_it_fails(model: Callable[[], StreamModel]) -> Iterator[None]:
-    """Notes that ``dbt run`` couldn't begin with a model.
-
-    Args:
-        model: makes it, which may fail, too.
-    """
+def noted_if_it_fails(model: StreamModel) -> Iterator[None]:
+    """Notes that ``dbt run`` couldn't begin with a model."""
     try:
         yield
     except Exception as problem:
         with suppress(Exception):
-            found = model()
-            health = _failed(found, problem)
-            if health is not None and not _is_kept(found):
-                writer = publisher(found.storage)
-                writer.publish(found.health, health)
+            health = _failed(model, problem)
+            if health is not None and not _is_kept(model):
+                writer = publisher(model.storage)
+                writer.publish(model.health, health)
                 writer.settle(5)
         raise
 

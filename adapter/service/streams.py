@@ -99,9 +99,10 @@ class Streams:
             raise
         if prepared is None:
             return None
-        if stream.model is None:
+        if stream.request is None:
             # Of what was asked before this process nothing counts.
             stream.request = stop_requests(prepared.model.storage).watch(prepared.model)
+        if stream.before is None:
             stream.before = read_progress(prepared.model)
         stream.model = prepared.model
         return prepared

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..text import counted
 from .checkpoint import file_entries, last_snapshot, place_in_log, read_checkpoint, read_offsets
 from .errors import StreamError
 from .iceberg import load
@@ -27,10 +28,10 @@ class Lag:
     source: str
     count: int
     unit: str
-    """What is counted: ``rows``, ``files`` or ``messages``."""
+    """What is counted: ``row``, ``file`` or ``message``."""
 
     def __str__(self) -> str:
-        return f"{self.count:,} {self.unit} of {self.source}"
+        return f"{counted(self.count, self.unit)} of {self.source}"
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def _read(model: StreamModel, planned: bool) -> dict[str, _Read]:
 
 def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read, has: _Read) -> Iterator[Lag]:
     if (at := place_in_log(had.offset)) is not None:
-        yield Lag(source, len(_files(model, had, at) - _files(model, has, place_in_log(has.offset))), "files")
+        yield Lag(source, len(_files(model, had, at) - _files(model, has, place_in_log(has.offset))), "file")
     elif (snapshot := last_snapshot(had.offset)) is not None:
         table = load(spark, source)
         if table is None or not table.has(snapshot):
@@ -90,7 +91,7 @@ def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read,
                 f"Model {model.name}: the table {source} that both versions stream from is gone or was built anew, so it "
                 "can't be told how far they are."
             )
-        yield Lag(source, _rows(model, source, table, snapshot, has.offset), "rows")
+        yield Lag(source, _rows(model, source, table, snapshot, has.offset), "row")
     elif isinstance(topics := _json(had.offset), dict) and all(map(_is_partitions, topics.values())):
         read = _json(has.offset) or {}
         count = sum(
@@ -98,7 +99,7 @@ def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read,
             for topic, partitions in topics.items()
             for partition, to in partitions.items()
         )
-        yield Lag(source, count, "messages")
+        yield Lag(source, count, "message")
 
 
 def _rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset: str) -> int:

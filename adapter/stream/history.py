@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
 from ..query.program import StreamInput
+from ..text import agreeing, counted
 from ..unreadable import Records
 from .checkpoint import file_entries, last_snapshot, read_offsets
 from .errors import StreamError
@@ -89,8 +90,8 @@ class History:
         told = []
         for each in self.sources:
             of = ".".join(parts(each.source.relation)[-2:])
-            rows = "messages" if each.messages is not None else "rows"
-            what = f"{len(each.files):,} files" if each.source.is_files else f"{_count(each):,} {rows}"
+            kind = "message" if each.messages is not None else "row"
+            what = counted(len(each.files), "file") if each.source.is_files else counted(_count(each), kind)
             told.append(f"{what} of {of}")
         return " and ".join(told)
 
@@ -206,7 +207,8 @@ def _of_files(
     gone = [each for each in files if not system.exists(path_of(each))]
     if gone:
         raise StreamError(
-            f"Model {model.name}: {len(gone)} files that it has read of {source.relation} are gone, as {gone[0]}."
+            f"Model {model.name}: {counted(len(gone), 'file')} that it has read of {source.relation} "
+            f"{agreeing(len(gone), 'is', 'are')} gone, as {gone[0]}."
         )
     return _Read(source, stream, files=tuple(files))
 

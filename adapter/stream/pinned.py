@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..query.program import Program
+from ..text import agreeing, counted
 from .changes import FOLLOWS
 from .checkpoint import files_read, read_offsets
 from .errors import StreamError
@@ -115,7 +116,8 @@ def _table(
         )
     if unread:
         pinned.notes.append(
-            f"{unread:,} rows came to {source.relation} since the model's last run; they are left out of the batch run too."
+            f"{counted(unread, 'row')} came to {source.relation} since the model's last run; a batch run leaves them out "
+            "too."
         )
     return f"select * from {table.at(at)}"
 
@@ -232,11 +234,13 @@ def _check_files(session: SparkSession, model: StreamModel, source: StreamSource
     known = set(_plain(read))
     if there - known:
         raise StreamError(
-            f"Model {model.name} has not read {len(there - known)} files of {source.relation} yet. {_first(model)}"
+            f"Model {model.name} has not read {counted(len(there - known), 'file')} of {source.relation} yet. "
+            f"{_first(model)}"
         )
     if known - there:
         raise StreamError(
-            f"Model {model.name}: {len(known - there)} files that it has read of {source.relation} are gone, so a batch run "
+            f"Model {model.name}: {counted(len(known - there), 'file')} that it has read of {source.relation} "
+            f"{agreeing(len(known - there), 'is', 'are')} gone, so a batch run "
             "has other rows."
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..query.program import WHOLE
+from ..text import counted
 from . import settings
 from .checkpoint import Checkpoint
 from .differences import ROW_KEY, Evolution, changed_in, evolution
@@ -90,8 +91,8 @@ def _changes_problem(model: StreamModel, found: Found, stateful: bool) -> str | 
         return f"its changelog {model.changes} holds changes of a stream whose state {model.state} is gone."
     if found.changes_ahead > 1:
         return (
-            f"its changelog {model.changes} is {found.changes_ahead} steps ahead of its table {model.target}: the table was "
-            "rolled back."
+            f"its changelog {model.changes} is {counted(found.changes_ahead, 'step')} ahead of its table "
+            f"{model.target}: the table was rolled back."
         )
     if found.state is not None and changes.step > found.state.step:
         return (
@@ -120,8 +121,9 @@ def _target_problem(model: StreamModel, found: Found) -> str | None:
     begun = found.checkpoint is not None and found.checkpoint.planned is not None
     if found.target is None and found.target_rows and (found.target_has_past or not begun):
         return (
-            f"its table {model.target} has {found.target_rows} rows, and none of its commits is a stream's: it was built in "
-            "another way (as a table or incrementally, by another materialization), and what the stream reads would come on "
+            f"its table {model.target} has {counted(found.target_rows, 'row')}, and none of its commits is a "
+            "stream's: it was built in another "
+            "way (as a table or incrementally, by another materialization), and what the stream reads would come on "
             "top of these rows."
         )
     if found.target_incremental:

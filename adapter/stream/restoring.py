@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..query.program import Program
+from ..text import agreeing, counted
 from .checkpoint import copy_checkpoint, files_read, next_snapshots, read_checkpoint
 from .deployments import check_settled
 from .errors import StreamError, cause, sentences
@@ -194,7 +195,8 @@ def missing(
         files = gone_files(spark, model.storage, table, was.snapshot)
     except Exception as problem:
         return f"the snapshot can't be read ({cause(problem)})"
-    return f"{len(files)} files are gone ({files[0]})" if files else None
+    verb = agreeing(len(files), "is", "are")
+    return f"{counted(len(files), 'file')} {verb} gone ({files[0]})" if files else None
 
 
 def _gone(model: StreamModel, saved: Savepoint, what: str) -> StreamError:
@@ -245,7 +247,8 @@ def _of_sources(
             read = files_read(model.storage, model.checkpoint, place)
             since = read - files_read(model.storage, path, place)
             if gone := [file for file in sorted(since) if not _is_there(spark, file)]:
-                yield f"{len(gone)} files of its source {source.relation} are gone or were moved ({gone[0]})"
+                verb = agreeing(len(gone), "is gone or was", "are gone or were")
+                yield f"{counted(len(gone), 'file')} of its source {source.relation} {verb} moved ({gone[0]})"
 
 
 def _of_table(spark: SparkSession, source: StreamSource, begins: int | None) -> Iterator[str]:

@@ -14,6 +14,7 @@ from ..query.comparing import Due
 from ..query.program import Program
 from ..query.windowing import ranges
 from ..query.windowing.emission import Emission
+from ..text import agreeing, counted
 from .batches import open_until
 from .checkpoint import Checkpoint, read_checkpoint
 from .comparison import Difference, compare
@@ -267,7 +268,8 @@ def _hints(table: IcebergTable, position: Position, asked: Asked) -> Iterator[st
     """What may explain a difference."""
     if position.late_rows:
         yield (
-            f"{position.late_rows:,} rows came after all their windows had closed and were dropped; batch has them. A "
+            f"{counted(position.late_rows, 'row')} came after all windows of that time had closed, and "
+            f"{agreeing(position.late_rows, 'was', 'were')} dropped; batch doesn't drop any. A "
             "longer `watermark`, or `late_updates`, takes in more."
         )
     others = [
@@ -279,8 +281,8 @@ def _hints(table: IcebergTable, position: Position, asked: Asked) -> Iterator[st
     ]
     if others:
         yield (
-            f"{len(others)} commits to the table are not the stream's, the last one {others[0].operation} snapshot "
-            f"{others[0].id} (a backfill, or somebody's statement)."
+            f"{counted(len(others), 'commit')} to the table {agreeing(len(others), 'is', 'are')} not the "
+            f"stream's, the last one {others[0].operation} snapshot {others[0].id} (a backfill, or somebody's statement)."
         )
     if asked.state_ttl:
         yield "Its state_ttl has keys forgotten that were idle for so long, and begun anew; batch never forgets one."

@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.flush import flushed
-from dbt.adapters.spark_streaming.cli.project import Selection
+from dbt.adapters.spark_streaming.cli.project import Project, Selection, has_failed
 from dbt.adapters.spark_streaming.cli.status import print_table
 from dbt.adapters.spark_streaming.cli.words import Words
 from dbt.adapters.spark_streaming.query import expansion, planner
@@ -151,3 +153,62 @@ def test_what_a_flush_says(text: str, said: str) -> None:
     window = expansion.expand("bids", window_arguments.make("tumble", "ts", "5 minutes"))
     plan = planner.plan(text.replace("WINDOW", window), ttl=DAY, known={"bids": Known("ts")})
     assert flushed("m", 3, plan) == f"m: 3 rows out; {said}."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        (["status"], (".", None, None, None)),
+        (["--target", "a", "status"], (".", "a", None, None)),
+        (["status", "--target", "b"], (".", "b", None, None)),
+        (["-t", "a", "status", "-t", "b"], (".", "b", None, None)),
+        (["status", "-s", "x", "y", "--vars", "{a: 1}", "--json"], (".", None, None, "{a: 1}")),
+        (["--profile", "p", "status", "--project-dir", "/tmp"], ("/tmp", None, "p", None)),
+        (["state", "--profile", "p", "show", "x", "-t", "b"], (".", "b", "p", None)),
+    ],
+)
+def test_the_project_is_named_before_and_after_the_command(
+    arguments: list[str],
+    where: tuple[str, str | None, str | None, str | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[Project] = []
+
+    def note(project: Project, *_: object) -> list[object]:
+        found.append(project)
+        return []
+
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect", note)
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.state.show", note)
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.state.print_state", lambda _: None)
+    monkeypatch.delenv("DBT_PROJECT_DIR", raising=False)
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    (project,) = found
+    assert (str(project.folder), project.target, project.profile, project.variables) == where
+
+
+def test_environment_variables_name_the_project_unless_an_option_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[Project] = []
+
+    def note(project: Project, _: object) -> list[object]:
+        found.append(project)
+        return []
+
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect", note)
+    for arguments in (["status"], ["status", "--project-dir", "/tmp"]):
+        CliRunner().invoke(main, arguments, env={"DBT_PROJECT_DIR": "/usr"})
+    assert [str(each.folder) for each in found] == ["/usr", "/tmp"]
+
+
+def test_what_went_well_is_not_told_as_an_error() -> None:
+    entries = [
+        SimpleNamespace(status="success", message="STREAM (18 rows in, 12 out, 2 batches)"),
+        SimpleNamespace(status="error", message="Model m: bad row"),
+        SimpleNamespace(status="skipped", message=""),
+        SimpleNamespace(status="skipped", message="its upstream failed"),
+        SimpleNamespace(status="pass", message="spark_streaming.on-run-end.0 passed"),
+    ]
+    assert [entry.message for entry in entries if has_failed(entry)] == ["Model m: bad row"]

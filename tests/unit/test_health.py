@@ -102,7 +102,7 @@ def test_a_plain_run_notes_how_it_went(model: StreamModel) -> None:
         pass
     cleared = read_health(model) or pytest.fail()
     assert (cleared.state, cleared.last_error, cleared.by) == ("stopped", None, "dbt run")
-    with pytest.raises(RuntimeError), noted_if_it_fails(lambda: model):
+    with pytest.raises(RuntimeError), noted_if_it_fails(model):
         raise RuntimeError("it doesn't compile")
     assert (read_health(model) or pytest.fail()).state == "failed"
 
@@ -117,7 +117,7 @@ def test_a_run_that_somebody_cancels_has_not_failed(model: StreamModel) -> None:
 def test_a_run_that_is_refused_leaves_what_the_other_one_says(model: StreamModel) -> None:
     going = Health("views", "running", 100.0)
     write_health(model.storage, model.health, going, 15.0)
-    for block in (noted(model), noted_if_it_fails(lambda: model)):
+    for block in (noted(model), noted_if_it_fails(model)):
         with pytest.raises(RuntimeError), block:
             raise RuntimeError("another run of it is going on")
     assert (read_health(model) or pytest.fail()).state == "running"

@@ -63,8 +63,21 @@ def check_relations(tree: exp.Expr) -> None:
     """Passes a tree in whose FROM nothing but a GROUP BY, a join or a ranking puts rows of a stream together.
 
     Raises:
-        QueryError: PIVOT, TABLESAMPLE by number or a table function does.
+        QueryError: PIVOT, TABLESAMPLE by number or a table function does; or a table is to be read at the time of each row.
     """
+    for version in every(tree, exp.Version):
+        if version.find(exp.Column) is not None:
+            name = exp.table_name(version.parent) if isinstance(version.parent, exp.Table) else "the table"
+            raise QueryError(
+                f"'{sql(version)}' asks for {name} as it was at the time of each row, and Spark reads a table as of one "
+                f"time. For what {name} has now, join it as it is. For what was valid then, join its changes: JOIN LATERAL "
+                f"(SELECT * FROM {name} AS v WHERE v.key = … AND v.valid_from <= … ORDER BY v.valid_from DESC LIMIT 1)."
+            )
+        if _reads_stream(version.parent):
+            raise QueryError(
+                f"'{sql(version)}' of a stream: it has no version, for its rows come one micro-batch after the other. "
+                "Leave it out, or read the table without stream()."
+            )
     for pivot in every(tree, exp.Pivot):
         if not pivot.args.get("unpivot") and _reads_stream(_pivoted(pivot)):
             raise QueryError(

@@ -70,7 +70,7 @@ class TestDeploy(Commands):
         write_file(BY_PAGE, project.project_root, "models", "views.sql")
         run_dbt(["run"])
         write_file(BY_DEVICE, project.project_root, "models", "views.sql")
-        assert "has read 1 files of " in self.done(project, "status")
+        assert "has read 1 file of " in self.done(project, "status")
         assert "`dbt-stream deploy await views`" in self.refused(project, "promote")
         assert "It has caught up" in self.done(project, "await")
         told = self.done(project, "promote")

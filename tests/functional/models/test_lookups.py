@@ -78,7 +78,7 @@ class TestLookups:
         said = results["named"].adapter_response
         # Folders are cut between files, of which there are three; two keys, each asked for once.
         assert (said["batches"], said["lookup_requests"], said["lookup_keys"]) == (3, 1, 2)
-        assert "3 batches, 1 lookups of 2 keys" in said["_message"]
+        assert "3 batches, 1 lookup of 2 keys" in said["_message"]
         batches = {
             name: results[name].adapter_response["batches"] for name in ("by_title", "at_once", "in_pieces")
         }

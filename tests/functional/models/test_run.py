@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -155,7 +156,7 @@ class TestRun:
         assert seen(project, "tens") == 9
         # A process of its own; what others are asked for is in test_operations.py.
         _, output = run_dbt_and_capture(["run-operation", "flush", "--args", "{model: tens}"])
-        assert "tens: 1 rows out; its windows are closed." in output
+        assert "tens: 1 row out; its windows are closed." in output
         assert seen(project, "tens") == 10
 
     @pytest.mark.thorough
@@ -183,6 +184,44 @@ class TestRun:
         with self.stopped_after_one(project):
             assert run_models(told, Selection(("tens",)), "300 milliseconds")
         assert "tens: stopped" in capsys.readouterr().out
+
+    def test_an_outage_is_waited_out_by_the_model_that_it_meets(
+        self, project: Any, events: Path, spark: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        write_events(spark, events, "at9", "('2024-03-04 09:15:00', 'p1', 'd1', 1)")
+        told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
+        options = self.options(project)
+        is_away = threading.Event()
+        is_away.set()
+
+        def fail(point: str, name: str) -> None:
+            if point == "batch:begun" and name == "tens" and is_away.is_set():
+                raise ConnectionResetError(104, "Connection reset by peer")
+
+        def state(name: str) -> tuple[str, int, bool]:
+            found = CliRunner().invoke(main, [*options, "status", "-s", name, "--json"])
+            (entry,) = json.loads(found.stdout)
+            return entry["state"], entry["restarts"], "Connection reset" in str(entry["last_error"])
+
+        failpoints.arm(fail)
+        outcome: list[bool] = []
+        thread = threading.Thread(target=lambda: outcome.append(run_models(told, Selection(), "300 ms")))
+        thread.start()
+        try:
+            until(lambda: state("tens")[1] >= 2)
+            assert state("tens")[0] in ("restarting", "catching_up") and state("tens")[2]
+            until(lambda: state("hours") == ("running", 0, False))
+            is_away.clear()
+            until(lambda: state("tens")[0] == "running")
+            assert state("tens")[2], "the last error is kept for a while"
+        finally:
+            failpoints.arm(None)
+            for name in ("tens", "hours"):
+                self.outside(project, "stop", name)
+            thread.join(60)
+        assert outcome == [True]
+        assert "tens: restarts in 1 s (1 time in a row)." in capsys.readouterr().out
+        assert state("tens")[0] == "stopped"
 
     @contextmanager
     def stopped_after_one(self, project: Any) -> Iterator[None]:

@@ -104,7 +104,7 @@ class TestVerify:
         write_events(spark, events, "d", "('2024-03-04 03:05:00', 'p1', 'd1', 4)")
         unread = self.verify(project, "files")
         assert unread.exit_code == 2
-        assert "has not read 1 files of" in unread.output
+        assert "has not read 1 file of" in unread.output
         assert "dbt run --select files" in unread.output
         run_dbt(["run", "--select", "files"])
         assert self.found(project, "files")["rows"]["table"] == 3
@@ -127,11 +127,11 @@ class TestVerify:
         }
         assert [row["views"] for row in found["only_in_table"]] == ["7"]
         assert [(row["views"], row["page"]) for row in found["only_in_batch"]] == [("1", "p2")]
-        assert any("1 commits to the table are not the stream's" in hint for hint in found["hints"])
+        assert any("1 commit to the table is not the stream's" in hint for hint in found["hints"])
         result = self.verify(project, "curve")
         assert result.exit_code == 1
         assert "6 rows are in both, 1 only in the table, 1 only in batch" in result.stdout
-        assert "Only in the table (1 rows)" in result.stdout
+        assert "Only in the table (1 row)" in result.stdout
 
         # A row that is there twice, or is missing, is as wrong.
         project.run_sql(f"update {table} set views = 1 where views = 7")
@@ -181,7 +181,7 @@ class TestVerify:
         found = self.found(project, "curve", code=1)
         assert found["rows"]["only_in_table"] == 0
         assert {row["page"] for row in found["only_in_batch"]} == {"p4"}
-        assert any("1 rows came after all their windows had closed" in hint for hint in found["hints"])
+        assert any("1 row came after all windows of that time had closed" in hint for hint in found["hints"])
 
     @pytest.mark.thorough
     def test_a_row_that_somebody_changed_in_a_model_that_is_read(self, project: Any) -> None:

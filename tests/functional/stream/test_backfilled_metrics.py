@@ -349,7 +349,7 @@ def test_a_folder_and_a_table(spark: Any, storage_root: Path, tmp_path: Path) ->
     # One that was read is gone.
     next(folder.glob("day=2/*.parquet")).unlink()
     with pytest.raises(
-        StreamError, match=r"1 files that it has read of files are gone, as .*day=2.* Nothing was changed"
+        StreamError, match=r"1 file that it has read of files is gone, as .*day=2.* Nothing was changed"
     ):
         run(f"{more}, max(x) as m")
 

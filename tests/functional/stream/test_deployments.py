@@ -101,9 +101,9 @@ def test_the_name_goes_over_and_back(spark: Any, root: Path) -> None:
     old.add((0, "a", 2))
     old.run()
     assert deploy.rows(BY_K) == old.rows()
-    assert [str(each) for each in standing(spark, model).behind or ()] == [f"1 rows of {old.events}"]
+    assert [str(each) for each in standing(spark, model).behind or ()] == [f"1 row of {old.events}"]
     said = refused(promote, spark, model)
-    assert f"has not caught up: the old one has read 1 rows of {old.events} more" in said
+    assert f"has not caught up: the old one has read 1 row of {old.events} more" in said
     assert f"`dbt-stream deploy await {model.name}`" in said
     deploy.run_new(found)
     assert standing(spark, model).behind == ()

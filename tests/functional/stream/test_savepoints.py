@@ -347,7 +347,7 @@ def test_files_that_were_moved(spark: Any, root: Path) -> None:
     (folder,) = (StreamSource(each.relation, each.location).location for each in stream.model.sources)
     newest = max(Path(folder).glob("*.parquet"), key=lambda path: path.stat().st_mtime)
     newest.rename(root / "away")
-    assert "1 files of its source events are gone or were moved" in refused(back, stream, "first")
+    assert "1 file of its source events is gone or was moved" in refused(back, stream, "first")
     (root / "away").rename(newest)
     back(stream, "first")
     assert stream.run().rows_in == 1

@@ -1,0 +1,87 @@
+"""The options that say which project a command is for, before and after the command, as dbt takes its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .project import Project
+
+_DEFAULT = Project(Path("."), None, None, None, None)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+_OPTIONS = (
+    (
+        "--project-dir",
+        "folder",
+        _FOLDER,
+        "DBT_PROJECT_DIR",
+        "The folder with dbt_project.yml. Default: this one.",
+    ),
+    (
+        "--profiles-dir",
+        "profiles",
+        _FOLDER,
+        "DBT_PROFILES_DIR",
+        "The folder with profiles.yml. Default: as dbt finds it.",
+    ),
+    ("--profile", "profile", str, None, "The profile to use instead of the project's."),
+    ("--target", "target", str, None, "The target of the profile."),
+    ("--vars", "variables", str, None, "dbt's --vars: a YAML mapping."),
+)
+
+
+def _options(first: bool) -> Iterator[click.Option]:
+    """Yields the options.
+
+    Args:
+        first: whether they are of ``dbt-stream`` itself, which has them in its help and reads environment variables.
+    """
+    for name, field, kind, variable, text in _OPTIONS:
+
+        def note(context: click.Context, _: click.Parameter, value: Any, field: str = field) -> None:
+            if value is not None:
+                context.obj = replace(context.obj or _DEFAULT, **{field: value})
+
+        yield click.Option(
+            [name, "-t"] if name == "--target" else [name],
+            type=kind,
+            envvar=variable if first else None,
+            expose_value=False,
+            callback=note,
+            help=text,
+            hidden=not first,
+        )
+
+
+class ProjectCommand(click.Command):
+    """A command of ``dbt-stream``."""
+
+    is_first = False
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.params += _options(self.is_first)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """See `click.Command.invoke`."""
+        ctx.obj = ctx.obj or _DEFAULT
+        return super().invoke(ctx)
+
+
+class ProjectGroup(ProjectCommand, click.Group):
+    """Commands of ``dbt-stream`` under one name."""
+
+    command_class = ProjectCommand
+
+
+ProjectGroup.group_class = ProjectGroup
+
+
+class Main(ProjectGroup):
+    """``dbt-stream`` itself."""
+
+    is_first = True

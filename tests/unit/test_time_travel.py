@@ -1,0 +1,36 @@
+"""A table at one time is read as it was; one at the time of each row is refused before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming.query import expansion, planner
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.streams import Known
+
+ORDERS = expansion.expand_stream("raw.orders")
+KNOWN = {"raw.orders": Known("ts"), "raw.rates": Known("ts")}
+
+
+@pytest.mark.parametrize(
+    "travel",
+    [
+        "for system_time as of o.ts",
+        "FOR SYSTEM_TIME AS OF o.ts - interval 1 hour",
+        "timestamp as of ts",
+        "for version as of o.version",
+    ],
+)
+@pytest.mark.parametrize("join", ["join", "left join"])
+def test_a_version_for_each_row_is_refused(travel: str, join: str) -> None:
+    text = f"select o.id, r.rate from {ORDERS} o {join} raw.rates {travel} as r on o.currency = r.currency"
+    with pytest.raises(
+        QueryError, match=r"asks for raw.rates as it was at the time of each row.*JOIN LATERAL"
+    ):
+        planner.plan(text, known=KNOWN)
+
+
+@pytest.mark.parametrize("travel", ["timestamp as of '2024-01-01'", "version as of 3", "for version as of 3"])
+def test_a_version_of_a_static_table_is_read(travel: str) -> None:
+    text = f"select o.id, r.rate from {ORDERS} o join raw.rates {travel} as r on o.currency = r.currency"
+    assert planner.plan(text, known=KNOWN)
