@@ -74,17 +74,24 @@ def _guard(reader: int, patience: float, signals: Signals) -> None:
 
 def end_now(code: int) -> NoReturn:
     """Ends the process where it is, with what was printed. Spark ends with it."""
-    for stream in (sys.stdout, sys.stderr):
-        # Not where a thread holds on to it.
-        flushed = threading.Thread(target=_flush, args=(stream,), daemon=True)
-        flushed.start()
-        flushed.join(0.5)
+    # Not for as long as a thread holds on to what they need.
+    for last in (sys.stdout.flush, sys.stderr.flush, _delete_semaphores):
+        done = threading.Thread(target=_tried, args=(last,), daemon=True)
+        done.start()
+        done.join(0.3)
     os._exit(code)
 
 
-def _flush(stream: Any) -> None:
+def _delete_semaphores() -> None:
+    """Deletes those that dbt has made, which Python would say of on the terminal."""
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util._run_finalizers(0)
+
+
+def _tried(last: Callable[[], object]) -> None:
     with suppress(Exception):
-        stream.flush()
+        last()
 
 
 @contextmanager

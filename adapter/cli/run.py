@@ -261,12 +261,10 @@ class Service:
         self._board.say(f"{said} {rest}." if rest else said)
 
     def _said_at_the_end(self) -> str:
-        stopped, failed = [], []
-        for name, each in self.supervisor.models.items():
-            if each.state == FAILED:
-                failed.append(f"{name} ({each.last_error})" if each.last_error else name)
-            elif each.state == STOPPED:
-                stopped.append(name)
+        models = self.supervisor.models
+        stopped, failed = (
+            [name for name, each in models.items() if each.state == state] for state in (STOPPED, FAILED)
+        )
         parts = [f"stopped: {', '.join(stopped)}"] if stopped else ["stopped"]
         return "; ".join([*parts, *([f"failed: {', '.join(failed)}"] if failed else [])])
 
