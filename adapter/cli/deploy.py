@@ -143,7 +143,8 @@ def told(found: Mapping[str, Any]) -> str:
         return f"{first} It has caught up: `dbt-stream deploy promote {name}` gives it the name."
     if found["behind"]:
         listed = ", ".join(
-            f"{counted(each['count'], each['unit'])} of {each['source']}" for each in found["behind"]
+            f"{counted(each['count'], each['unit'].removesuffix('s'))} of {each['source']}"
+            for each in found["behind"]
         )
         return f"{first} The old one has read {listed} more: `dbt-stream deploy await {name}` takes them in."
     return f"{first} It can't be told whether it has caught up: {found['unknown']}"

@@ -28,10 +28,10 @@ class Lag:
     source: str
     count: int
     unit: str
-    """What is counted: ``row``, ``file`` or ``message``."""
+    """What is counted: ``rows``, ``files`` or ``messages``."""
 
     def __str__(self) -> str:
-        return f"{counted(self.count, self.unit)} of {self.source}"
+        return f"{counted(self.count, self.unit.removesuffix('s'))} of {self.source}"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _read(model: StreamModel, planned: bool) -> dict[str, _Read]:
 
 def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read, has: _Read) -> Iterator[Lag]:
     if (at := place_in_log(had.offset)) is not None:
-        yield Lag(source, len(_files(model, had, at) - _files(model, has, place_in_log(has.offset))), "file")
+        yield Lag(source, len(_files(model, had, at) - _files(model, has, place_in_log(has.offset))), "files")
     elif (snapshot := last_snapshot(had.offset)) is not None:
         table = load(spark, source)
         if table is None or not table.has(snapshot):
@@ -91,7 +91,7 @@ def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read,
                 f"Model {model.name}: the table {source} that both versions stream from is gone or was built anew, so it "
                 "can't be told how far they are."
             )
-        yield Lag(source, _rows(model, source, table, snapshot, has.offset), "row")
+        yield Lag(source, _rows(model, source, table, snapshot, has.offset), "rows")
     elif isinstance(topics := _json(had.offset), dict) and all(map(_is_partitions, topics.values())):
         read = _json(has.offset) or {}
         count = sum(
@@ -99,7 +99,7 @@ def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read,
             for topic, partitions in topics.items()
             for partition, to in partitions.items()
         )
-        yield Lag(source, count, "message")
+        yield Lag(source, count, "messages")
 
 
 def _rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset: str) -> int:
