@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -37,9 +38,11 @@ from dbt.adapters.spark_streaming.streaming_methods import StreamingMethods
 if TYPE_CHECKING:
     import agate
 
-    from dbt.adapters.spark_streaming import batch
+    from dbt.adapters.spark_streaming import batch, stream_node
+    from dbt.adapters.spark_streaming.stream import iceberg, replaced_tables
 else:
-    batch = Lazily("batch")
+    batch, stream_node = map(Lazily, ("batch", "stream_node"))
+    iceberg, replaced_tables = map(Lazily, ("stream.iceberg", "stream.replaced_tables"))
 
 logger = AdapterLogger("Spark")
 
@@ -140,6 +143,45 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             and not node_config.get("incremental_strategy")
         ):
             node_config["incremental_strategy"] = "merge"
+
+    def post_model_hook(self, config: Any, context: Any) -> None:
+        """Expires old snapshots of the table that a batch node has built."""
+        node = getattr(config, "model", None)
+        if node is None or node.config.get("materialized") not in (
+            "table",
+            "incremental",
+            "snapshot",
+            "seed",
+        ):
+            return
+        if node.config.get("file_format") != "iceberg" or not node.relation_name:
+            return
+        with self._told_if_not_small(node.name):
+            name = stream_node.in_catalog(node.relation_name, self.environment)
+            table = iceberg.find(self.environment.session(), name)
+            if table is not None:
+                replaced_tables.expire_old(self.environment.storage, table)
+
+    @contextmanager
+    def _told_if_not_small(self, name: str) -> Iterator[None]:
+        """Warns of what keeps a table from being made smaller: the node is built."""
+        try:
+            yield
+        except Exception as problem:
+            logger.warning(f"Node {name}: old snapshots of its table can't be expired ({problem}).")
+
+    @available.parse_none
+    def drop_replaced(self, relation: SparkStreamingRelation) -> None:
+        """Drops the table in whose place a node builds its own, with its files if all of them are in the table's folder."""
+        table = None
+        if relation.is_table and relation.is_iceberg:
+            name = stream_node.in_catalog(relation.render(), self.environment)
+            table = iceberg.find(self.environment.session(), name)
+        if table is None or not replaced_tables.may_delete_files(self.environment.session(), table):
+            self.drop_relation(relation)
+            return
+        self.cache_dropped(relation)
+        self.execute_macro("drop_with_files", kwargs={"relation": relation})
 
     def set_macro_resolver(self, macro_resolver: MacroResolverProtocol) -> None:
         """dbt hands over the manifest: all sources in it that are declared become known."""

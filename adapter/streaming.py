@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from . import feeds, stream_config
 from .environment import Environment
 from .errors import of_spark, readable
 from .messages import out_of_memory, said
-from .query import generate, mini_batch, planner, rewriting, upsert_keys
+from .query import generate, mini_batch, planner, rewrite_configs, rewriting, upsert_keys
 from .query.errors import QueryError
 from .query.operator_tree import build
 from .query.operator_tree.node import Node, in_order
@@ -28,7 +29,7 @@ from .query.streams import Known
 from .query.text import intervals, own_names
 from .query.text.functions import QueryRunner
 from .query.text.names import unmarked
-from .query.windowing import ranges
+from .query.windowing import emission, ranges
 from .query.windowing.emission import FINAL, NO_WINDOWS, PASSED_ON
 from .redaction import cause_of, without_secrets
 from .stream import unreadable_rows
@@ -58,6 +59,15 @@ _KINDS = {
     "OverAggregate": "an OVER over a whole stream",
     "TemporalFilter": "rows of the last time",
 }
+_OF_STATE = (
+    *rewrite_configs.NAMES,
+    *emission.CONFIGS,
+    "state_ttl",
+    "constant_domains",
+    "output_mode",
+    "unique_key",
+)
+"""Configs that decide what a state has."""
 _OF_ALL_WINDOWS = "a GROUP BY over a window function without both window_start and window_end among its keys"
 
 _NEVER_CHANGES = (
@@ -134,7 +144,14 @@ def plan(
                 f"materialized='{materialized}' asks for {_TITLES[materialized]}, found {_found(found)}; "
                 "use materialized='streaming_table'."
             )
-        return replace(found, text=hashlib.sha256(" ".join(sql.split()).encode()).hexdigest()[:16])
+        return replace(found, text=_digest(sql, node["config"]))
+
+
+def _digest(sql: str, config: Mapping[str, Any]) -> str:
+    """What an author has written of which the state depends, in a few letters."""
+    named = {name: config.get(name) for name in _OF_STATE if config.get(name) is not None}
+    text = " ".join(sql.split()) + (json.dumps(named, sort_keys=True, default=str) if named else "")
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def plan_in_run(

@@ -66,6 +66,20 @@ def next_snapshots(storage: Storage, path: str) -> dict[int, int | None]:
     return {place: last_snapshot(storage.read_text(note) or "") for place, note in notes.items()}
 
 
+def read_whole(storage: Storage, path: str) -> dict[int, int | None]:
+    """Returns the places of the sources that the first micro-batch of a stream reads as a whole.
+
+    With each is the snapshot up to which rows of it had been changed or deleted; None: none had.
+    """
+    found = json.loads(storage.read_text(whole_file(path)) or "{}")
+    return {int(place): snapshot for place, snapshot in found.items()}
+
+
+def whole_file(path: str) -> str:
+    """The file of a checkpoint with what `read_whole` returns."""
+    return f"{path}/whole.json"
+
+
 def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] = ()) -> None:
     """Copy what a stream needs of its checkpoint to go on: the last micro-batches, and what was read of each source.
 

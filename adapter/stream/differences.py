@@ -50,7 +50,9 @@ _MORE_ROWS = "the ranking is of {} rows and was of {}, and no others are kept, s
 ROW_KEY, COLUMNS = "row_key", "columns"
 """Entries about the model's table: what tells its rows apart, and the columns that the query gives."""
 TEXT = "text"
-"""The entry with a digest of the model's text."""
+"""The entry with a digest of the model's text and of the configs that its state depends on."""
+PACKAGE = "package"
+"""The entry with the version of this package that wrote the signature. By itself it is no difference."""
 LOOKUPS = "lookups"
 """The entry with the lookup tables that a state was made with, each by the view that the texts name in its place."""
 EVENT_TIMES = "event_times"
@@ -118,6 +120,8 @@ class Evolution:
     """Parts of the state that come: of what is new, or where `sweeps`."""
     begun_in: dict[str, set[str]] = field(default_factory=dict)
     """By part that goes on its columns of what is new, where `sweeps`."""
+    is_of_package: bool = False
+    """Whether nobody edited the query, and another version of this package keeps the state otherwise."""
     replayed: list[str] | None = None
     """The groups, and rankings of rows, that what stands on them is made anew from; None: nothing is in a tree of
     operators."""
@@ -194,6 +198,7 @@ def _evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) 
         return found
     if old.get("version") != new.get("version"):
         found.refused.append(_SAID["version"])
+        found.is_of_package = True
         return found
     if "operators" in new and any("window" not in stage for stage in old["stages"]):
         # Of a query without windows, which is a tree of operators by now.
@@ -217,6 +222,7 @@ def _evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) 
             CALLED,
             LOOKUPS,
             EVENT_TIMES,
+            PACKAGE,
         )
     )
     found.refused += _other_times(old.get(EVENT_TIMES) or {}, new.get(EVENT_TIMES) or {})
@@ -228,6 +234,7 @@ def _evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) 
         old = {**old, RESULTS: _ONE_RESULT if is_tree else new[RESULTS]}
     if old.get("state_ttl") != new.get("state_ttl"):
         passed["lives"] = None  # of which one has nothing
+    of_sources = {*found.refused}
     others = _others({**old, **passed}, {**new, **passed})
     found.refused += [_SAID.get(name, name) for name in others]
     is_edited = TEXT not in old or old[TEXT] != new.get(TEXT)
@@ -245,6 +252,8 @@ def _evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) 
         # Nobody edited it: what this version writes otherwise is the same, and nothing must begin anew.
         found.refused.append("the query is what it was, and this version of the package reads it otherwise")
     found.refused = list(dict.fromkeys(found.refused))
+    is_other = old.get(PACKAGE) != new.get(PACKAGE)
+    found.is_of_package = is_other and not is_edited and not of_sources and bool(found.refused)
     return found
 
 

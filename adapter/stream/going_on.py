@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
+from ..__version__ import version
 from ..query.program import Program, called
 from . import settings
 from .alike import ALIKE, CALLED, names_of
@@ -18,7 +19,7 @@ from .apart import Called, TwoTypesError, as_in_table, is_of
 from .checkpoint import read_checkpoint
 from .columns import alterations, check_columns
 from .deployments import cut_short as swap_cut_short
-from .differences import COLUMNS, ROW_KEY, TEXT, Evolution, carried_on, changed_in
+from .differences import COLUMNS, PACKAGE, ROW_KEY, TEXT, Evolution, carried_on, changed_in
 from .errors import StreamError
 from .history import History
 from .iceberg import stored_types
@@ -122,6 +123,7 @@ def signed(
         signature[ALIKE] = program.alike()
     if names:
         signature[CALLED] = names
+    signature[PACKAGE] = version
     signature[ROW_KEY] = program.upsert.signature if program.upsert is not None else {}
     if model.columns is not None:
         signature[COLUMNS] = sorted(name.lower() for name in model.columns)

@@ -420,11 +420,10 @@ class IcebergTable:
                 break
         return found
 
-    def whole(self) -> int | None:
-        """The snapshot from which a stream can begin that has read the table as it is (`beginning`); None if there is
-        none."""
-        found = beginning(map(_snapshot, self.snapshots()))
-        return None if found is None else found[1].id
+    def newest_append(self) -> int | None:
+        """Returns the newest snapshot that led to the current one and added files by appending; None if there is none."""
+        lineage = map(_snapshot, self.snapshots())
+        return next((each.id for each in lineage if each.operation == APPEND and each.adds_files), None)
 
     def compact(
         self,
@@ -512,16 +511,27 @@ class IcebergTable:
         snapshots = self._table.snapshots().iterator()
         return int(snapshots.next().timestampMillis()) if snapshots.hasNext() else None
 
+    def made_of_others(self, lineage: Iterable[Snapshot]) -> list[int]:
+        """Returns when the snapshots were made that didn't lead to the newest one, but those of branches and tags."""
+        held = {each.id for each in lineage}
+        for ref in each_of(self._table.refs().values().iterator()):
+            held |= {
+                int(each.snapshotId()) for each in self._back_from(self._table.snapshot(ref.snapshotId()))
+            }
+        every = each_of(self._table.snapshots().iterator())
+        return [int(each.timestampMillis()) for each in every if int(each.snapshotId()) not in held]
+
     def made(self, snapshot: int) -> int:
         """When one of its snapshots was made, in milliseconds since 1970."""
         return int(self._table.snapshot(snapshot).timestampMillis())
 
-    def expire(self, before: int) -> None:
+    def expire(self, before: int, at_least: int = 1, with_files: bool = True) -> None:
         """Forget the snapshots made before a time (milliseconds since 1970), and delete the files only they have.
 
-        The newest stays, and so do those of tags and branches.
+        The newest `at_least` stay, and so do those of tags and branches.
         """
-        self._table.expireSnapshots().expireOlderThan(before).retainLast(1).commit()
+        update = self._table.expireSnapshots().expireOlderThan(before).retainLast(at_least)
+        update.cleanExpiredFiles(with_files).commit()
 
     def set_defaults(self, properties: Mapping[str, str]) -> None:
         """Give the table properties that it hasn't."""
@@ -678,9 +688,14 @@ def load(spark: SparkSession, name: str) -> IcebergTable | None:
 
 def is_there(spark: SparkSession, name: str) -> bool:
     """Whether one of Iceberg's tables has that name."""
+    return find(spark, name) is not None
+
+
+def find(spark: SparkSession, name: str) -> IcebergTable | None:
+    """The Iceberg table of that name; None if there is none, or a view or a table of another format."""
     from pyspark.errors import AnalysisException, IllegalArgumentException
 
     try:
-        return load(spark, name) is not None
+        return load(spark, name)
     except (AnalysisException, IllegalArgumentException):
-        return False  # a view, or a table of another format
+        return None

@@ -6,10 +6,11 @@ gets longer, and once the first snapshot has expired the stream doesn't start an
 micro-batches take is in the checkpoint's log of offsets; after the first, nothing else reads that note. So before a
 run it is set to the last snapshot that was read.
 
-A table whose first snapshots have expired can't be read snapshot by snapshot. There a stream begins with the newest one
-that added files, and its first micro-batch has the rows of the table as it is where that micro-batch ends, read as in
-batch (`sources.as_a_whole`). Iceberg's own way to begin with all files, *scan_all_files*, also reads those that were
-deleted or compacted away, as long as a manifest still lists them.
+A table whose first snapshots have expired can't be read snapshot by snapshot, nor can one of which rows were changed or
+deleted. There a stream begins with the newest one that added files, and its first micro-batch has the rows of the table as
+it is where that micro-batch ends, or where the last change was made, read as in batch (`sources.as_a_whole`). Iceberg is
+told to pass over changes then, and later ones are found by `upstream.check_continues`. Iceberg's own way to begin with all
+files, *scan_all_files*, also reads those that were deleted or compacted away, as long as a manifest still lists them.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from .checkpoint import last_snapshot, read_checkpoint, read_offsets
+from .checkpoint import last_snapshot, read_checkpoint, read_offsets, read_whole, whole_file
 from .failpoints import around
-from .iceberg import load
+from .iceberg import IcebergTable, load
 from .model import StreamModel, StreamSource
-from .upstream import FROM_TIMESTAMP, has_lost_its_beginning
+from .upstream import FROM_TIMESTAMP, has_changed_rows, has_lost_its_beginning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,24 +36,26 @@ _NEVER = str(2**62)
 
 
 def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
-    """Have a stream that begins read tables as a whole where their first snapshots have expired; whether there are any.
+    """Have a stream that begins read tables as a whole where their first snapshots have expired, or rows were changed or
+    deleted; whether there are any.
 
     What they hold has to be one micro-batch, whatever the limits of the sources.
     """
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is not None and checkpoint.planned is not None:
         return False
-    found = []
+    found: dict[int, int | None] = {}
     for number, source in enumerate(model.sources):
-        if not has_lost_its_beginning(spark, source):
+        changed = has_changed_rows(spark, source)
+        if not changed and not has_lost_its_beginning(spark, source):
             continue
         table = load(spark, source.location)
-        snapshot = table.whole() if table is not None else None
-        if snapshot is not None:
+        snapshot = table.newest_append() if table is not None else None
+        if table is not None and snapshot is not None:
             _note(model, number, snapshot, position=0)
-            found.append(number)
-    if found or model.storage.exists(_whole(model)):
-        model.storage.write_text(_whole(model), json.dumps(found))
+            found[number] = table.snapshot_id if changed else None
+    if found or model.storage.exists(whole_file(model.checkpoint)):
+        model.storage.write_text(whole_file(model.checkpoint), json.dumps(found))
     return bool(found) or bootstrapped_from(model) is not None
 
 
@@ -69,7 +72,7 @@ def begins_with_all(model: StreamModel) -> bool:
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None or checkpoint.done is not None:
         return False
-    return bool(_read_whole(model)) or bootstrapped_from(model) is not None
+    return bool(read_whole(model.storage, model.checkpoint)) or bootstrapped_from(model) is not None
 
 
 class Whole(NamedTuple):
@@ -81,17 +84,20 @@ class Whole(NamedTuple):
     """Whether its rows come beside those of the micro-batch; else in their place."""
 
 
-def whole_tables(model: StreamModel) -> dict[str, Whole]:
+def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, Whole]:
     """The tables that the first micro-batch reads as a whole, by what the query calls their streams."""
     if (bootstrap := bootstrapped_from(model)) is not None:
         return {model.sources[0].relation: bootstrap}
     ends = read_offsets(model.storage, model.checkpoint, 0)
-    snapshots = {number: last_snapshot(ends[number]) for number in _read_whole(model) if number < len(ends)}
-    return {
-        model.sources[number].relation: Whole(model.sources[number].location, at)
-        for number, at in snapshots.items()
-        if at is not None
-    }
+    found = {}
+    for number, changed in read_whole(model.storage, model.checkpoint).items():
+        end = last_snapshot(ends[number]) if number < len(ends) else None
+        if end is not None:
+            table = IcebergTable(spark, model.sources[number].location)
+            # Spark ends with the last rows that were added, though rows may have been deleted since.
+            is_past = changed is not None and table.between(end, changed) is not None
+            found[model.sources[number].relation] = Whole(table.name, changed if is_past and changed else end)
+    return found
 
 
 def bootstrapped_from(model: StreamModel) -> Whole | None:
@@ -141,7 +147,7 @@ def lacks_rows(spark: SparkSession, model: StreamModel, number: int, with_all: b
     """
     ends = read_offsets(model.storage, model.checkpoint, number)
     starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
-    known = _read_whole(model) if with_all else []
+    known = [*read_whole(model.storage, model.checkpoint)] if with_all else []
     if with_all and bootstrapped_from(model) is not None:
         known = [0]
     for place, (source, end) in enumerate(zip(model.sources, ends, strict=False)):
@@ -181,15 +187,6 @@ def _place(model: StreamModel, number: int) -> str:
     return f"{model.checkpoint}/sources/{number}/offsets/0"
 
 
-def _whole(model: StreamModel) -> str:
-    return f"{model.checkpoint}/whole.json"
-
-
-def _read_whole(model: StreamModel) -> list[int]:
-    """The places of the sources that the first micro-batch reads as a whole."""
-    return list(json.loads(model.storage.read_text(_whole(model)) or "[]"))
-
-
 def _note(model: StreamModel, number: int, snapshot: int, position: int) -> None:
     note = {"version": 1, "snapshot_id": snapshot, "position": position, "scan_all_files": False}
     place = _place(model, number)
@@ -198,13 +195,20 @@ def _note(model: StreamModel, number: int, snapshot: int, position: int) -> None
     model.storage.write_text(place, json.dumps(note))
 
 
-def reading_options(spark: SparkSession, source: StreamSource) -> Mapping[str, str]:
+def reading_options(spark: SparkSession, model: StreamModel, source: StreamSource) -> Mapping[str, str]:
     """The options to read a table as a stream with.
 
     A table to which one commit was made, of no rows, has nothing to begin with yet, which Iceberg fails of. It is
     told to wait, and in the next run that this was all.
     """
     table = load(spark, source.location)
+    if source in model.sources:
+        whole = read_whole(model.storage, model.checkpoint)
+        if whole.get(model.sources.index(source)) is not None:
+            return {
+                **source.options,
+                **{f"streaming-skip-{kind}-snapshots": "true" for kind in ("delete", "overwrite")},
+            }
     if table is None or not table.is_blank:
         return source.options
     return {**source.options, FROM_TIMESTAMP: _NEVER}

@@ -42,7 +42,7 @@ EVERY = 50
 _MANY = 5
 """Times as many snapshots as are wanted: somebody has to know."""
 
-_OWN_AGE, _OWN_NUMBER = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
+OWN_AGE, OWN_NUMBER = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
 """Properties by which the author of a table keeps more."""
 
 PROPERTIES = {
@@ -209,19 +209,25 @@ class Maintenance:
         self._table.refresh()
         lineage = self._table.lineage()
         left = unread(self._model.storage, self._table.name) if self._is_read else Unread()
-        age, number = self._table.property(_OWN_AGE), int(self._table.property(_OWN_NUMBER) or 1)
+        age, number = self._table.property(OWN_AGE), int(self._table.property(OWN_NUMBER) or 1)
         kept = kept_snapshots(
             lineage, self._retention, int(time.time() * 1000), left, None if age is None else int(age), number
         )
         if kept > _MANY * self._retention.max_snapshots:
             self._tell_who_holds(lineage[kept - 1], kept, left)
+        # Made in the place of another, a table has the snapshots of that one, which are of use only while they are young.
+        replaced = self._table.made_of_others(lineage) if lineage else []
+        young = int(time.time() * 1000) - max(self._retention.max_snapshot_age // 1000, int(age or 0))
+        stays = [made for made in replaced if made >= young]
+        if kept + len(stays) > self._retention.max_snapshots:
+            stays = []
+        is_old = any(made < young for made in replaced)
         # A commit of its own has to be worth it.
-        # Made in the place of another, a table has the snapshots of that one and none that it goes by.
-        if lineage and len(lineage) - kept >= min(EVERY, kept):
+        if lineage and (len(lineage) - kept >= min(EVERY, kept) or is_old):
             with around(f"{self._kind}.expire", self._model.name):
-                self._table.expire(min(each.made for each in lineage[:kept]))
+                self._table.expire(min([each.made for each in lineage[:kept]] + stays))
             self._table.refresh()
-        expired = self._table.snapshot_count < len(lineage)
+        expired = self._table.snapshot_count < len(lineage) + len(replaced)
         self._snapshots = self._table.snapshot_count
         return int(expired)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..query.program import Program
 from ..text import agreeing, counted
 from .changes import FOLLOWS
-from .checkpoint import files_read, read_offsets
+from .checkpoint import files_read, read_offsets, read_whole
 from .errors import StreamError
 from .iceberg import APPEND, REPLACE, IcebergTable, load
 from .identifiers import joined, parts
@@ -18,7 +18,7 @@ from .initial_offset import bootstrapped_from
 from .limits import without_limits
 from .model import CHANGES, StreamModel, StreamSource, plain_path
 from .position import read_position
-from .source_order import in_first_order
+from .source_order import in_first_order, noted_sources
 from .upstream import FROM_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -158,7 +158,17 @@ def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, of
         raise StreamError(
             f"Model {model.name} has not read the snapshot {found.snapshot} of {source.relation} yet."
         )
-    return found.snapshot
+    return _began_with(model, table, found.snapshot) or found.snapshot
+
+
+def _began_with(model: StreamModel, table: IcebergTable, snapshot: int) -> int | None:
+    """The snapshot as of which a stream began with a table, if that is later than one; None: it isn't."""
+    whole = read_whole(model.storage, model.checkpoint)
+    for place, name in enumerate(noted_sources(model.storage, model.checkpoint)):
+        began = whole.get(place)
+        if began is not None and parts(name) == parts(table.name) and table.has(began):
+            return began if table.between(snapshot, began) is not None else None
+    return None
 
 
 def _unread(table: IcebergTable, at: int | None) -> int:

@@ -15,7 +15,7 @@ from ..query.program import WHOLE
 from ..text import counted
 from . import settings
 from .checkpoint import Checkpoint
-from .differences import ROW_KEY, Evolution, changed_in, evolution
+from .differences import PACKAGE, ROW_KEY, Evolution, changed_in, evolution
 from .errors import StreamError
 from .incremental_runs import NOTE
 from .model import FAIL, StreamModel
@@ -219,6 +219,8 @@ def query_problem(
         gone := [name for name in _key_columns(known.get(ROW_KEY)) if name not in gives]
     ):
         return f"its query gives no {', '.join(gone)} any more, by which rows of its table {model.target} are told apart."
+    if found.is_of_package:
+        return _of_package(known, signature, found)
     if found.refused:
         said = f"{changed_in(found.refused)}. Put the query back, and it goes on."
         if model.keep_state or what_becomes(known, signature, same_rows=True).refused:
@@ -234,6 +236,16 @@ def query_problem(
             "on_state_change is 'fail'. To have the state go on with the changed query, leave on_state_change out."
         )
     return None
+
+
+def _of_package(known: Mapping[str, object], signature: Mapping[str, object], found: Evolution) -> str:
+    """Why a state can't go on that another version of this package has made for the same query."""
+    was, now = known.get(PACKAGE), signature.get(PACKAGE)
+    before = f"dbt-spark-streaming {was}" if was else "an earlier dbt-spark-streaming"
+    return (
+        f"its query is what it was, but its state was made by {before}, and {now or 'this version'} keeps another one "
+        f"for it ({'; '.join(found.refused)}). Nothing was changed: with {before} it goes on as before."
+    )
 
 
 def settings_problem(known: Mapping[str, object], signature: Mapping[str, object]) -> str | None:

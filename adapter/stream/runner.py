@@ -414,7 +414,9 @@ class RunningStream:
             with_all = self._with_all or (number == 0 and bootstrapped_from(self.model) is not None)
             self._check_beginning(batch.sparkSession, number, with_all)
             if with_all:
-                batch = as_a_whole(batch, self._ordered, self._inputs, whole_tables(self._ordered))
+                batch = as_a_whole(
+                    batch, self._ordered, self._inputs, whole_tables(batch.sparkSession, self._ordered)
+                )
             self._batches.take(batch, number)
             # What follows is Spark's own commit in the checkpoint.
             reached("batch:done", self.model.name)

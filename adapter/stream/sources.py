@@ -185,7 +185,7 @@ def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -
             "exist."
         ) from problem
     try:
-        rows = spark.readStream.options(**reading_options(spark, source)).table(source.location)
+        rows = spark.readStream.options(**reading_options(spark, model, source)).table(source.location)
         if not rows.isStreaming:
             raise StreamError(
                 f"Model {model.name}: {source.location} can't be read as a stream: it is a view. Streams are "

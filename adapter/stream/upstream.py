@@ -6,8 +6,8 @@ of a model upstream, or a table model that every run replaces. Iceberg notices t
 has rows again, and in the words of its own classes.
 
 A stream that begins reads what every snapshot of a table added, from the first one on. Where the first ones
-have expired Iceberg leaves out their rows and says nothing; there `initial_offset` has it begin with all files of
-a later one. Where the first one replaced another table's it can't be read at all.
+have expired Iceberg leaves out their rows and says nothing, and where rows were changed or deleted it stops; there
+`initial_offset` has it begin with the table as it is. Where no snapshot appends rows it can't be read at all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from .checkpoint import last_snapshot, next_snapshots, read_checkpoint, read_offsets
+from .checkpoint import last_snapshot, next_snapshots, read_checkpoint, read_offsets, read_whole
 from .deployments import PROMOTED, Deployment, of_table
 from .errors import StreamError, rows_changed
 from .iceberg import APPEND, EXPIRED, REPLACE, IcebergTable, load
@@ -61,6 +61,7 @@ def check_sources(spark: SparkSession, model: StreamModel, taken_in: int = -1) -
         check_continues(
             model, tables, read_offsets(model.storage, model.checkpoint, checkpoint.done), offsets
         )
+    whole = read_whole(model.storage, model.checkpoint)
     for place, table in tables.items():
         source, snapshot = model.sources[place], last_snapshot(offsets[place])
         if snapshot is None:
@@ -69,6 +70,10 @@ def check_sources(spark: SparkSession, model: StreamModel, taken_in: int = -1) -
                 raise StreamError(lost(spark, model, source))
         elif not table.follows(snapshot):
             raise _broken_off(model, place, table, snapshot)
+        elif place in whole and table.snapshot_id is not None:
+            _check_unchanged(
+                model, place, table, table.snapshot_id, table.between(snapshot, table.snapshot_id) or ()
+            )
 
 
 def check_continues(
@@ -93,9 +98,30 @@ def check_continues(
         between = None if end is None else table.between(start, end)
         if between is None:
             raise _broken_off(model, place, table, start)
-        source = model.sources[place]
-        if changes := _changes(source, between):
-            raise StreamError(rows_changed(model, changes[-1], [source.location]))
+        _check_unchanged(model, place, table, end, between)
+
+
+def _check_unchanged(
+    model: StreamModel, place: int, table: IcebergTable, end: int | None, past: Sequence[str]
+) -> None:
+    """Return if rows of a table were only added since it was read, but for changes that the first micro-batch has read.
+
+    Args:
+        model: the model.
+        place: of the table among its sources.
+        table: the table.
+        end: the snapshot up to which rows come.
+        past: what made the snapshots since it was read, the newest first.
+    """
+    changed = read_whole(model.storage, model.checkpoint).get(place)
+    after = None if changed is None or end is None else table.between(changed, end)
+    if after is not None and len(after) < len(past):
+        past = after
+    elif changed is not None and end is not None and table.between(end, changed) is not None:
+        return
+    source = model.sources[place]
+    if changes := _changes(source, past):
+        raise StreamError(rows_changed(model, changes[-1], [source.location]))
 
 
 def _broken_off(model: StreamModel, place: int, table: IcebergTable, snapshot: int) -> StreamError:
@@ -107,8 +133,7 @@ def _broken_off(model: StreamModel, place: int, table: IcebergTable, snapshot: i
 
 def can_begin(table: IcebergTable) -> bool:
     """Whether a stream can begin with a table as it is now."""
-    past = set(table.past())
-    return past <= {APPEND, REPLACE} or (EXPIRED in past and table.whole() is not None)
+    return table.newest_append() is not None or {*table.past()} <= {APPEND, REPLACE}
 
 
 def _changes(source: StreamSource, past: Iterable[str]) -> list[str]:
@@ -159,11 +184,11 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
     if table is None or FROM_TIMESTAMP in options:
         return
     if table.has_lost_rows:
-        if table.whole() is None:
+        if table.newest_append() is None:
             raise StreamError(lost(spark, model, source))
         return
     past = [kind for kind in table.past() if kind != EXPIRED]
-    changes = _changes(source, past)
+    changes = [] if table.newest_append() is not None else _changes(source, past)
     if past and past[-1] in changes:
         raise StreamError(
             f"Model {model.name}: the table {source.location} that it streams from begins with an Iceberg {past[-1]} "
@@ -180,6 +205,14 @@ def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
         return False
     table = load(spark, source.location)
     return table is not None and table.has_lost_rows
+
+
+def has_changed_rows(spark: SparkSession, source: StreamSource) -> bool:
+    """Whether a source is a table of which rows were changed or deleted, so that its snapshots can't be read one by one."""
+    if not source.is_table or FROM_TIMESTAMP in {name.lower() for name in source.options}:
+        return False
+    table = load(spark, source.location)
+    return table is not None and bool(_changes(source, [kind for kind in table.past() if kind != EXPIRED]))
 
 
 def readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
@@ -202,7 +235,7 @@ def readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
 def lost(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
     """What to do about a table that can't be read from its beginning."""
     table = load(spark, source.location)
-    if table is not None and table.whole() is not None:
+    if table is not None and table.newest_append() is not None:
         remedy = f"Build this model anew, and it begins with all rows that the table holds: {model.rebuild}."
     else:
         remedy = (

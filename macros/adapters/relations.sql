@@ -25,3 +25,11 @@
     {%- endcall -%}
     {%- do return(load_result('list_relations_without_caching').table) -%}
 {% endmacro %}
+
+
+{% macro drop_with_files(relation) %}
+    {#- Another table of this name may get this folder, and nothing would know the files any more. -#}
+    {%- call statement('drop_relation', auto_begin=False) -%}
+        drop table if exists {{ relation }} purge
+    {%- endcall -%}
+{% endmacro %}

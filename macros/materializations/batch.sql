@@ -16,7 +16,7 @@
   {%- set existing = none if temporary else load_cached_relation(relation) -%}
   {#- A stream over this table begins with its first snapshot, and can't read one that replaces. -#}
   {%- if existing is not none and existing.is_iceberg and should_full_refresh() -%}
-    {%- do adapter.drop_relation(existing) -%}
+    {%- do adapter.drop_replaced(existing) -%}
     {%- set existing = none -%}
   {%- endif -%}
   {%- set statement = spark__create_table_as(temporary, relation, compiled_code, language) -%}

@@ -27,7 +27,7 @@
   {%- if anew -%}
     {%- if existing is not none and not (file_format == 'delta' and existing.is_delta) -%}
       {#- Not CREATE OR REPLACE: a stream over this table couldn't read the snapshot that leaves. -#}
-      {%- do adapter.drop_relation(existing) -%}
+      {%- do adapter.drop_replaced(existing) -%}
     {%- endif -%}
     {%- call statement('main', language=language) -%}
       {{ create_table_as(False, target, run.sql, language) }}

@@ -73,12 +73,16 @@ class Table:
 
     name = "db.t"
 
-    def __init__(self, found: list[Snapshot]) -> None:
+    def __init__(self, found: list[Snapshot], replaced: list[int] | None = None) -> None:
         self._found = found
+        self.replaced = replaced or []
 
     @property
     def snapshot_count(self) -> int:
-        return len(self._found)
+        return len(self._found) + len(self.replaced)
+
+    def made_of_others(self, lineage: list[Snapshot]) -> list[int]:
+        return self.replaced
 
     def refresh(self) -> None:
         pass
@@ -87,13 +91,14 @@ class Table:
         return self._found
 
     def oldest_made(self) -> int | None:
-        return self._found[-1].made if self._found else None
+        return min([self._found[-1].made, *self.replaced]) if self._found else None
 
     def property(self, name: str) -> str | None:
         return None
 
     def expire(self, before: int) -> None:
         self._found = [each for each in self._found if each.made >= before]
+        self.replaced = [made for made in self.replaced if made >= before]
 
 
 def test_who_keeps_many_snapshots_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +198,22 @@ def test_a_run_that_begins_looks_at_old_snapshots(tmp_path: Path, monkeypatch: p
     assert (state.after_commit(None), table.snapshot_count) == (0, 4)
     state.look_again()
     assert (state.after_commit(None), table.snapshot_count) == (1, 2)
+
+
+def test_copies_that_full_refreshes_leave_go_when_they_are_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance.time, "time", lambda: NOW / 1000)
+    model = StreamModel("counts", "db.t", "db.t__state", Storage(str(tmp_path), lambda: None), ())
+
+    def left(ages: list[int], replaced: list[int]) -> tuple[int, list[int]]:
+        table = Table(lineage(ages), [NOW - age * 1000 for age in replaced])
+        Maintenance("table", model, table, RETENTION).after_commit(None)
+        return len(table.lineage()), [(NOW - made) // 1000 for made in table.replaced]
+
+    assert left([0, 1], [25, 12, 8, 5]) == (2, [8, 5]), "young ones can be read by their snapshot"
+    assert left([0, 1], [19, 12, 8]) == (2, [19, 12, 8]), "a look is due where some are of twice the age"
+    assert left([0, 1, 2, 3], [25, 8, 5]) == (4, []), "more than are kept in all"
 
 
 def test_a_table_made_in_the_place_of_another(tmp_path: Path) -> None:

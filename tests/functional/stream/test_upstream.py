@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.stream.state import StateTable
 from tests.planned import plan_of
 
 from . import programs
-from .harness import EVENTS, TUMBLE, Stream
+from .harness import EVENTS, TUMBLE, Stream, sorted_rows
 from .programs import SECOND
 
 BOTH = """
@@ -176,19 +176,62 @@ def test_a_beginning_that_can_not_be_made_good(spark: Any, storage_root: Path) -
     assert not stream.model.storage.exists(stream.model.checkpoint)
 
 
-def test_a_past_in_which_rows_were_changed(spark: Any, storage_root: Path) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["delete from {} where v = 2"],
+        ["update {} set v = 2 where v = 1"],
+        ["delete from {} where v = 2", "insert into {} values (timestamp_millis(2500), 'a', 9, 9)"],
+    ],
+    ids=["deleted", "updated", "deleted and added"],
+)
+def test_a_past_in_which_rows_were_changed(spark: Any, storage_root: Path, changes: list[str]) -> None:
+    """A stream begins with the table as it is, and goes on from there."""
+    stream = Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
+    stream.add((0, "a", 1), (1000, "a", 2))
+    stream.add((2000, "a", 3))
+    for change in changes:
+        spark.sql(change.format(stream.events))
+
+    def expected() -> list[tuple[Any, ...]]:
+        return sorted_rows(spark.sql(f"select ts, k, v * 2 as doubled from {stream.events}").collect())
+
+    stream.run()
+    assert stream.rows() == expected()
+    assert stream.run().batches == 0
+    stream.add((3000, "a", 5))
+    assert stream.run().rows_in == 1
+    stream.add((4000, "a", 6))
+    assert stream.run().rows_in == 1
+    assert stream.rows() == expected()
+    before = stream.rows()
+    spark.sql(f"delete from {stream.events} where v = 6")
+    for _ in range(2):
+        with pytest.raises(StreamError, match="rows of a source were changed or deleted"):
+            stream.run()
+        stream.add((5000, "a", 7))
+    assert stream.rows() == before
+
+
+def test_rows_that_are_changed_when_a_stream_begins(spark: Any, storage_root: Path) -> None:
+    """What the first micro-batch of a crash has read is what the next run goes on from."""
+    stream = Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
+    stream.add((0, "a", 1), (1000, "a", 2))
+    spark.sql(f"delete from {stream.events} where v = 2")
+    failpoints.arm("batch:done")
+    with pytest.raises(StreamError):
+        stream.run()
+    failpoints.arm(None)
+    stream.add((2000, "a", 3))
+    stream.run()
+    assert stream.rows() == [(0, "a", 2), (2000, "a", 6)]
+
+
+def test_a_past_that_is_passed_over(spark: Any, storage_root: Path) -> None:
     stream = Stream(spark, storage_root, programs.tumble(SECOND), TUMBLE)
     stream.add((0, "a", 1), (1000, "a", 1))
     spark.sql(f"update {stream.events} set v = 2 where v = 1")
     stream.add((2000, "a", 1))
-    with pytest.raises(StreamError) as raised:
-        stream.run()
-    assert "rows of a source were changed or deleted (an Iceberg overwrite snapshot)" in raised.value.msg
-    table = stream.events.rpartition(".")[2]
-    assert f"made from scratch and this model with it (`dbt run --full-refresh --select {table}+`)" in (
-        raised.value.msg
-    )
-    assert not stream.model.storage.exists(stream.model.checkpoint)
     option = {"streaming-skip-overwrite-snapshots": "true"}
     stream.reads(StreamSource("events", stream.events, options=option))
     assert stream.run().rows_in == 3
