@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from importlib import import_module
 from typing import Any
 
 import click
 
 from ..__version__ import version
 from ..redaction import without_secrets
-from .interrupts import interrupts, without_trace
+from .interrupts import end_now, interrupts, without_trace
 from .project import Project, ProjectError, Selection
 from .project_options import Main
 from .words import Words
@@ -103,8 +105,15 @@ def run(
     project: Project, selection: Selection, every: str, max_restarts: int | None, fail_fast: bool
 ) -> None:
     """Keep the selected models up to date until Ctrl-C, each started and restarted by itself."""
-    # Importing takes a moment, in which a service manager may change its mind.
     with _sentences(), interrupts() as signals:
+        # That takes seconds on a busy machine, in which a service manager may change its mind.
+        imported = threading.Thread(target=import_module, args=(f"{__package__}.run",), daemon=True)
+        imported.start()
+        while imported.is_alive():
+            if signals:
+                click.echo("stopped: before any model was up.")
+                end_now(0)
+            imported.join(0.05)
         from ..service.restart_policy import RestartPolicy
         from .run import run_models
 
