@@ -101,8 +101,10 @@ def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence
     listed = [partition_by] if isinstance(partition_by, str) else partition_by or ()
     for each in listed:
         within = each.rpartition("(")[2].rpartition(")")[0] if "(" in each else each
-        name = unquote(within.rpartition(",")[2])
-        if name.lower() not in have:
+        # A number, as in bucket(16, id), is no column; and one may be a field of a struct.
+        names = [unquote(name) for name in within.split(",") if not name.strip().isdigit()]
+        if not any({name.lower(), name.partition(".")[0].lower()} & have for name in names):
+            name = " and ".join(names)
             raise QueryError(
                 f"partition_by names {name}, and the query has no such column, so which partitions its rows replace can't "
                 f"be told; it has {', '.join(columns)}."
