@@ -178,12 +178,15 @@ class TestService:
         assert good["state"] == "failed" and "killed by SIGKILL" in good["last_error"]
         # It runs again: that clears it. What stays broken stays failed.
         run_dbt(["run"], expect_pass=False)
+        # dbt skips what reads a model that failed.
         assert self.states(options) == {
             "good": "stopped",
             "poison": "failed",
-            "reads_poison": "stopped",
+            "reads_poison": "failed",
             "broken": "failed",
         }
+        run_dbt(["run", "--select", "reads_poison"])
+        assert self.states(options)["reads_poison"] == "stopped"
         assert self.status(options)["good"]["last_error"] is None
 
     def test_sigterm_at_any_moment(self, project: Any, options: list[str]) -> None:
