@@ -7,6 +7,7 @@ import re
 from .file_types import explain_type
 from .messages import is_machinery, out_of_memory, said, unreachable
 from .redaction import without_secrets
+from .stream_source import as_written
 from .unreadable import refused
 
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", re.M)
@@ -28,7 +29,7 @@ def of_spark() -> tuple[type[Exception], ...]:
 
 def readable(problem: BaseException) -> str:
     """The message of an exception, without plans, stack traces and secrets, with its cause if that says more."""
-    return without_secrets(_readable(problem))
+    return as_written(without_secrets(_readable(problem)))
 
 
 def _readable(problem: BaseException) -> str:

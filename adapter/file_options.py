@@ -1,4 +1,4 @@
-"""Spark's options for reading files, so that one that is misspelt is told: Spark passes over what it doesn't know.
+"""Spark's options for reading sources, so that one that a stream doesn't read is refused: Spark passes over it.
 
 The names are those that Spark 4.1 registers for its formats (`CSVOptions`, `JSONOptions`, `FileIndexOptions`), and those of
 its file stream (`FileStreamOptions`). What is like none of them is left to Spark: it may be a later version's, or a file
@@ -7,7 +7,7 @@ system's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 _OF_ALL = """path basePath ignoreCorruptFiles ignoreMissingFiles ignoreInvalidPartitionPaths modifiedAfter modifiedBefore
@@ -46,3 +46,36 @@ def misspelt(format: str, options: Iterable[str]) -> Mapping[str, str]:
             for like in get_close_matches(option.lower(), known, n=1, cutoff=0.8):
                 found[option] = known[like]
     return found
+
+
+_OF_TABLES = """streaming-max-files-per-micro-batch streaming-max-rows-per-micro-batch streaming-skip-delete-snapshots
+streaming-skip-overwrite-snapshots streaming-snapshot-polling-interval-ms stream-from-timestamp
+async-micro-batch-planning-enabled async-queue-preload-file-limit async-queue-preload-row-limit batch-size file-open-cost
+locality lookback split-size vectorization-enabled"""
+_OF_KAFKA = """assign subscribe subscribePattern startingTimestamp startingOffsetsByTimestamp startingOffsets
+startingOffsetsByTimestampStrategy failOnDataLoss kafkaConsumer.pollTimeoutMs fetchOffset.numRetries
+fetchOffset.retryIntervalMs maxOffsetsPerTrigger minOffsetsPerTrigger maxTriggerDelay minPartitions maxRecordsPerPartition
+groupIdPrefix includeHeaders"""
+_READ_BY = {"iceberg": _OF_TABLES, "kafka": _OF_KAFKA}
+
+
+def unread(format: str, options: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """By an option that a stream of the format doesn't read, those that it does, the likest first. None of a folder's:
+    what Spark reads of these depends on more than the format.
+
+    >>> sorted(unread("iceberg", ["branch", "Streaming-Max-Rows-Per-Micro-Batch"]))
+    ['branch']
+    >>> unread("kafka", ["kafka.group.id", "maxOffsetPerTrigger"])["maxOffsetPerTrigger"][0]
+    'maxOffsetsPerTrigger'
+    """
+    known = {name.lower(): name for name in _READ_BY.get(format, "").split()}
+    return {
+        option: [
+            *(known[like] for like in get_close_matches(option.lower(), known, n=1, cutoff=0.8)),
+            *known.values(),
+        ]
+        for option in options
+        if known
+        and option.lower() not in known
+        and not (format == "kafka" and option.lower().startswith("kafka."))
+    }

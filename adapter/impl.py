@@ -20,7 +20,8 @@ from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import catalog, profile_connections, seeds
+from dbt.adapters.spark_streaming import catalog, lookup_source, profile_connections, seeds
+from dbt.adapters.spark_streaming import stream_source as declared_sources
 from dbt.adapters.spark_streaming.__version__ import version
 from dbt.adapters.spark_streaming.batch_methods import BatchMethods
 from dbt.adapters.spark_streaming.connections import SparkStreamingConnectionManager
@@ -32,7 +33,6 @@ from dbt.adapters.spark_streaming.redaction import without_secrets
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.rewrite_methods import RewriteMethods
 from dbt.adapters.spark_streaming.stream.identifiers import type_text
-from dbt.adapters.spark_streaming.stream_source import stream_source
 from dbt.adapters.spark_streaming.streaming_methods import StreamingMethods
 
 if TYPE_CHECKING:
@@ -79,8 +79,10 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def __init__(self, config: Any, mp_context: Any) -> None:
         super().__init__(config, mp_context)
         # `dbt debug` has no project in its hands; it runs in the project's folder then.
-        config.credentials.start_at(getattr(config, "project_root", None) or os.getcwd())
+        root = getattr(config, "project_root", None) or os.getcwd()
+        config.credentials.start_at(root)
         profile_connections.use(config.credentials.connections)
+        declared_sources.start_at(root)
 
     @property
     def environment(self) -> Environment:
@@ -184,11 +186,16 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         self.execute_macro("drop_with_files", kwargs={"relation": relation})
 
     def set_macro_resolver(self, macro_resolver: MacroResolverProtocol) -> None:
-        """dbt hands over the manifest: all sources in it that are declared become known."""
+        """dbt hands over the manifest: the sources in it that are declared become known, and no others are."""
         super().set_macro_resolver(macro_resolver)
+        declared_sources.forget_all()
+        lookup_source.forget_all()
         for source in getattr(macro_resolver, "sources", {}).values():
             try:
-                self.Relation.create_from(_NoQuoting(), source)
+                relation = self.Relation.create_from(_NoQuoting(), source)
+                if relation.source_table:
+                    # What dbt read of an earlier run may name a folder that the project was in then.
+                    source.relation_name = relation.source_table
             except DbtRuntimeError as problem:
                 # An error of the nodes that read it, and of them only.
                 logger.debug(str(problem))
@@ -230,7 +237,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         try:
             return super().get_columns_in_relation(relation)
         except DbtRuntimeError:
-            source = stream_source(relation.render()) if getattr(relation, "declared", False) else None
+            source = declared_sources.stream_source(getattr(relation, "source_table", ""))
             if source is None or source.columns is None:
                 raise
             fields = self.environment.session().createDataFrame([], source.columns).schema.fields

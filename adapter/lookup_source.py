@@ -149,6 +149,12 @@ def register(source: LookupSource) -> None:
         _known[source.relation] = source
 
 
+def forget_all() -> None:
+    """Forget the sources of the run before."""
+    with _lock:
+        _known.clear()
+
+
 def lookup_source(relation: str) -> LookupSource | None:
     """The source that SQL refers to as `relation`; None if it is none that says it is a lookup table."""
     return _known.get(relation)

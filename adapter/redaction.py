@@ -81,10 +81,18 @@ _lock = threading.Lock()
 
 def without_secrets(text: object) -> str:
     """A text as it may be shown."""
-    found = str(text)
-    for form in (*_FORMS, _values()):
-        found = form.sub(_hidden, found)
-    return found
+    return _values().sub(_hidden, without_recognised(str(text)))
+
+
+def without_recognised(text: str) -> str:
+    """A text without the secrets that the form they stand in tells. It is the same whatever else is known to be secret.
+
+    >>> without_recognised("jdbc:postgresql://me:p@ss@db/shop"), without_recognised("s3a://shop/orders")
+    ('jdbc:postgresql://***@db/shop', 's3a://shop/orders')
+    """
+    for form in _FORMS:
+        text = form.sub(_hidden, text)
+    return text
 
 
 def _hidden(match: re.Match[str]) -> str:

@@ -14,8 +14,15 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming import event_time, lookup_source
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
+from dbt.adapters.spark_streaming.source_tables import schema_name, table_name
 from dbt.adapters.spark_streaming.stream.identifiers import quoted
-from dbt.adapters.spark_streaming.stream_source import StreamSource, register, stream_source
+from dbt.adapters.spark_streaming.stream_source import (
+    StreamSource,
+    at_project,
+    project_root,
+    register,
+    source_of,
+)
 
 Self = TypeVar("Self", bound="SparkStreamingRelation")
 
@@ -26,9 +33,9 @@ _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 class SparkStreamingRelation(SparkRelation):
     """A table, a view, or a declared source."""
 
-    declared: bool = False
-    """Whether ``sources.yml`` says what it is, so that there is no such table in the catalog of
-    models: it is made in the built-in catalog of the session just before it is read."""
+    source_table: str = ""
+    """The table through which SQL reads a source that ``sources.yml`` declares: it is none of the models' catalog, and is
+    made in the built-in catalog of the session just before it is read."""
 
     @classmethod
     def create_from(
@@ -40,19 +47,17 @@ class SparkStreamingRelation(SparkRelation):
             DbtRuntimeError: it says something that means nothing.
         """
         relation = super().create_from(quoting, relation_config, **kwargs)
-        if (lookup := lookup_declaration(relation_config, relation)) is not None:
-            relation = relation.replace(declared=True)
-            lookup = replace(lookup, relation=relation.render())
-            lookup_source.register(lookup)
-            register(lookup.as_table)
-            return relation
-        source = declaration(relation_config, relation)
+        lookup = lookup_declaration(relation_config, relation)
+        source = declaration(relation_config, relation) if lookup is None else lookup.as_table
         if source is None:
-            return relation.replace(declared=True) if _stands_for(relation_config, relation) else relation
+            stands_for = _stands_for(relation_config)
+            return relation if stands_for is None else relation.replace(source_table=stands_for.relation)
+        source = replace(source, identity=_identity(relation_config))
         if not source.is_table:
-            relation = relation.replace(declared=True)
-            source = declaration(relation_config, relation)
-            assert source is not None
+            source = _with_own_table(source, relation_config, str(relation.identifier))
+            relation = relation.replace(source_table=source.relation)
+        if lookup is not None:
+            lookup_source.register(replace(lookup, relation=source.relation))
         register(source)
         return relation
 
@@ -88,8 +93,8 @@ class SparkStreamingRelation(SparkRelation):
 
     def render(self) -> str:
         """The name in SQL."""
-        if self.declared:
-            return f"`spark_catalog`.`{self.schema}`.`{self.identifier}`"
+        if self.source_table and self.include_policy.identifier:
+            return self.source_table
         return super().render()
 
 
@@ -102,13 +107,23 @@ def declaration(config: Any, relation: SparkRelation) -> StreamSource | None:
     return StreamSource.from_config(_name(config), relation.render(), stream, event_time)
 
 
-def _stands_for(config: Any, relation: SparkStreamingRelation) -> bool:
-    """Whether a node stands for a source that is declared, in a unit test: dbt makes a model of it, which has its names
-    alone."""
+def _with_own_table(source: StreamSource, config: Any, table: str) -> StreamSource:
+    """A source with the name of the table that is made for it, and with its path in full."""
+    root = project_root()
+    located = source if root is None else at_project(source, root)
+    schema = schema_name(str(config.source_name), located.identity, located.reads)
+    return replace(located, relation=table_name(schema, table))
+
+
+def _stands_for(config: Any) -> StreamSource | None:
+    """The declared source that a node stands for in a unit test: dbt makes a model of it, which has its names alone."""
     if getattr(config, "source_name", None) is None or getattr(config, "resource_type", None) != "model":
-        return False
-    known = stream_source(relation.replace(declared=True).render())
-    return known is not None and known.name == _name(config)
+        return None
+    return source_of(_identity(config))
+
+
+def _identity(config: Any) -> str:
+    return f"{getattr(config, 'package_name', '')}.{_name(config)}"
 
 
 def lookup_declaration(config: Any, relation: SparkRelation) -> LookupSource | None:

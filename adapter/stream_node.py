@@ -9,7 +9,6 @@ from typing import Any
 
 from . import stream_config
 from .environment import Environment
-from .environment.file_sources import at_project
 from .lookup_source import LookupSource, lookup_source
 from .query.errors import QueryError
 from .query.program import Program, StreamInput
@@ -17,7 +16,7 @@ from .query.text.names import unmarked
 from .stream.identifiers import joined, parts, with_suffix
 from .stream.limits import limited
 from .stream.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
-from .stream_source import stream_source
+from .stream_source import at_project, stream_source
 
 
 @contextmanager

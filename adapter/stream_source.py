@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from . import file_options, messages, profile_connections, unreadable
-from .redaction import kind_of, remember, without_secrets
+from . import file_options, messages, profile_connections, source_tables, unreadable
+from .redaction import is_secret, kind_of, remember, without_recognised, without_secrets
 from .stream.identifiers import quoted
+from .stream.limits import without_limits
 
 KEYS = ("format", "options", "path", "schema", "value_format", "unique_key", "on_error", "connection")
 
@@ -19,6 +22,8 @@ KEYS = ("format", "options", "path", "schema", "value_format", "unique_key", "on
 TABLE_FORMATS = ("iceberg", "delta")
 
 KAFKA = "kafka"
+
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
 FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 
@@ -43,6 +48,9 @@ class StreamSource:
     on_error: str = unreadable.WARN
     """What becomes of records that can't be read: one of `unreadable.ON_ERROR`."""
 
+    identity: str = ""
+    """``package.source.table``: two packages may have sources of one name."""
+
     @property
     def columns(self) -> str | None:
         """The columns of its rows as DDL; None where Spark finds them."""
@@ -50,6 +58,21 @@ class StreamSource:
             return self.schema
         raw = quoted(unreadable.raw_column(self.options) or unreadable.RAW_RECORD)
         return f"{self.schema}, {raw} string"
+
+    @property
+    def reads(self) -> dict[str, object]:
+        """What is read, as JSON without secrets: sources that differ here have other rows, or others of their columns."""
+        options = {
+            name: "" if is_secret(name) else without_recognised(value)
+            for name, value in without_limits(self.options).items()
+        }
+        return {
+            "format": self.format,
+            "options": options,
+            "schema": self.schema,
+            "value_format": self.value_format,
+            "on_error": self.on_error,
+        }
 
     @property
     def is_table(self) -> bool:
@@ -103,6 +126,8 @@ class StreamSource:
                 raise DbtRuntimeError(
                     f"Source {name}: '{option}' under 'options' is no option of the format {format}; did you mean '{like}'?"
                 )
+        for option, known in file_options.unread(format.lower(), texts).items():
+            raise DbtRuntimeError(f"Source {name}: {_unread(format.lower(), option, known)}")
         if format.lower() == "xml":
             # The other one gives a whole file for a record that can't be read.
             texts = {"useLegacyXMLParser": "true", **texts}
@@ -112,6 +137,11 @@ class StreamSource:
                 raise DbtRuntimeError(f"Source {name}: {problem}")
         elif value_format is not None:
             raise DbtRuntimeError(f"Source {name}: 'value_format' is for Kafka's messages; leave it out.")
+        elif schema is not None and format.lower() == "iceberg":
+            raise DbtRuntimeError(
+                f"Source {name}: 'schema' is for files and Kafka's messages; an Iceberg table has its own columns. "
+                "Leave it out."
+            )
         kind = value_format if format.lower() == KAFKA else format.lower()
         return cls(
             name=name,
@@ -156,6 +186,23 @@ def _on_error(name: str, format: str | None, value: Any, options: Mapping[str, s
     return same
 
 
+_OF_BATCH = {
+    "branch": "a stream reads the table's main branch; to read another one, make a table of it",
+    "tag": "a stream goes on with the table's main branch, and a tag stays where it is",
+    "path": "the table is the one that the source's 'schema' and 'identifier' name",
+}
+
+
+def _unread(format: str, option: str, known: Sequence[str]) -> str:
+    """Why an option means nothing to a stream of a format, and what to write instead."""
+    what = "an Iceberg table" if format == "iceberg" else "Kafka"
+    why = _OF_BATCH.get(option.lower()) if format == "iceberg" else None
+    said = f"'{option}' under 'options' isn't read by a stream of {what}"
+    if why is not None:
+        return f"{said}: {why}. Leave it out."
+    return f"{said}, so it would be passed over. Leave it out; the options there are: {', '.join(dict.fromkeys(known))}."
+
+
 def _schema(name: str, schema: Any) -> str | None:
     """Columns as DDL, from DDL, a mapping, or dbt's list of columns."""
     if schema is None or isinstance(schema, str):
@@ -186,23 +233,117 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_known: dict[str, StreamSource] = {}
+class _Registry:
+    """The declared sources of one run of dbt."""
+
+    def __init__(self) -> None:
+        self.by_relation: dict[str, StreamSource] = {}
+        self.by_schema: dict[str, StreamSource] = {}
+        """Those that are no tables of the models' catalog, by the schema that is made for each."""
+        self.names: dict[str, str] = {}
+        """``source.table`` by the schema's name without what is read."""
+        self.conflicts: dict[str, str] = {}
+        """By relation, why it can't be told which of two sources is meant."""
+
+    def add(self, source: StreamSource) -> None:
+        other = self.by_relation.get(source.relation)
+        if other is not None and other.identity != source.identity:
+            if problem := _conflict(other, source):
+                self.conflicts[source.relation] = problem
+        self.by_relation[source.relation] = source
+        for schema in source_tables.schemas_in(source.relation):
+            self.by_schema[schema] = source
+            self.names[source_tables.without_place(schema)] = source.name
+
+
+def _conflict(one: StreamSource, other: StreamSource) -> str | None:
+    """Why two sources that are one table can't both be read as streams; None if they say the same of it."""
+    said = {
+        "event_time": one.event_time == other.event_time,
+        "unique_key": one.unique_key == other.unique_key,
+        "options": one.options == other.options,
+        "format": one.format == other.format,
+        "schema": one.schema == other.schema,
+    }
+    if not (differ := [key for key, same in said.items() if not same]):
+        return None
+    return (
+        f"Sources {one.name} and {other.name} are the same table {one.relation}, and sources.yml says different things of "
+        f"it ({', '.join(differ)}). Say the same of both, or keep one of them."
+    )
+
+
+_registry = _Registry()
 _lock = threading.Lock()
+_root: Path | None = None
+
+
+def start_at(project_root: str | Path) -> None:
+    """Has relative paths of sources begin at a project's folder. A run of dbt says so before it reads its sources."""
+    global _root
+    _root = Path(project_root)
+
+
+def project_root() -> Path | None:
+    """The folder at which relative paths of sources begin; None: no project was read."""
+    return _root
+
+
+def forget_all() -> None:
+    """Forget the sources of the run before: a run of dbt knows its own alone."""
+    global _registry
+    with _lock:
+        _registry = _Registry()
 
 
 def register(source: StreamSource) -> None:
-    """Make a source known to this process."""
+    """Make a source known to this run."""
     remember(source.options)
     with _lock:
-        _known[source.relation] = source
+        _registry.add(source)
 
 
 def stream_source(relation: str) -> StreamSource | None:
-    """The source that SQL refers to as `relation`; None if there is none that says it is a stream."""
-    return _known.get(relation)
+    """The source that SQL refers to as `relation`; None if there is none that says it is a stream.
+
+    Raises:
+        DbtRuntimeError: two sources are this table and say different things of it.
+    """
+    if problem := _registry.conflicts.get(relation):
+        raise DbtRuntimeError(problem)
+    return _registry.by_relation.get(relation)
 
 
-def known_sources() -> list[StreamSource]:
-    """All sources of this process that say they are streams."""
+def source_of(identity: str) -> StreamSource | None:
+    """The declared source of a package, as in ``shop.raw.orders``."""
     with _lock:
-        return list(_known.values())
+        return next((each for each in _registry.by_schema.values() if each.identity == identity), None)
+
+
+def sources_in(text: str) -> list[StreamSource]:
+    """The declared sources whose tables a text names."""
+    known = _registry.by_schema
+    return [known[schema] for schema in source_tables.schemas_in(text) if schema in known]
+
+
+def declared_earlier(text: str) -> str | None:
+    """The name of a source whose table a text names, where it is declared otherwise now, or not at all; else None."""
+    known = _registry
+    for schema in source_tables.schemas_in(text):
+        if schema not in known.by_schema:
+            return known.names.get(source_tables.without_place(schema), schema)
+    return None
+
+
+def as_written(text: str) -> str:
+    """A text in which declared sources are called as their author calls them, ``source.table``."""
+    return source_tables.renamed(text, _registry.names.get)
+
+
+def at_project(source: StreamSource, project_root: str | Path) -> StreamSource:
+    """The same source with a path that doesn't depend on where dbt was called."""
+    path = source.options.get("path")
+    if path is None or _SCHEME.match(path):
+        return source
+    absolute = (Path(project_root) / Path(path).expanduser()).resolve()
+    return replace(source, options={**source.options, "path": str(absolute)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,14 +27,14 @@ from .query.program import Program, with_texts
 from .query.streams import Known
 from .query.text import intervals, own_names
 from .query.text.functions import QueryRunner
-from .query.text.names import unmarked
+from .query.text.names import digest, unmarked
 from .query.windowing import emission, ranges
 from .query.windowing.emission import FINAL, NO_WINDOWS, PASSED_ON
 from .redaction import cause_of, without_secrets
 from .stream import unreadable_rows
 from .stream.errors import StreamError
 from .stream_node import config, in_catalog, named
-from .stream_source import stream_source
+from .stream_source import as_written, stream_source
 from .text import counted
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def _digest(sql: str, config: Mapping[str, Any]) -> str:
     """What an author has written of which the state depends, in a few letters."""
     named = {name: config.get(name) for name in _OF_STATE if config.get(name) is not None}
     text = " ".join(sql.split()) + (json.dumps(named, sort_keys=True, default=str) if named else "")
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digest(text, length=16)
 
 
 def plan_in_run(
@@ -246,9 +245,7 @@ def operator_tree(
         changelog=settings.changelog,
     )
     tree = build.tree(_keyed(found, settings), made, asked)
-    if not found.taken:
-        return tree
-    shown: Node = with_texts(tree, unmarked)
+    shown: Node = with_texts(tree, lambda text: as_written(unmarked(text)))
     return shown
 
 

@@ -12,6 +12,7 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.spark.column import SparkColumn
 from dbt_common.exceptions import DbtRuntimeError
 
+from .cleaned_sources import check_cleaned
 from .lazily import Lazily
 from .stream.identifiers import joined, parts, type_text
 
@@ -196,8 +197,14 @@ class StreamingMethods(metaclass=AdapterMeta):
                 )
             found = self._plan(model, sql, graph)
             program = streaming.program(model, found)
+            described = stream_node.model(
+                model,
+                self.environment,
+                program,
+                self.config.credentials.project_root,  # type: ignore[attr-defined]
+            )
+            check_cleaned(described, model, graph, anew)
             if anew:
-                described = stream_node.model(model, self.environment, program)
                 described = _bootstrapped(described, bootstrap, graph)
                 session = self.environment.session()
                 if bootstrapping.check_bootstrap(session, described, program.inputs) is None:

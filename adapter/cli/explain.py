@@ -26,6 +26,7 @@ from ..query.streams import Known
 from ..query.text import intervals
 from ..query.windowing.emission import Emission
 from ..stream_config import StreamConfig
+from ..stream_source import as_written
 from .project import ProjectError
 
 _LONGEST = 300
@@ -63,7 +64,7 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
         "settings": asdict(found.settings),
         "streams": [
             {
-                "relation": stream.relation,
+                "relation": as_written(stream.relation),
                 "columns": None if stream.columns is None else list(stream.columns),
                 "event_time": stream.event_time,
                 "watermark": _watermark(found),
@@ -74,8 +75,10 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
         "tree": as_dict(found.tree),
         "results": list(_results(found)),
         "rewrites": [{"rewrite": rewrite, "effect": effect} for rewrite, effect in found.plan.rewrites],
-        "lookups": [{"relation": each.relation, "key": list(each.key)} for each in found.plan.lookups],
-        "static_tables": list(found.plan.static),
+        "lookups": [
+            {"relation": as_written(each.relation), "key": list(each.key)} for each in found.plan.lookups
+        ],
+        "static_tables": list(map(as_written, found.plan.static)),
         "unknown_functions": list(found.plan.unknown_functions),
         "unclear_columns": list(found.plan.unclear_columns),
         "sql": [{"step": step, "sql": text} for step, text in _texts(found.program)],
@@ -192,7 +195,9 @@ def _streams(found: _Explained) -> Table:
         table.add_column(heading, header_style="dim", overflow="fold")
     for stream in found.plan.streams:
         columns = "all" if stream.columns is None else "those the query names"
-        table.add_row(relation(stream.relation), columns, stream.event_time or "computed", _watermark(found))
+        table.add_row(
+            as_written(relation(stream.relation)), columns, stream.event_time or "computed", _watermark(found)
+        )
     return table
 
 
@@ -207,8 +212,8 @@ def _sentences(found: _Explained) -> Iterator[str]:
         yield f"{rewrite}: {effect}."
     for lookup in plan.lookups:
         yield (
-            f"External table {relation(lookup.relation)}: asked for its distinct {', '.join(lookup.key)}; the rows that "
-            f"come back are {lookup.view} in the SQL."
+            f"External table {as_written(relation(lookup.relation))}: asked for its distinct {', '.join(lookup.key)}; the "
+            f"rows that come back are {lookup.view} in the SQL."
         )
     if plan.unknown_functions:
         yield (
@@ -318,7 +323,7 @@ def _texts(program: Program) -> Iterator[tuple[str, str]]:
 
 def _keys(lookups: Sequence[Lookup]) -> Iterator[tuple[str, str]]:
     for lookup in lookups:
-        yield f"{lookup.view}: keys that {lookup.relation} is asked for", lookup.keys
+        yield f"{lookup.view}: keys that {as_written(lookup.relation)} is asked for", lookup.keys
 
 
 def _pretty(text: str) -> str:

@@ -9,9 +9,12 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from dbt_common.exceptions import DbtRuntimeError
+
 from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.redaction import without_secrets
+from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
+from dbt.adapters.spark_streaming.stream_source import declared_earlier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +56,13 @@ class Environment(ABC):
             return self.session().sql(sql)
         except Exception as problem:
             # A view may read a declared source that the statement doesn't name.
-            if "spark_catalog" in str(problem) and self.declared.make_all(project_root):
-                return self.session().sql(sql)
+            if self.declared.make_mentioned(str(problem), project_root):
+                return self.run(sql, group, description, project_root)
+            if earlier := declared_earlier(str(problem)):
+                raise DbtRuntimeError(
+                    f"A view that is read here reads source {earlier} as it was declared when the view was built. Build the "
+                    "view again: dbt run --select and its name."
+                ) from cause_of(problem)
             raise
 
     @abstractmethod

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
@@ -16,11 +17,17 @@ from dbt.adapters.spark_streaming.literals import literal
 from dbt.adapters.spark_streaming.messages import advice, in_batch
 from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
 from dbt.adapters.spark_streaming.stream.identifiers import type_text
-from dbt.adapters.spark_streaming.stream_source import KAFKA, StreamSource, known_sources
+from dbt.adapters.spark_streaming.stream_source import KAFKA, StreamSource, at_project, sources_in
 from dbt.adapters.spark_streaming.unreadable import FORMATS, Records
 
 _NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
-_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
+_MISSING = re.compile(
+    r"TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND|NoSuchTableException|NoSuchDatabaseException"
+)
+
+OURS = "dbt_spark_streaming.source"
+"""The property of a table or view that this adapter made for a source: which of the two it is, and a digest of the statement
+that made it."""
 
 
 class DeclaredSources:
@@ -31,38 +38,25 @@ class DeclaredSources:
         self._made: dict[str, StreamSource] = {}
         self._lock = threading.Lock()
 
-    def make_mentioned(self, sql: str, project_root: str) -> None:
-        """Make the tables of all declared sources that a statement names.
+    def make_mentioned(self, sql: str, project_root: str) -> bool:
+        """Make the tables of all declared sources that a text names. True if any was new.
 
         Raises:
             DbtRuntimeError: one can't be read, with its name and path.
         """
-        if "`spark_catalog`." in sql:
-            for source in known_sources():
-                if not source.is_table and source.relation in sql:
-                    self.make(source, project_root)
+        return any([self.make(source, project_root) for source in sources_in(sql)])
 
-    def make_all(self, project_root: str) -> bool:
-        """Make all that can be made: a view that reads one doesn't name it. True if any was new."""
-        before = dict(self._made)
-        for source in known_sources():
-            if not source.is_table:
-                try:
-                    self.make(source, project_root)
-                except DbtRuntimeError:
-                    pass  # reported where it is named
-        return before != self._made
-
-    def make(self, source: StreamSource, project_root: str) -> None:
-        """Make one.
+    def make(self, source: StreamSource, project_root: str) -> bool:
+        """Make one. True if it is new.
 
         Raises:
             DbtRuntimeError: it can't be read, with its name and path.
         """
         located = at_project(source, project_root)
         with self._lock:
-            if self._made.get(source.relation) == located:
-                return
+            # Another run has registered another object, and its files may have other columns by now.
+            if self._made.get(source.relation) is source:
+                return False
             session = self._session()
             path = without_secrets(located.options.get("path", ""))
             if located.is_files and not _exists(session, located.options["path"]):
@@ -70,20 +64,10 @@ class DeclaredSources:
                     f"Source {source.name}: there is no folder {path}. It is the 'path' that "
                     "sources.yml gives; a relative one starts at the project."
                 )
-            schema_name = source.relation.rpartition(".")[0]
             try:
-                session.sql(f"create schema if not exists {schema_name}")
-                records = records_of(session, located)
-                if records is None or not (records.differs or source.format == KAFKA):
-                    session.sql(f"drop table if exists {source.relation}")
-                    session.sql(create_table(located))
-                else:
-                    raw = replace(located, relation=f"{source.relation.removesuffix('`')}__records`")
-                    if source.format != KAFKA:
-                        raw = replace(raw, options=records.reading, schema=records.schema)
-                    session.sql(f"drop table if exists {raw.relation}")
-                    session.sql(create_table(raw))
-                    session.sql(create_view(located, raw.relation, records))
+                _make(session, located)
+            except DbtRuntimeError:
+                raise
             except Exception as problem:
                 where = f" ({path})" if path else ""
                 if source.format == "jdbc" and _NO_DRIVER.search(str(problem)):
@@ -96,24 +80,74 @@ class DeclaredSources:
                 raise DbtRuntimeError(
                     f"Source {source.name} can't be read as {source.format}{where}: {cause}"
                 ) from cause_of(problem)
-            self._made[source.relation] = located
+            self._made[source.relation] = source
+            return True
 
 
-def at_project(source: StreamSource, project_root: str) -> StreamSource:
-    """The same source with a path that doesn't depend on where dbt was called."""
-    path = source.options.get("path")
-    if path is None or _SCHEME.match(path):
-        return source
-    absolute = (Path(project_root) / Path(path).expanduser()).resolve()
-    return replace(source, options={**source.options, "path": str(absolute)})
+def _make(session: Any, source: StreamSource) -> None:
+    """Make the table of a source, and above a table of messages the view of what is in them."""
+    session.sql(f"create schema if not exists {source.relation.rpartition('.')[0]}")
+    records = records_of(session, source)
+    if records is None or not (records.differs or source.format == KAFKA):
+        _make_one(session, source, "table", partial(create_table, source))
+        return
+    raw = replace(source, relation=f"{source.relation.removesuffix('`')}__records`")
+    if source.format != KAFKA:
+        raw = replace(raw, options=records.reading, schema=records.schema)
+    _make_one(session, raw, "table", partial(create_table, raw))
+    _make_one(session, source, "view", partial(create_view, source, raw.relation, records))
 
 
-def create_table(source: StreamSource) -> str:
-    """The statement that makes a declared source readable."""
+def _make_one(session: Any, source: StreamSource, kind: str, statement: Callable[[str], str]) -> None:
+    """Make a table or view, unless it is there as it would be made. Only one that carries our property is dropped.
+
+    Raises:
+        DbtRuntimeError: something of this name is there that the adapter didn't make.
+    """
+    name, made_by = source.relation, f"{kind} {hashlib.sha256(statement('').encode()).hexdigest()}"
+    found = _properties(session, name)
+    if found is not None and OURS not in found:
+        raise DbtRuntimeError(
+            f"Source {source.name} is read through the {kind} {name.replace('`', '')}, and something of that name is there "
+            "that dbt-spark-streaming didn't make, so it is left alone. Rename it, or drop it if nobody needs it."
+        )
+    if found is not None:
+        if found[OURS] == made_by and not _has_other_columns(session, source):
+            return
+        session.sql(f"drop {found[OURS].partition(' ')[0]} if exists {name}")
+    session.sql(statement(made_by))
+
+
+def _properties(session: Any, name: str) -> dict[str, str] | None:
+    """The properties of a table or view; None if there is none of that name."""
+    try:
+        return {row[0]: row[1] for row in session.sql(f"show tblproperties {name}").collect()}
+    except Exception as problem:
+        if _MISSING.search(str(problem)):
+            return None
+        raise
+
+
+def _has_other_columns(session: Any, source: StreamSource) -> bool:
+    """Whether files, whose columns nobody says, have others than when the table was made."""
+    if source.schema is not None or not source.is_files:
+        return False
+    options = {key: value for key, value in source.options.items() if key != "path"}
+    now = session.read.format(source.format).options(**options).load(source.options["path"]).schema
+    return bool(now.simpleString() != session.table(source.relation).schema.simpleString())
+
+
+def create_table(source: StreamSource, made_by: str) -> str:
+    """The statement that makes a declared source readable.
+
+    Args:
+        source: the source.
+        made_by: the value of the property `OURS`.
+    """
     options = {key: value for key, value in source.options.items() if key != "path"}
     if source.format == KAFKA:
         options = in_batch(options)
-    statement = f"create table {source.relation}"
+    statement = f"create table if not exists {source.relation}"
     if source.schema and source.format != KAFKA:
         statement += f" ({source.schema})"
     statement += f" using {source.format}"
@@ -122,16 +156,16 @@ def create_table(source: StreamSource) -> str:
         statement += f" options ({listed})"
     if "path" in source.options:
         statement += f" location {literal(source.options['path'])}"
-    return statement
+    return f"{statement} {_ours(made_by)}"
 
 
-def create_view(source: StreamSource, raw: str, records: Records) -> str:
+def create_view(source: StreamSource, raw: str, records: Records, made_by: str) -> str:
     """The statement that makes the rows readable that the records of `raw` become."""
     inner = raw
     if source.format == KAFKA:
         first, then = map(", ".join, records.of_messages())
         inner = f"(select {then} from (select {first} from {raw}))"
-    return f"create or replace view {source.relation} as {records.rows(inner)}"
+    return f"create view if not exists {source.relation} {_ours(made_by)} as {records.rows(inner)}"
 
 
 def records_of(session: Any, source: StreamSource) -> Records | None:
@@ -146,6 +180,10 @@ def records_of(session: Any, source: StreamSource) -> Records | None:
         schema = session.read.format(source.format).options(**source.options).load().schema
     fields = [(field.name, type_text(field.dataType)) for field in schema.fields]
     return Records.of(source.name, source.format, fields, source.on_error, source.options)
+
+
+def _ours(made_by: str) -> str:
+    return f"tblproperties ({literal(OURS)} = {literal(made_by)})"
 
 
 def _exists(session: Any, path: str) -> bool:

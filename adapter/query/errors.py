@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from ..stream_source import as_written
+
 
 class QueryError(Exception):
     """A query that can't be planned. The message says what was found and what to write instead.
 
     The adapter puts the model's name in front and raises it as dbt's compilation error.
     """
+
+    def __str__(self) -> str:
+        return as_written(super().__str__())
 
 
 class NotMeant(QueryError):

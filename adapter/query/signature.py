@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 
 from sqlglot import exp
 
+from ..source_tables import without_place
 from .aggregation.metric_columns import MetricColumns
 from .aggregation.partials import Partials
 from .operators.base import (
@@ -29,7 +30,7 @@ from .operators.groups import GroupChanges
 from .operators.top_n import members_part
 from .operators.upserts import kept_root, replaced, takes_back
 from .plan import AggregateStage, GroupStage, Plan, Stage
-from .program import WHOLE
+from .program import WHOLE, with_texts
 from .ranking.ranks import Top
 from .text.dialect import DIALECT, parse, sql
 from .text.names import digest, stages_renamed
@@ -44,7 +45,13 @@ VERSION = 2
 
 
 def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) -> dict[str, object]:
-    """What the state of a plan depends on, as plain JSON; equal signatures can share a state."""
+    """What the state of a plan depends on, as plain JSON; equal signatures can share a state. It says which sources are
+    read and not from where: a checkpoint knows that."""
+    found: dict[str, object] = with_texts(_signature(plan, ttl, emission), without_place)
+    return found
+
+
+def _signature(plan: Plan, ttl: int | None, emission: Emission) -> dict[str, object]:
     flow, windows = plan.dataflow, plan.windows
     stages = _stages(plan)
     found: dict[str, object] = {"version": VERSION, "stages": stages}

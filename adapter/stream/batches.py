@@ -13,6 +13,7 @@ from .failpoints import reached
 from .file_names import check_batch
 from .microbatch import MicroBatch, Work, now
 from .pieces import Cutter, Piece
+from .planned_files import check_present
 from .position import Position
 from .progress import Figures, read_progress, report, write_progress
 from .spark_metrics import publish
@@ -98,8 +99,9 @@ class Batches:
         if number <= self.taken_in:
             self._catch_up()
             return
-        check_batch(self._work.model, number)
         spark = batch.sparkSession
+        check_batch(self._work.model, number)
+        check_present(spark, self._work.model, number)
         if not self._prepared:
             session.prepare(spark, self._asked)
             self._prepared = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from ..environment.storage import Storage
 
@@ -136,6 +137,37 @@ def file_entries(storage: Storage, path: str, source: int) -> dict[str, int]:
             if line.startswith("{") and "path" in (entry := json.loads(line)):
                 found[str(entry["path"])] = int(entry["batchId"])
     return found
+
+
+def files_of_batch(storage: Storage, path: str, place: int, batch: int) -> list[str]:
+    """The files that a micro-batch was planned to read of a source that is a folder; none of another kind of source.
+
+    Each folder's log counts for itself: it has an entry for each micro-batch in which there were files, and the offset
+    of a micro-batch says up to which entry it reads.
+    """
+    until, since = (_log_offset(storage, path, place, number) for number in (batch, batch - 1))
+    if until is None:
+        return []
+    log, found = f"{path}/sources/{place}", []
+    for number in range(0 if since is None else since + 1, until + 1):
+        text = storage.read_text(f"{log}/{number}") or storage.read_text(f"{log}/{number}.compact") or ""
+        found += entries_of(text.splitlines(), number)
+    return found
+
+
+def _log_offset(storage: Storage, path: str, place: int, batch: int) -> int | None:
+    offsets = read_offsets(storage, path, batch) if batch >= 0 else []
+    return place_in_log(offsets[place]) if place < len(offsets) else None
+
+
+def entries_of(log: Iterable[str], number: int) -> list[str]:
+    """The files of one entry of a folder's log, which may be in a file that sums up others.
+
+    >>> entries_of(["v1", '{"path": "file:///a%3F.csv", "batchId": 3}', '{"path": "file:///b.csv", "batchId": 2}'], 3)
+    ['file:///a?.csv']
+    """
+    entries = (json.loads(line) for line in log if line.startswith("{"))
+    return [unquote(entry["path"]) for entry in entries if entry.get("batchId") == number and "path" in entry]
 
 
 def _missing_logs(storage: Storage, path: str, batch: int) -> Iterator[str]:

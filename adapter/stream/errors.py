@@ -12,6 +12,7 @@ from ..environment.storage import StorageError
 from ..file_types import explain_type
 from ..messages import is_lost, is_machinery, out_of_memory, said, unreachable
 from ..redaction import without_secrets
+from ..stream_source import as_written
 from ..unreadable import refused
 from .model import make_anew
 
@@ -32,7 +33,7 @@ class StreamError(DbtRuntimeError):
     """Whether `msg` is what a library said, of which nothing else is known."""
 
     def __init__(self, msg: str) -> None:
-        super().__init__(without_secrets(msg))
+        super().__init__(as_written(without_secrets(msg)))
 
 
 def explain(model: StreamModel, problem: BaseException) -> StreamError:

@@ -6,13 +6,12 @@ none is one. A file that is alone in its micro-batch is read once.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from .checkpoint import files_read
+from .checkpoint import files_of_batch, files_read
 from .errors import StreamError
 from .model import plain_path
 from .session import jvm
@@ -28,8 +27,16 @@ _ONE = "maxfilespertrigger"
 _EVERY_FOLDER = "recursivefilelookup"
 
 
-def check_folder(spark: SparkSession, model: StreamModel, source: StreamSource) -> None:
-    """Passes a folder in which no file that is still to be read has such a name, or where each is read alone.
+def check_folder(
+    spark: SparkSession, model: StreamModel, source: StreamSource, place: int | None = None
+) -> None:
+    """Raises if a file that is still to be read has such a name, unless each file is read alone.
+
+    Args:
+        spark: a session.
+        model: the model.
+        source: the folder.
+        place: that of the source in the model's checkpoint; None: nothing of it was read.
 
     Raises:
         StreamError: the file, and what to do.
@@ -40,8 +47,9 @@ def check_folder(spark: SparkSession, model: StreamModel, source: StreamSource) 
     odd = {plain_path(path): path for path in named if is_pattern(path)}
     if not odd:
         return
-    logs = (files_read(model.storage, model.checkpoint, place) for place in range(len(model.sources)))
-    read = {plain_path(unquote(path)) for log in logs for path in log}
+    # What another source of the model has read of the folder, this one hasn't.
+    log = files_read(model.storage, model.checkpoint, place) if place is not None else ()
+    read = {plain_path(unquote(path)) for path in log}
     if new := sorted(odd[path] for path in odd.keys() - read):
         raise StreamError(
             f"Model {model.name}: {_said(new[0])}. Give it another name, or have each file be a micro-batch: "
@@ -84,7 +92,7 @@ def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
 
 
 def check_batch(model: StreamModel, number: int) -> None:
-    """Passes a micro-batch that has no such file beside others.
+    """Raises if a micro-batch has such a file beside others of its source.
 
     Raises:
         StreamError: the file, and what to do.
@@ -92,24 +100,12 @@ def check_batch(model: StreamModel, number: int) -> None:
     for place, source in enumerate(model.sources):
         if not source.is_files:
             continue
-        log = f"{model.checkpoint}/sources/{place}/{number}"
-        text = model.storage.read_text(log) or model.storage.read_text(f"{log}.compact") or ""
-        paths = planned(text.splitlines(), number)
+        paths = files_of_batch(model.storage, model.checkpoint, place, number)
         if len(paths) > 1 and (odd := list(filter(is_pattern, paths))):
             raise StreamError(
                 f"Model {model.name}: {_said(odd[0])}. The micro-batch was planned with it already, so none of its rows was "
                 f"taken in. Give it another name, and build the model anew: {model.rebuild}."
             )
-
-
-def planned(log: Iterable[str], number: int) -> list[str]:
-    """The files of a micro-batch, of its entry in Spark's log, or of one that sums up others.
-
-    >>> planned(["v1", '{"path": "file:///a%3F.csv", "batchId": 3}', '{"path": "file:///b.csv", "batchId": 2}'], 3)
-    ['file:///a?.csv']
-    """
-    entries = (json.loads(line) for line in log if line.startswith("{"))
-    return [unquote(entry["path"]) for entry in entries if entry.get("batchId") == number and "path" in entry]
 
 
 def is_pattern(path: str) -> bool:

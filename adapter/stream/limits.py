@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from .model import StreamModel
+if TYPE_CHECKING:
+    from .model import StreamModel
 
 LIMITS = frozenset(
     name.lower()

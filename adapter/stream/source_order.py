@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..query.program import StreamInput
+from ..source_tables import without_place
 from .checkpoint import read_checkpoint
 from .errors import StreamError
 from .model import StreamModel, StreamSource, plain_path
@@ -87,7 +88,8 @@ def _noted(model: StreamModel, path: str) -> list[dict[str, str]] | None:
 
 
 def _identity(source: StreamSource) -> dict[str, str]:
-    return {"relation": source.relation, "reads": source.location.rstrip("/") or source.relation}
+    relation = without_place(source.relation)
+    return {"relation": relation, "reads": source.location.rstrip("/") or relation}
 
 
 def _check_folder(model: StreamModel, source: StreamSource, known: dict[str, str]) -> None:

@@ -208,7 +208,7 @@ def _read_files(
         raise StreamError(
             f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
         )
-    check_folder(spark, model, source)
+    check_folder(spark, model, source, model.sources.index(source))
 
     def read(options: Mapping[str, str], schema: StructType | str) -> DataFrame:
         if "maxfileage" not in {name.lower() for name in options}:

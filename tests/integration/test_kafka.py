@@ -315,9 +315,7 @@ class TestKafka:
         ],
     )
     def test_what_is_not_there_is_named(self, project: Any, source: str, why: str) -> None:
-        stream = (
-            f"Model {source}: its stream `spark_catalog`.`raw`.`{source}` can't be read from Kafka: {why}"
-        )
+        stream = f"Model {source}: its stream raw.{source} can't be read from Kafka: {why}"
         assert self.failure(source).startswith(stream)
         assert self.failure(f"{source}_in_batch").startswith(f"A source can't be read from Kafka: {why}")
 
@@ -380,7 +378,7 @@ class TestKafka:
         assert "there is no such topic." in self.failure("minutes")
         views.create()
         assert self.failure("minutes").startswith(
-            "Model minutes: messages that come next in its stream `spark_catalog`.`raw`.`views` are no longer in Kafka"
+            "Model minutes: messages that come next in its stream raw.views are no longer in Kafka"
         )
         assert self.run("what_is_left")[1] == 0
         views.send(view(1, "home", 1))

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.environment.file_sources import at_project, create_table, create_view
+from dbt.adapters.spark_streaming import stream_source as registry
+from dbt.adapters.spark_streaming.environment.file_sources import create_table, create_view
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
-from dbt.adapters.spark_streaming.stream_source import StreamSource, stream_source
+from dbt.adapters.spark_streaming.source_tables import without_place
+from dbt.adapters.spark_streaming.stream_source import StreamSource, as_written, at_project, stream_source
 from dbt.adapters.spark_streaming.unreadable import Records
 
 
@@ -55,6 +57,31 @@ def test_ddl_stays_as_it_is() -> None:
             {"format": "csv", "options": {"path": "x", "maxFilesPerTriger": 3}},
             "Source raw.bid: 'maxFilesPerTriger' under 'options' is no option of the format csv; did you mean "
             "'maxFilesPerTrigger'?",
+        ),
+        (
+            {"options": {"branch": "audit"}},
+            "Source raw.bid: 'branch' under 'options' isn't read by a stream of an Iceberg table: a stream reads the "
+            "table's main branch;",
+        ),
+        (
+            {"options": {"snapshot-id": 7}},
+            "'snapshot-id' under 'options' isn't read by a stream of an Iceberg",
+        ),
+        (
+            {"path": "x"},
+            "Source raw.bid: 'path' under 'options' isn't read by a stream of an Iceberg table: the",
+        ),
+        (
+            {"options": {"streaming-max-row-per-micro-batch": 7}},
+            "would be passed over. Leave it out; the options there are: streaming-max-rows-per-micro-batch, ",
+        ),
+        (
+            {**BIDS, "options": {**BIDS["options"], "endingOffsets": "latest"}},  # type: ignore[dict-item]
+            "Source raw.bid: 'endingOffsets' under 'options' isn't read by a stream of Kafka, so it would be passed over.",
+        ),
+        (
+            {"schema": "a INT"},
+            "Source raw.bid: 'schema' is for files and Kafka's messages; an Iceberg table has its own columns.",
         ),
         ({"format": "csv", "options": "x"}, "Source raw.bid: 'options' must be a mapping"),
         ({"format": "kafka", "schema": [{"type": "INT"}]}, "Source raw.bid: 'schema' must be text like"),
@@ -102,12 +129,15 @@ def test_what_means_nothing_is_refused(config: Any, sentence: str) -> None:
 
 def test_messages_are_taken_apart_in_batch_too() -> None:
     made = source({**BIDS, "value_format": "json", "schema": "a INT"})
-    assert create_table(made).startswith("create table `spark_catalog`.`raw`.`bid` using kafka options (")
+    assert create_table(made, "abc").startswith(
+        "create table if not exists `spark_catalog`.`raw`.`bid` using kafka options ("
+    )
     records = Records.of("raw.bid", "kafka", [("a", "int")], made.on_error, {})
     assert records is not None
-    view = create_view(made, "raw.messages", records)
+    view = create_view(made, "raw.messages", records, "abc")
     assert view.startswith(
-        "create or replace view `spark_catalog`.`raw`.`bid` as select `a` from (select __message.`a`"
+        "create view if not exists `spark_catalog`.`raw`.`bid` tblproperties ('dbt_spark_streaming.source' = 'abc') as "
+        "select `a` from (select __message.`a`"
     )
     assert "from_json(cast(value as string), '`a` int, `__raw_record` string'" in view
 
@@ -141,19 +171,35 @@ def test_a_relative_path_starts_at_the_project() -> None:
 
 def test_the_statement_that_makes_it_readable() -> None:
     made = source({"format": "csv", "options": {"path": "/d'ir", "sep": "\\t"}, "schema": "a INT"})
-    assert create_table(made) == (
-        r"create table `spark_catalog`.`raw`.`bid` (a INT) using csv options ('sep' '\\t') location '/d\'ir'"
+    assert create_table(made, "abc") == (
+        r"create table if not exists `spark_catalog`.`raw`.`bid` (a INT) using csv options ('sep' '\\t') location '/d\'ir' "
+        "tblproperties ('dbt_spark_streaming.source' = 'abc')"
     )
 
 
-def node(meta: dict[str, Any], event_time: str | None = None) -> Any:
+@pytest.fixture(autouse=True)
+def no_other_run() -> Any:
+    """Sources of a run are forgotten with it."""
+    registry.forget_all()
+    yield
+    registry.forget_all()
+
+
+def node(
+    meta: dict[str, Any],
+    event_time: str | None = None,
+    name: str = "bid",
+    source_name: str = "raw",
+    package: str = "shop",
+) -> Any:
     """What dbt has of a source."""
     return SimpleNamespace(
         database=None,
         schema="raw",
-        identifier="bid",
-        name="bid",
-        source_name="raw",
+        identifier=name,
+        name=name,
+        source_name=source_name,
+        package_name=package,
         quoting_dict={},
         catalog_name=None,
         meta={},
@@ -164,23 +210,93 @@ def node(meta: dict[str, Any], event_time: str | None = None) -> Any:
 QUOTING = SimpleNamespace(quoting={})
 
 
-def test_files_are_in_the_sessions_catalog() -> None:
-    stream = {"format": "json", "options": {"path": "x"}}
-    relation = SparkStreamingRelation.create_from(QUOTING, node({"stream": stream}, "ts"))
-    assert str(relation) == "`spark_catalog`.`raw`.`bid`"
-    known = stream_source(str(relation))
+def made(config: dict[str, Any], **said: Any) -> str:
+    """How SQL names a source."""
+    return str(SparkStreamingRelation.create_from(QUOTING, node({"stream": config}, **said)))
+
+
+OWN = re.compile(r"`spark_catalog`\.`dbt_source_raw_[0-9a-f]{8}_[0-9a-f]{8}`\.`bid`")
+
+
+def test_files_have_a_table_of_their_own_in_the_sessions_catalog() -> None:
+    relation = made({"format": "json", "options": {"path": "x"}}, event_time="ts")
+    assert OWN.fullmatch(relation)
+    known = stream_source(relation)
     assert known is not None
     assert (known.name, known.format, known.event_time) == ("raw.bid", "json", "ts")
 
 
+FOLDER = {"format": "csv", "options": {"path": "/eu", "header": True}, "schema": "a INT"}
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (FOLDER, {"source_name": "other"}),
+        (FOLDER, {"package": "another"}),
+        (FOLDER, {"name": "Bid"}),
+        ({**FOLDER, "options": {"path": "/us", "header": True}}, {}),
+        ({**FOLDER, "options": {"path": "/eu", "header": False}}, {}),
+        ({**FOLDER, "schema": "a BIGINT"}, {}),
+        ({**FOLDER, "format": "json"}, {}),
+    ],
+)
+def test_a_source_is_what_it_reads(config: Any, said: dict[str, Any]) -> None:
+    one, other = made(FOLDER), made(config, **said)
+    assert one.lower() != other.lower()
+    first, second = stream_source(one), stream_source(other)
+    assert first is not None
+    assert second is not None
+    assert (first.options["path"], second.format) == ("/eu", config["format"])
+
+
+def test_a_folder_belongs_to_its_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = []
+    for root in ("/home/a", "/home/b"):
+        monkeypatch.setattr(registry, "_root", None)
+        registry.start_at(root)
+        names.append(made({"format": "json", "path": "data"}))
+    assert names[0] != names[1]
+    assert stream_source(names[0]).options["path"] == "/home/a/data"  # type: ignore[union-attr]
+
+
+def test_limits_and_secrets_make_no_other_source() -> None:
+    one = made(FOLDER)
+    assert made({**FOLDER, "options": {**FOLDER["options"], "maxFilesPerTrigger": 1}}) == one  # type: ignore[dict-item]
+    topics = [made({**BIDS, "options": {**BIDS["options"], "kafka.sasl.jaas.config": jaas}}) for jaas in "ab"]  # type: ignore[dict-item]
+    assert topics[0] == topics[1]
+
+
+def test_messages_have_the_authors_name() -> None:
+    relation = made(FOLDER)
+    for text in (relation, relation.replace("`", ""), without_place(relation)):
+        assert as_written(f"no column {text}.ts here") == "no column raw.bid.ts here"
+    assert as_written("`spark_catalog`.`raw`.`bid`") == "`spark_catalog`.`raw`.`bid`"
+
+
+def test_another_run_has_its_own_sources() -> None:
+    relation = made(FOLDER)
+    registry.forget_all()
+    assert stream_source(relation) is None
+
+
+def test_two_declarations_of_one_table_say_the_same_of_it() -> None:
+    made({"format": "iceberg"}, event_time="ts")
+    made({"format": "iceberg"}, event_time="ts", source_name="other")
+    assert stream_source("raw.bid") is not None
+    made({"format": "iceberg", "unique_key": "id"}, event_time="ts", source_name="third")
+    with pytest.raises(
+        DbtRuntimeError, match=r"are the same table raw\.bid, and sources\.yml .* \(unique_key\)"
+    ):
+        stream_source("raw.bid")
+
+
 def test_a_unit_tests_fixture_is_the_source_it_stands_for() -> None:
     """dbt makes a node of its own of it, without the source's meta, and asks it for the columns."""
-    SparkStreamingRelation.create_from(
-        QUOTING, node({"stream": {"format": "json", "options": {"path": "x"}}})
-    )
+    relation = made({"format": "json", "options": {"path": "x"}})
     fixture = node({})
     fixture.resource_type = "model"
-    assert str(SparkStreamingRelation.create_from(QUOTING, fixture)) == "`spark_catalog`.`raw`.`bid`"
+    assert str(SparkStreamingRelation.create_from(QUOTING, fixture)) == relation
     fixture.source_name = "other"  # in the same schema
     assert str(SparkStreamingRelation.create_from(QUOTING, fixture)) == "raw.bid"
 
@@ -188,7 +304,7 @@ def test_a_unit_tests_fixture_is_the_source_it_stands_for() -> None:
 def test_limits_keep_the_name() -> None:
     stream = {"format": "json", "options": {"path": "x"}}
     relation = SparkStreamingRelation.create_from(QUOTING, node({"stream": stream}), limit=0)
-    assert str(relation) == "(select * from `spark_catalog`.`raw`.`bid` where false limit 0)"
+    assert str(relation) == f"(select * from {made(stream)} where false limit 0)"
 
 
 def test_a_table_is_where_tables_are() -> None:
@@ -200,7 +316,7 @@ def test_a_table_is_where_tables_are() -> None:
 def test_the_older_meta_counts_too() -> None:
     older = node({})
     older.meta = {"stream": {"format": "json", "path": "x"}}
-    assert SparkStreamingRelation.create_from(QUOTING, older).declared
+    assert SparkStreamingRelation.create_from(QUOTING, older).source_table
 
 
 def test_other_sources_are_as_before() -> None:

@@ -13,6 +13,8 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 
+from ...source_tables import without_place
+
 _LONGEST = 60
 _MARKS = {"__": "__of_author0", "_": "__of_author1"}
 """What names of a model's author have at their beginning while it is planned, where generated SQL may have them, too
@@ -43,7 +45,8 @@ def unmarked(text: str) -> str:
 
 def digest(*texts: object, length: int = 10) -> str:
     """A short name for what some texts say: so many hexadecimal digits."""
-    return hashlib.sha256(unmarked("\n".join(map(str, texts))).encode()).hexdigest()[:length]
+    text = without_place(unmarked("\n".join(map(str, texts))))
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
 def stages_renamed(text: str, names: Mapping[str, str]) -> str:
@@ -130,7 +133,12 @@ def _of(name: str, suffixes: Collection[str]) -> list[str]:
 
 
 def _slug(text: str) -> str:
-    slug = unmarked(text).lower().replace("count(*)", "count_all").replace("filter(where", " where ")
+    slug = (
+        without_place(unmarked(text))
+        .lower()
+        .replace("count(*)", "count_all")
+        .replace("filter(where", " where ")
+    )
     slug = re.sub(r"[^a-z0-9]+", "_", slug).strip("_") or "expression"
     if len(slug) <= _LONGEST:
         return slug

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from dbt.tests.util import run_dbt, write_file
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.spark_streaming import stream_source
 from dbt.adapters.spark_streaming.environment.file_sources import create_view, records_of
 from dbt.adapters.spark_streaming.stream_source import StreamSource
 
@@ -49,6 +51,13 @@ def bids(project: Any, name: str, *rows: str) -> None:
     folder = Path(project.project_root) / "data" / "bids"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text("\n".join(["id,ts,price", *rows]) + "\n")
+
+
+def forget(project: Any, spark: Any) -> None:
+    """As in a process that has made no table yet."""
+    for (schema,) in spark.sql("show schemas in spark_catalog like 'dbt_source_*'").collect():
+        spark.sql(f"drop schema spark_catalog.`{schema}` cascade")
+    project.adapter.environment.declared._made.clear()
 
 
 class TestFileSources:
@@ -93,8 +102,7 @@ class TestFileSources:
     def test_a_view_on_files_outlives_the_session(self, project: Any, spark: Any) -> None:
         """The next process has no such table until a statement fails for the want of it."""
         run_dbt(["run", "--select", "bids"])
-        spark.sql("drop table spark_catalog.raw.bid")
-        project.adapter.environment.declared._made.clear()
+        forget(project, spark)
         run_dbt(["run", "--select", "of_view"])
         assert self.rows(project, "of_view")
 
@@ -149,7 +157,7 @@ class TestFileSources:
         spark.sql("create table spark_catalog.default.sent using parquet as select * from sent")
         records = records_of(spark, topic)
         assert records is not None
-        spark.sql(create_view(topic, "spark_catalog.default.sent", records))
+        spark.sql(create_view(topic, "spark_catalog.default.sent", records, "abc"))
         found = spark.sql("select id, date(ts) as day from spark_catalog.default.taken").collect()
         assert sorted(((row[0], str(row[1])) for row in found), key=repr) == [
             (1, "2024-01-01"),
@@ -158,12 +166,117 @@ class TestFileSources:
             (None, "None"),
         ]
 
-    def test_a_changed_declaration_counts(self, project: Any) -> None:
-        run_dbt(["run", "--select", "total"])
+    def test_a_changed_declaration_counts(self, project: Any, spark: Any) -> None:
+        run_dbt(["run", "--select", "total", "bids"])
         write_file(SOURCES.replace("decimal(10, 2)", "double"), project.project_root, "models", "sources.yml")
         run_dbt(["run", "--select", "total"])
         described = project.run_sql("describe table {schema}.total", fetch="all")
         assert {row[0]: row[1] for row in described}["s"] == "double"
+        forget(project, spark)
+        results = run_dbt(["run", "--select", "of_view"], expect_pass=False)
+        assert (
+            "reads source raw.bid as it was declared when the view was built." in results.results[0].message
+        )
+
+
+SAME_NAME = """
+sources:
+  - name: eu
+    schema: raw
+    tables: [{name: orders, config: {meta: {stream: {format: csv, path: data/eu, schema: id int}}}}]
+  - name: us
+    schema: raw
+    tables: [{name: orders, config: {meta: {stream: {format: csv, path: data/us, schema: id int}}}}]
+  - name: raw
+    tables:
+      - {name: Ev, config: {meta: {stream: {format: csv, path: data/eu, schema: id int}}}}
+      - {name: ev, config: {meta: {stream: {format: csv, path: data/us, schema: id int}}}}
+"""
+BOTH = "select id from {{ %s }} union all select id from {{ %s }}"
+READS = {
+    "of_blocks": ("source('eu', 'orders')", "source('us', 'orders')"),
+    "of_cases": ("source('raw', 'Ev')", "source('raw', 'ev')"),
+}
+
+
+class TestSourcesOfOneName:
+    """A source is what it reads, never its name; and what others have made stays."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        models = {"sources.yml": SAME_NAME, "one.sql": "select orders.id from {{ source('us', 'orders') }}"}
+        for name, (one, other) in READS.items():
+            models[f"{name}.sql"] = "{{ config(materialized='table') }}" + BOTH % (one, other)
+            streams = (f"stream({one})", f"stream({other})")
+            models[f"stream_{name}.sql"] = "{{ config(materialized='streaming_table') }}" + BOTH % streams
+        return models
+
+    @pytest.fixture(scope="class", autouse=True)
+    def files(self, project: Any) -> None:
+        for name, number in (("eu", 1), ("us", 2)):
+            folder = Path(project.project_root) / "data" / name
+            folder.mkdir(parents=True)
+            (folder / "a.csv").write_text(f"{number}\n")
+
+    def rows(self, project: Any, name: str) -> list[int]:
+        return sorted(row[0] for row in project.run_sql(f"select id from {{schema}}.{name}", fetch="all"))
+
+    def test_each_is_read_by_batch_and_stream(self, project: Any) -> None:
+        run_dbt(["run", "--threads", "4"])
+        for name in READS:
+            assert self.rows(project, name) == self.rows(project, f"stream_{name}") == [1, 2]
+        assert self.rows(project, "one") == [2]
+
+    def test_another_run_of_the_process_reads_its_own(self, project: Any) -> None:
+        shutil.copytree(f"{project.project_root}/data/eu", f"{project.project_root}/data/third")
+        moved = SAME_NAME.replace("data/us", "data/third")
+        write_file(moved, project.project_root, "models", "sources.yml")
+        try:
+            run_dbt(["run", "--select", "one"])
+            assert self.rows(project, "one") == [1]
+            message = run_dbt(["run", "--select", "stream_of_blocks"], expect_pass=False).results[0].message
+            assert "Model stream_of_blocks: its source us.orders was the folder" in message
+        finally:
+            write_file(SAME_NAME, project.project_root, "models", "sources.yml")
+
+    def test_a_managed_table_of_the_name_keeps_its_files(self, project: Any, spark: Any) -> None:
+        spark.sql("create schema if not exists spark_catalog.raw")
+        folder = Path(project.project_root) / "data" / "us"
+        before = sorted(folder.iterdir())
+        spark.sql("create table spark_catalog.raw.orders (id int) using csv")
+        spark.sql("insert into spark_catalog.raw.orders values (7)")
+        # As in a metastore whose table is managed, and lies where the source does.
+        identifier = spark._jvm.org.apache.spark.sql.catalyst.TableIdentifier
+        catalog = spark._jsparkSession.sessionState().catalog()
+        found = catalog.getTableMetadata(identifier("orders", spark._jvm.scala.Option.apply("raw")))
+        assert found.tableType().name() == "MANAGED"
+        own = Path(str(found.location().getPath()))
+        sources = SAME_NAME.replace("path: data/us", f"path: '{own}'")
+        write_file(sources, project.project_root, "models", "sources.yml")
+        try:
+            run_dbt(["run", "--select", "one"])
+            assert self.rows(project, "one") == [7]
+            assert spark.sql("select * from spark_catalog.raw.orders").collect() == [(7,)]
+            assert sorted(folder.iterdir()) == before
+        finally:
+            spark.sql("drop table spark_catalog.raw.orders")
+            write_file(SAME_NAME, project.project_root, "models", "sources.yml")
+
+    def test_what_has_our_name_and_isnt_ours_is_left_alone(self, project: Any, spark: Any) -> None:
+        run_dbt(["run", "--select", "one"])
+        (table,) = (
+            source.relation
+            for source in stream_source._registry.by_schema.values()
+            if source.name == "us.orders"
+        )
+        forget(project, spark)
+        spark.sql(f"create schema {table.rpartition('.')[0]}")
+        spark.sql(f"create table {table} using csv as select 9 as id")
+        message = run_dbt(["run", "--select", "one"], expect_pass=False).results[0].message
+        assert "Source us.orders is read through the table" in message
+        assert "that dbt-spark-streaming didn't make, so it is left alone." in message
+        assert spark.table(table).collect() == [(9,)]
+        forget(project, spark)
 
 
 UNIT_TESTS = """

@@ -1,0 +1,77 @@
+"""Sources whose files Spark moves or removes once a stream has read them (``cleanSource``), and who else needs these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from .stream.checkpoint import read_checkpoint
+from .stream.model import StreamModel, plain_path
+from .stream_source import StreamSource, sources_in, stream_source
+
+_OPTION = "cleansource"
+
+
+def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, anew: bool) -> None:
+    """Raises if a source's files are cleaned, and somebody else reads them, or the model would read them again.
+
+    Args:
+        model: the model, with its sources.
+        node: the model's node.
+        graph: dbt's.
+        anew: whether its stream begins with this run.
+
+    Raises:
+        DbtRuntimeError: who needs the files, and what to do.
+    """
+    for source in model.sources:
+        said = {name.lower(): str(value).lower() for name, value in source.options.items()}
+        if not source.is_files or said.get(_OPTION, "off") == "off":
+            continue
+        name = getattr(stream_source(source.relation), "name", source.relation)
+        begins = f"Model {model.name}: its source {name} has the option cleanSource: {said[_OPTION]}, so"
+        if others := _readers(source.location, node, graph):
+            raise DbtRuntimeError(
+                f"{begins} files are gone once this model has read them, and {', '.join(others)} "
+                f"{'read' if len(others) > 1 else 'reads'} them too. Leave cleanSource out, or have one model read the "
+                "source and the others that model."
+            )
+        checkpoint = read_checkpoint(model.storage, model.checkpoint)
+        if anew and (model.is_beside or (checkpoint is not None and checkpoint.planned is not None)):
+            raise DbtRuntimeError(
+                f"{begins} the files that it has read are gone, and a table that is built again would lack their rows. Put "
+                "the files back and leave cleanSource out for this run, or let the model go on as it is."
+            )
+
+
+def _readers(folder: str, node: Mapping[str, Any], graph: Any) -> list[str]:
+    """The other models, snapshots and so on of a project that read a folder, by whichever source."""
+    sources = (graph or {}).get("sources", {})
+    read = {name for name, each in sources.items() if _reads(str(each.get("relation_name")), folder)}
+    nodes = [
+        each
+        for each in (graph or {}).get("nodes", {}).values()
+        if each.get("resource_type") not in ("test", "unit_test")
+    ]
+    found: dict[str, str] = {}
+    while new := [
+        each
+        for each in nodes
+        if each["unique_id"] not in found
+        and read.intersection((each.get("depends_on") or {}).get("nodes", ()))
+    ]:
+        for each in new:
+            is_ephemeral = (each.get("config") or {}).get("materialized") == "ephemeral"
+            found[each["unique_id"]] = "" if is_ephemeral else str(each["name"])
+            if is_ephemeral:
+                # It is a part of the models that name it.
+                read.add(each["unique_id"])
+    found.pop(node["unique_id"], None)
+    return sorted(filter(None, found.values()))
+
+
+def _reads(relation: str, folder: str) -> bool:
+    found: list[StreamSource] = sources_in(relation)
+    return any(plain_path(each.options.get("path", "")) == plain_path(folder) for each in found)
