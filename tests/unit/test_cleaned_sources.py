@@ -47,7 +47,7 @@ def graph(**reads: str) -> dict[str, Any]:
 
 def problem(tmp_path: Path, graph: dict[str, Any], anew: bool = False, **options: str) -> str | None:
     source = StreamSource(relation("bids"), "/in/bids", "json", options=options or {"cleanSource": "archive"})
-    storage = Storage(str(tmp_path), lambda: None)  # type: ignore[arg-type, return-value]
+    storage = Storage(str(tmp_path), lambda: None)
     model = StreamModel("m", "lake.db.m", "lake.db.m__state", storage, (source,))
     try:
         check_cleaned(model, {"unique_id": "m"}, graph, anew)
@@ -70,7 +70,7 @@ def test_one_reader_may(tmp_path: Path) -> None:
 def test_others_that_read_the_folder_are_named(
     tmp_path: Path, option: dict[str, str], others: dict[str, str]
 ) -> None:
-    said = problem(tmp_path, graph(m="source.bids", **others), **option)
+    said = problem(tmp_path, graph(m="source.bids", **others), False, **option)
     assert said is not None
     assert "Model m: its source raw.bids has the option cleanSource: " in said
     assert "and other reads them too" in said

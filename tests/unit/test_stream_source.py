@@ -257,7 +257,7 @@ def test_a_folder_belongs_to_its_project(monkeypatch: pytest.MonkeyPatch) -> Non
         registry.start_at(root)
         names.append(made({"format": "json", "path": "data"}))
     assert names[0] != names[1]
-    assert stream_source(names[0]).options["path"] == "/home/a/data"  # type: ignore[union-attr]
+    assert stream_source(names[0]).options["path"] == "/home/a/data"
 
 
 def test_limits_and_secrets_make_no_other_source() -> None:
