@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .file_types import explain_type
-from .messages import is_machinery, out_of_memory, said, unreachable
+from .messages import is_machinery, out_of_memory, said, unreachable, without_internal_names
 from .redaction import without_secrets
 from .stream_source import as_written
 from .unreadable import refused
@@ -29,7 +29,7 @@ def of_spark() -> tuple[type[Exception], ...]:
 
 def readable(problem: BaseException) -> str:
     """The message of an exception, without plans, stack traces and secrets, with its cause if that says more."""
-    return as_written(without_secrets(_readable(problem)))
+    return without_internal_names(as_written(without_secrets(_readable(problem))))
 
 
 def _readable(problem: BaseException) -> str:

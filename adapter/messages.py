@@ -71,6 +71,18 @@ def is_machinery(line: str) -> bool:
     return _MACHINERY.match(line) is not None
 
 
+_INTERNAL = re.compile(r"(?<![\w`.])`?(?:rows?|input|step|windows|[a-z_]+_[0-9a-f]{8,}(?:_\w+)?)`?\.(?=`)")
+
+
+def without_internal_names(text: str) -> str:
+    """Returns a message in which columns stand without the names that generated SQL has for relations.
+
+    >>> without_internal_names("`rows`.`orderd_at` cannot be resolved. One of [`rows`.`at`, `top_04cc1f9a`.`id`]?")
+    '`orderd_at` cannot be resolved. One of [`at`, `id`]?'
+    """
+    return _INTERNAL.sub("", text)
+
+
 def said(problem: BaseException) -> str:
     """The text of an exception. One of Java's asks the JVM for it, and where that has ended, this is what tells so."""
     try:

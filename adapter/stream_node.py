@@ -70,6 +70,7 @@ def model(
         on_state_change=settings.on_state_change,
         on_new_metric=settings.on_new_metric,
         on_schema_change=_on_schema_change(node),
+        upstream=_upstream(node, graph),
         # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
         trigger=None,
     )
@@ -85,6 +86,20 @@ def place(node: Mapping[str, Any], environment: Environment) -> StreamModel:
         storage=environment.storage,
         sources=(),
     )
+
+
+def _upstream(node: Mapping[str, Any], graph: Any) -> dict[str, str] | None:
+    """Returns the nodes that a model reads, by the names of their tables; None if the node doesn't say."""
+    if "depends_on" not in node:
+        return None
+    known: Mapping[str, Mapping[str, Any]] = (graph or {}).get("nodes", {})
+    found = {}
+    for name in (node["depends_on"] or {}).get("nodes", ()):
+        kind, _, own = name.split(".", 2)
+        if kind != "source":
+            there = known.get(name, {})
+            found[str(there.get("alias") or own).lower()] = str(there.get("name") or own)
+    return found
 
 
 def is_read_downstream(node: Mapping[str, Any], graph: Any) -> bool:

@@ -17,15 +17,15 @@ from . import feeds, stream_config
 from .environment import Environment
 from .errors import of_spark, readable
 from .messages import out_of_memory, said
-from .query import generate, mini_batch, planner, rewrite_configs, rewriting, upsert_keys
+from .query import expansion, generate, mini_batch, planner, rewrite_configs, rewriting, upsert_keys
 from .query.errors import QueryError
 from .query.operator_tree import build
 from .query.operator_tree.node import Node, in_order
 from .query.operators.base import Recompute
 from .query.plan import Plan
-from .query.program import Program, with_texts
+from .query.program import Program, needs_time, with_texts
 from .query.streams import Known
-from .query.text import intervals, own_names
+from .query.text import instants, intervals, own_names
 from .query.text.functions import QueryRunner
 from .query.text.names import digest, unmarked
 from .query.windowing import emission, ranges
@@ -208,6 +208,8 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
         interval(settings, found)
         found = _keyed(found, settings)
         made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
+        if not needs_time(made):
+            made = replace(made, inputs=tuple(replace(each, needs_time=False) for each in made.inputs))
         made = replace(made, operators=partial(_operators, node, found, made, settings))
         if not settings.allow_recompute and made.upsert is not None and made.upsert.is_whole:
             _refuse_recompute(["its result as a whole"])
@@ -340,14 +342,17 @@ def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> No
         QueryError: one is not; how to make it one.
     """
     for name, kind, *_ in columns:
-        if not kind.startswith("timestamp"):
-            made = {"string": "to_timestamp", "bigint": "timestamp_millis", "int": "timestamp_seconds"}.get(
-                kind
+        if kind == "void" and name.lower() in expansion.WINDOW_COLUMNS:
+            # The text of a window function has its own columns, of no type, in the place of those that aren't there.
+            raise QueryError(
+                f"Model {node['name']}: the relation under a window function has no column {name}, which is to be its event "
+                "time. Name one that it has."
             )
-            conversion = f"{made}({name})" if made else f"cast({name} as timestamp)"
+        if not kind.startswith("timestamp"):
+            how = instants.converted(kind, name)
             raise QueryError(
                 f"Model {node['name']}: the event time {name} is a {kind.upper()} and must be a TIMESTAMP. Convert it "
-                f"below the window function: WITH timed AS (SELECT *, {conversion} AS event_time FROM …)."
+                f"below the window function: WITH timed AS (SELECT *, … AS event_time FROM …), with {how}."
             )
 
 

@@ -57,6 +57,9 @@ def now(column: str) -> str:
     return f"(select struct(*) from clock).{column}"
 
 
+_OF_THE_CLOCK = ("watermark_before", "watermark_after", "now_before", "now_after")
+
+
 @dataclass(frozen=True)
 class StreamInput:
     """A relation read as a stream."""
@@ -73,6 +76,9 @@ class StreamInput:
     the time is computed: it is measured on ``event_time`` of the rows then."""
     feed: bool = False
     """Whether the relation's change feed is read."""
+    needs_time: bool = True
+    """Whether rows depend on its event time. Otherwise a column that is no TIMESTAMP may be named as such: there is no
+    watermark then."""
 
 
 @dataclass(frozen=True)
@@ -382,6 +388,19 @@ class Program:
     remake: Callable[[Collection[str]], Program] | None = field(default=None, compare=False, repr=False)
     """The same as a step without rows that makes anew what can be from the rest of the state (rankings of groups; in a
     tree of operators what stands on the groups that are named), and puts out all there is. None: nothing can be."""
+
+
+def needs_time(program: Program) -> bool:
+    """Returns whether what a micro-batch does depends on how far event time has come."""
+    rows = (each for level in program.levels for each in level.rows)
+    return (
+        program.is_of_windows
+        or program.boundaries is not None
+        or program.reads_clock
+        or any(each.timed or each.expires or each.forgets or each.by_clock for each in rows)
+        # Whatever else asks, asks the clock.
+        or any(name in f"{program.levels}{program.output}{program.again}" for name in _OF_THE_CLOCK)
+    )
 
 
 def called(program: Program, names: Mapping[str, str]) -> Program:

@@ -10,11 +10,10 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from ..environment.storage import StorageError
 from ..file_types import explain_type
-from ..messages import is_lost, is_machinery, out_of_memory, said, unreachable
+from ..messages import is_lost, is_machinery, out_of_memory, said, unreachable, without_internal_names
 from ..redaction import without_secrets
 from ..stream_source import as_written
 from ..unreadable import refused
-from .model import make_anew
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -233,7 +232,7 @@ def rows_changed(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
     return (
         f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and a stream takes "
         "in appended rows only, from the table's first snapshot on. Have the table made from scratch and this model with "
-        f"it ({' or '.join(map(make_anew, tables))}), or pass over such changes with the source's option "
+        f"it ({' or '.join(map(model.make_anew, tables))}), or pass over such changes with the source's option "
         f"'streaming-skip-{kind}-snapshots'."
     )
 
@@ -274,4 +273,4 @@ def _first_cause(text: str) -> str:
 
 
 def _shorten(message: str) -> str:
-    return re.sub(r"\s*SQLSTATE: \w+.*$", "", message).strip()
+    return without_internal_names(re.sub(r"\s*SQLSTATE: \w+.*$", "", message).strip())

@@ -97,12 +97,6 @@ def is_beside(table: str) -> bool:
     return _BESIDE.search(table) is not None
 
 
-def make_anew(table: str) -> str:
-    """The command that has dbt make a table from scratch, and all that reads it."""
-    upstream = last(table).removesuffix(CHANGES)
-    return f"`dbt run --full-refresh --select {upstream}+`"
-
-
 def plain_path(location: str) -> str:
     """A folder's or a file's location, the same whichever way it is written.
 
@@ -148,9 +142,19 @@ class StreamModel:
     """What becomes of the table where `columns` are others: as dbt has it for incremental models."""
     retention: Retention = Retention()
     """What is kept of its table and of `changes`."""
+    upstream: Mapping[str, str] | None = None
+    """By the name of their tables, in lower case, what dbt's `--select` calls the nodes that it reads; None: unknown."""
     trigger: str | None = None
     """None: take all that is there, then stop. Else an interval between micro-batches, as in
     '10 seconds'; the stream goes on until it is stopped."""
+
+    def make_anew(self, table: str) -> str:
+        """Returns the command that has dbt make a table from scratch, and all that reads it. Where dbt doesn't write it, it
+        is the command for what reads it, and who has to do something before."""
+        name = last(table).removesuffix(CHANGES)
+        if self.upstream is None or name.lower() in self.upstream:
+            return f"`dbt run --full-refresh --select {(self.upstream or {}).get(name.lower(), name)}+`"
+        return f"`dbt run --full-refresh --select {self.name}+`, once who writes that table has made it from scratch"
 
     @property
     def changes(self) -> str:

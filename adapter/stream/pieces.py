@@ -28,7 +28,7 @@ from .initial_offset import bootstrapped_from
 from .position import Cut
 from .session import driver_memory
 from .source_order import in_first_order
-from .sources import is_time
+from .sources import time_of
 from .writing import quoted
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Cutter:
                 "which is its event time no more. Set it back until a run has taken in the rest. To build it anew: "
                 f"{self._model.rebuild}."
             )
-        if not self._cuts:
+        if not self._cuts or not self._columns(batch):
             yield iter([Piece(batch, None, self._told(batch, number))])
             return
         tries = self._tries(number)
@@ -189,7 +189,7 @@ class Cutter:
         return f"case {cases} end"
 
     def _columns(self, batch: DataFrame) -> list[tuple[str, str, bool]]:
-        """Of each stream its view, its event time, and whether that is an instant."""
+        """Of each stream its view, its event time, and whether that is an instant; none if one has no event time."""
         from pyspark.sql.types import StructType, TimestampType
 
         alone = len(self._inputs) == 1
@@ -197,9 +197,8 @@ class Cutter:
         for each in self._inputs:
             schema: Any = batch.schema if alone else batch.schema[each.view].dataType
             assert isinstance(schema, StructType)
-            name = str(each.event_time).lower()
-            field = next(field for field in schema.fields if field.name.lower() == name)
-            assert is_time(field.dataType)
+            if (field := time_of(each, schema)) is None:
+                return []
             time = quoted(field.name) if alone else f"{quoted(each.view)}.{quoted(field.name)}"
             found.append((quoted(each.view), time, isinstance(field.dataType, TimestampType)))
         return found

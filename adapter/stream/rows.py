@@ -15,7 +15,7 @@ from .errors import StreamError
 from .model import StreamModel
 from .records import readable
 from .session import java_class, show, sql
-from .sources import is_time
+from .sources import is_time, time_of
 from .writing import quoted
 
 if TYPE_CHECKING:
@@ -219,8 +219,8 @@ def _counts(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
 
     numbers = {"rows": "count(*)", "newest": "cast(null as bigint)"}
     hidden = next((name for name in rows.columns if name in (UNREADABLE, DROPPED)), None)
-    if stream.event_time is not None:
-        time = quoted(stream.event_time)
+    if (found := time_of(stream, rows.schema)) is not None:
+        time = quoted(found.name)
         # The time of a row that is left out counts for nothing.
         numbers["newest"] = _newest(time if hidden != DROPPED else f"if({hidden} is null, {time}, null)")
     if hidden is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..messages import advice
 from ..query.program import StreamInput
+from ..query.text.instants import converted
 from ..unreadable import DROPPED, UNREADABLE, Records
 from .columns import fits
 from .errors import StreamError
@@ -26,7 +27,7 @@ from .writing import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
 _ANY_AGE = "100000d"
 """How much older than the newest one that was read a file may be. Spark passes over those that are a week older, without a
@@ -140,7 +141,7 @@ def _read(
         raise StreamError(f"Model {model.name}: there is no source for its stream {stream.relation}.")
     read = _read_table if source.is_table else _read_files if source.is_files else _read_kafka
     found, records = read(spark, model, source)
-    if stream.event_time is not None:
+    if stream.event_time is not None and stream.needs_time:
         _check_event_time(model, stream, found)
     return as_rows(stream, found, records, counted=True)
 
@@ -278,11 +279,17 @@ def _check_event_time(model: StreamModel, stream: StreamInput, rows: DataFrame) 
     if not is_time(found.dataType):
         kind = found.dataType.simpleString()
         raise StreamError(
-            f"Model {model.name}: the event time {found.name} of its stream {stream.relation} is a {kind}, "
-            f"and has to be a TIMESTAMP. Convert it below the window, as in `select *, "
-            f"{_conversion(kind, found.name)} as {found.name}_ts`, and use {found.name}_ts as the window's "
-            "time."
+            f"Model {model.name}: the event time {found.name} of its stream {stream.relation} is a {kind.upper()} and must "
+            "be a TIMESTAMP, for this query needs the time of its rows. Give the column that type in the source's schema or "
+            f"read a model that converts it and has the new column as its config event_time: {converted(kind, found.name)}."
         )
+
+
+def time_of(stream: StreamInput, schema: StructType) -> StructField | None:
+    """Returns the event time among the columns of a stream; None if it has none, or one that is no time."""
+    name = (stream.event_time or "").lower()
+    found = next((field for field in schema.fields if field.name.lower() == name), None)
+    return found if found is not None and is_time(found.dataType) else None
 
 
 def is_time(kind: DataType) -> bool:
@@ -290,14 +297,6 @@ def is_time(kind: DataType) -> bool:
     from pyspark.sql.types import TimestampNTZType, TimestampType
 
     return isinstance(kind, TimestampType | TimestampNTZType)
-
-
-def _conversion(kind: str, name: str) -> str:
-    if kind in ("bigint", "int"):
-        return f"timestamp_millis({name})"
-    if kind == "string":
-        return f"to_timestamp({name})"
-    return f"cast({name} as timestamp)"
 
 
 def _first_line(problem: Exception) -> str:

@@ -20,7 +20,7 @@ from .deployments import PROMOTED, Deployment, of_table
 from .errors import StreamError, rows_changed
 from .iceberg import APPEND, EXPIRED, REPLACE, IcebergTable, load
 from .identifiers import parts
-from .model import StreamModel, StreamSource, make_anew
+from .model import StreamModel, StreamSource
 from .savepoints import checkpoint_of, listed
 from .source_order import noted_sources
 
@@ -193,7 +193,7 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
         raise StreamError(
             f"Model {model.name}: the table {source.location} that it streams from begins with an Iceberg {past[-1]} "
             "snapshot, as CREATE OR REPLACE TABLE … AS leaves it, and a stream takes in appended rows only. "
-            f"{_WHO_APPENDS} To begin with the table made from scratch: {make_anew(source.location)}."
+            f"{_WHO_APPENDS} To begin with the table made from scratch: {model.make_anew(source.location)}."
         )
     if changes:
         raise StreamError(rows_changed(model, changes[-1], [source.location]))
@@ -239,7 +239,7 @@ def lost(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
         remedy = f"Build this model anew, and it begins with all rows that the table holds: {model.rebuild}."
     else:
         remedy = (
-            f"Have the table made anew ({make_anew(source.location)}), or begin the stream after a time, with the source's "
+            f"Have the table made anew ({model.make_anew(source.location)}), or begin the stream after a time, with its "
             f"option '{FROM_TIMESTAMP}' (in milliseconds since 1970)."
         )
     return (
@@ -267,10 +267,10 @@ def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:
     if from_scratch:
         remedy = (
             f"Build this model anew too: {model.rebuild}; with all models that read the table in turn: "
-            f"{make_anew(table)}."
+            f"{model.make_anew(table)}."
         )
     else:
-        remedy = f"Build both anew, the table from scratch: {make_anew(table)}."
+        remedy = f"Build both anew, the table from scratch: {model.make_anew(table)}."
     return (
         f"Model {model.name}: the table {table} that it streams from was built anew (or rolled back, or the last snapshot "
         f"read of it has expired), so new rows can't be told from those that are in already. {remedy} {_WHO_APPENDS}"

@@ -12,7 +12,7 @@ from dbt.adapters.spark_streaming.query.program import Program, Upsert
 from dbt.adapters.spark_streaming.stream.columns import check_columns, check_same
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.identifiers import joined, parts
-from dbt.adapters.spark_streaming.stream.model import StreamModel, feed_of, make_anew
+from dbt.adapters.spark_streaming.stream.model import StreamModel, feed_of
 
 MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lambda: None), ())
 APPENDS = Program(inputs=(), levels=(), output="", boundaries=None)
@@ -32,7 +32,16 @@ def test_names_and_their_parts(name: str) -> None:
 
 def test_what_lies_beside_a_table() -> None:
     assert feed_of(MODEL.target) == "lake.`dbt-dev`.`my-model__changes`"
-    assert make_anew(feed_of(MODEL.target)) == "`dbt run --full-refresh --select my-model+`"
+    assert MODEL.make_anew(feed_of(MODEL.target)) == "`dbt run --full-refresh --select my-model+`"
+
+
+def test_advice_names_what_dbt_can_select() -> None:
+    model = replace(MODEL, upstream={"pages_v2": "pages"})
+    assert model.make_anew("lake.db.pages_v2__changes") == "`dbt run --full-refresh --select pages+`"
+    of_others = model.make_anew("lake.raw.events")
+    assert of_others.startswith(
+        f"`dbt run --full-refresh --select {MODEL.name}+`, once who writes that table"
+    )
 
 
 def test_names_of_files_differ_as_those_of_tables_do() -> None:

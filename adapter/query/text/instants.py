@@ -70,3 +70,14 @@ def _micros(length: timedelta | None) -> int:
 def is_usable(column: str) -> str:
     """SQL for whether a time is one that windows can be cut by: there, and in the years 1 to 9999."""
     return f"{column} between timestamp'{text(EARLIEST)}Z' and timestamp'{text(LATEST)}Z'"
+
+
+def converted(kind: str, column: str) -> str:
+    """Returns how a column becomes a TIMESTAMP, for messages. Of a number nobody knows what it counts.
+
+    >>> converted("string", "at"), converted("bigint", "at"), converted("date", "at")
+    ('to_timestamp(at)', 'timestamp_millis(at) (timestamp_seconds, timestamp_micros: by its unit)', 'cast(at as timestamp)')
+    """
+    if kind in ("bigint", "int"):
+        return f"timestamp_millis({column}) (timestamp_seconds, timestamp_micros: by its unit)"
+    return f"to_timestamp({column})" if kind == "string" else f"cast({column} as timestamp)"
