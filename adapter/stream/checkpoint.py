@@ -94,7 +94,7 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
     """
     names = [
         each
-        for each in (METADATA, "sources.json", "schemas.json", "whole.json", "bootstrap.json")
+        for each in (METADATA, "sources.json", "schemas.json", "topics.json", "whole.json", "bootstrap.json")
         if each not in but
     ]
     for log in ("offsets", "commits"):

@@ -54,6 +54,7 @@ from .sources import as_a_whole, read_streams
 from .state import StateTable
 from .state_figures import PartMetrics, added_up
 from .stop_requests import stop_requests
+from .topics import check_topics, note_topics
 from .unreadable_rows import Unreadable
 from .upsert import UpsertSink
 from .upstream import check_beginnings, check_sources, check_versions, lost, overtaken
@@ -273,6 +274,9 @@ class RunningStream:
                 check_fields(session, model, program.inputs)
             # What the state goes on with. A query that begins later must not read other columns.
             self._fields = ReadTables(session, model, program.inputs).by_relation
+            if any(source.format == "kafka" for source in model.sources):
+                # Before messages are read again for a query that was edited.
+                check_topics(session, in_first_order(model, program.inputs).model)
             self._batches = _resume(session, model, program)
             clear_beginning(model.storage, model.checkpoint)
             order = in_first_order(model, program.inputs)
@@ -295,6 +299,7 @@ class RunningStream:
         self._read = ReadTables(session, model, inputs)
         self._read.check_same(self._fields)
         note_schemas(model, self._read, inputs, begun=self._batches.position.batch >= 0)
+        note_topics(model, check_topics(session, model))
         writer = (
             read_streams(session, model, inputs)
             .writeStream.queryName(model.key)
