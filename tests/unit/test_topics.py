@@ -80,7 +80,7 @@ def test_who_accepts_lost_messages_goes_on(tmp_path: Path, monkeypatch: pytest.M
     plan(views)
     broker.ids["views"] = "b"
     start(views)
-    assert topics.check_topics(None, views) == {"1": {"views": "b"}}  # type: ignore[arg-type]
+    assert topics.check_topics(None, views) == {"1": {"views": "b"}}
 
 
 def test_a_checkpoint_without_ids_gets_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
