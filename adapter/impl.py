@@ -20,7 +20,7 @@ from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import catalog, lookup_source, profile_connections, seeds
+from dbt.adapters.spark_streaming import catalog, lookup_source, name_clashes, profile_connections, seeds
 from dbt.adapters.spark_streaming import stream_source as declared_sources
 from dbt.adapters.spark_streaming.__version__ import version
 from dbt.adapters.spark_streaming.batch_methods import BatchMethods
@@ -38,11 +38,13 @@ from dbt.adapters.spark_streaming.streaming_methods import StreamingMethods
 if TYPE_CHECKING:
     import agate
 
-    from dbt.adapters.spark_streaming import batch, stream_node
-    from dbt.adapters.spark_streaming.stream import iceberg, replaced_tables
+    from dbt.adapters.spark_streaming import batch, stream_node, streaming
+    from dbt.adapters.spark_streaming.stream import iceberg, ownership, replaced_tables
 else:
-    batch, stream_node = map(Lazily, ("batch", "stream_node"))
-    iceberg, replaced_tables = map(Lazily, ("stream.iceberg", "stream.replaced_tables"))
+    batch, stream_node, streaming = map(Lazily, ("batch", "stream_node", "streaming"))
+    iceberg, ownership, replaced_tables = map(
+        Lazily, ("stream.iceberg", "stream.ownership", "stream.replaced_tables")
+    )
 
 logger = AdapterLogger("Spark")
 
@@ -137,6 +139,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         if node_config is None:
             return
         self.check_rewrite_configs(config.model)
+        self._check_replaceable(config.model)
         if node_config.get("file_format") is None:
             node_config["file_format"] = self.config.credentials.file_format
         if (
@@ -185,9 +188,27 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         self.cache_dropped(relation)
         self.execute_macro("drop_with_files", kwargs={"relation": relation})
 
+    def _check_replaceable(self, node: Any) -> None:
+        """Raises where a node would be built in the place of a streaming model's state or changelog.
+
+        Raises:
+            DbtRuntimeError: it would.
+        """
+        relation = getattr(node, "relation_name", None)
+        if relation and name_clashes.may_be_kept(relation):
+            with streaming.sentences():
+                name = stream_node.in_catalog(relation, self.environment)
+                ownership.check_replaceable(self.environment.session(), node.name, name)
+
     def set_macro_resolver(self, macro_resolver: MacroResolverProtocol) -> None:
-        """dbt hands over the manifest: the sources in it that are declared become known, and no others are."""
+        """dbt hands over the manifest: the sources in it that are declared become known, and no others are. Names that clash
+        are refused.
+
+        Raises:
+            DbtRuntimeError: a node has the name of a table that a streaming model keeps; what to write instead.
+        """
         super().set_macro_resolver(macro_resolver)
+        name_clashes.check(getattr(macro_resolver, "nodes", {}).values())
         declared_sources.forget_all()
         lookup_source.forget_all()
         for source in getattr(macro_resolver, "sources", {}).values():

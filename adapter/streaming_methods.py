@@ -15,6 +15,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from .cleaned_sources import check_cleaned
 from .lazily import Lazily
 from .stream.identifiers import joined, parts, type_text
+from .stream.writing import literal
 
 if TYPE_CHECKING:
     from . import stream_config, stream_node, streaming
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from .query.windowing import window_arguments, windows
     from .service import health, preparation
     from .stream import bootstrap as bootstrapping
-    from .stream import columns, deployments, iceberg, limits, runner, upstream
+    from .stream import columns, deployments, iceberg, limits, owner, ownership, runner, savepoints, upstream
     from .stream.model import StreamModel
 else:
     stream_config, stream_node, streaming = map(Lazily, ("stream_config", "stream_node", "streaming"))
@@ -38,17 +39,22 @@ else:
         ("query.expansion", "query.generate", "query.windowing.window_arguments", "query.windowing.windows"),
     )
     ranks, semicolons = Lazily("query.ranking.ranks"), Lazily("query.text.semicolons")
-    bootstrapping, columns, deployments, iceberg, limits, runner, upstream = map(
-        Lazily,
-        (
-            "stream.bootstrap",
-            "stream.columns",
-            "stream.deployments",
-            "stream.iceberg",
-            "stream.limits",
-            "stream.runner",
-            "stream.upstream",
-        ),
+    bootstrapping, columns, deployments, iceberg, limits, owner, ownership, runner, savepoints, upstream = (
+        map(
+            Lazily,
+            (
+                "stream.bootstrap",
+                "stream.columns",
+                "stream.deployments",
+                "stream.iceberg",
+                "stream.limits",
+                "stream.owner",
+                "stream.ownership",
+                "stream.runner",
+                "stream.savepoints",
+                "stream.upstream",
+            ),
+        )
     )
 
 
@@ -187,7 +193,9 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         with self._noted_if_it_fails(model), streaming.sentences():
             stream_node.config(model)
-            deployments.check_settled(stream_node.model(model, self.environment))
+            described = stream_node.model(model, self.environment)
+            owner.check(self.environment.session(), described)
+            deployments.check_settled(described)
             if self._is_empty_run():
                 return
             if getattr(self.config.args, "SAMPLE", None) is not None:  # type: ignore[attr-defined]
@@ -204,6 +212,8 @@ class StreamingMethods(metaclass=AdapterMeta):
                 self.config.credentials.project_root,  # type: ignore[attr-defined]
             )
             check_cleaned(described, model, graph, anew)
+            named = stream_node.model(model, self.environment, program, graph=graph)
+            ownership.check_names(self.environment.session(), named, bool(program.levels))
             if anew:
                 described = _bootstrapped(described, bootstrap, graph)
                 session = self.environment.session()
@@ -251,7 +261,32 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Whether the table of a streaming model is there now, whatever dbt has noted of it."""
         with streaming.sentences():
             described = stream_node.model(model, self.environment)
-            return iceberg.is_there(self.environment.session(), described.target)
+            return iceberg.find(self.environment.session(), described.target) is not None
+
+    @available.parse(lambda *arguments, **named: "")
+    def stream_tblproperties(
+        self, model: Mapping[str, Any], properties: Mapping[str, object] | None = None
+    ) -> str:
+        """The TBLPROPERTIES clause of a streaming model's table: those of its config, and those that say it is ours.
+
+        Args:
+            model: its node.
+            properties: of its config.
+        """
+        with streaming.sentences():
+            described = stream_node.model(model, self.environment)
+        made_as = ownership.properties(savepoints.TABLE, described.target)
+        listed = {str(name): str(value) for name, value in (properties or {}).items()} | made_as
+        return f"tblproperties ({', '.join(f'{literal(k)} = {literal(v)}' for k, v in listed.items())})"
+
+    @available.parse(lambda *arguments, **named: False)
+    def stream_begins(self, model: Mapping[str, Any]) -> bool:
+        """Whether the stream of a model begins with this run though its table is there: a run that made the table was cut
+        short before it had forgotten what was left of an earlier table of that name."""
+        with streaming.sentences():
+            return owner.is_left_of_another(
+                self.environment.session(), stream_node.model(model, self.environment)
+            )
 
     @available.parse_none
     def reset_stream(self, model: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from .project import Project, ProjectError, Selection, project_errors
 
 
 def clean(
-    project: Project, selection: Selection, older_than: str, dropped: bool, dry_run: bool
+    project: Project, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
 ) -> Iterable[str]:
     """Removes files that nothing refers to; a line for each thing found.
 
@@ -22,8 +22,9 @@ def clean(
         project: the project.
         selection: which models; empty: all streaming ones.
         older_than: how old files of tables have to be.
-        dropped: whether what is left of models whose table is gone is removed too.
-        dry_run: whether nothing is removed, only told.
+        dropped: whether what is left of models whose table is gone is looked at too.
+        dry_run: whether nothing is removed, only listed.
+        yes: whether what is left of these models is removed, not only listed.
 
     Raises:
         ProjectError: the age is wrong, or the catalog or the storage root can't be read.
@@ -41,23 +42,35 @@ def clean(
         models = [stream_node.model(node, environment) for node in nodes]
         for model in models:
             try:
-                files = orphans.of_model(session, model, before, not dry_run)
+                found = orphans.of_model(session, model, before, not dry_run)
             except StreamError as problem:
                 yield f"{problem.msg} Its files were left alone."
                 continue
-            yield f"{model.name}: {len(files)} files that no commit knows {would} removed."
-            yield from (f"  {file}" for file in files)
+            yield f"{model.name}: {len(found.files)} files that no commit knows {would} removed."
+            yield from (f"  {file}" for file in found.files)
+            yield from found.left_alone
         files = orphans.of_storage(storage, before, not dry_run)
         if files:
             yield f"{storage.root}: {len(files)} halves of files {would} removed."
             yield from (f"  {file}" for file in files)
         schemas = {joined(parts(model.target)[:-1]) for model in models}
-        for gone in orphans.dropped(session, storage, environment.catalog, sorted(schemas)):
-            if not dropped:
-                yield (
-                    f"{gone.target}: there is no such table, but its state, changes or checkpoint; --dropped removes them."
-                )
+        for gone in orphans.dropped(session, storage, sorted(schemas)):
+            if isinstance(gone, str):
+                if dropped:
+                    yield gone
                 continue
-            if not dry_run:
-                runner.reset(session, gone)
-            yield f"{gone.target}: there is no such table; its state, changes and checkpoint {would} removed."
+            target = gone.model.target
+            if not dropped:
+                yield f"{target}: there is no such table, but something is left of it; --dropped lists what."
+                continue
+            if dry_run or not yes:
+                how = "" if dry_run else " Run the command again with --yes to remove it."
+                yield f"{target}: there is no such table; what is left of it would be removed.{how}"
+            else:
+                try:
+                    runner.reset(session, gone.model)
+                except StreamError as problem:
+                    yield f"{problem.msg} What is left of it was left alone."
+                    continue
+                yield f"{target}: there is no such table; what was left of it was removed."
+            yield from (f"  {left}" for left in gone.left)

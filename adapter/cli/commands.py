@@ -155,16 +155,21 @@ def reset(project: Project, model: str, yes: bool) -> None:
     show_default=True,
     help="How old files in the folders of tables have to be: others may be writing to a model's table too.",
 )
-@click.option("--dropped", is_flag=True, help="Also what is left of models whose table is gone.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option(
+    "--dropped", is_flag=True, help="Also list what is left of models whose table is gone; --yes removes it."
+)
+@click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
+@click.option("--yes", "-y", is_flag=True, help="With --dropped: remove what is listed.")
 @click.pass_obj
 @_selects
-def clean(project: Project, selection: Selection, older_than: str, dropped: bool, dry_run: bool) -> None:
+def clean(
+    project: Project, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
+) -> None:
     """Remove files that killed runs have left behind. Models that are running are passed over."""
     from .clean import clean as clean_models
 
     with _sentences():
-        for line in clean_models(project, selection, older_than, dropped, dry_run):
+        for line in clean_models(project, selection, older_than, dropped, dry_run, yes):
             click.echo(line)
 
 

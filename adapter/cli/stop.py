@@ -7,9 +7,10 @@ import time
 from .. import stream_node
 from ..environment import Environment
 from ..service.health import read_health
-from ..stream import runner
+from ..stream import ownership, runner
 from ..stream.lock import check_free, is_held
 from ..stream.model import StreamModel
+from ..stream.savepoints import TABLE
 from .project import Project, ProjectError, project_errors
 
 _LOOK, _LOOK_AWAY = 0.2, 1.0
@@ -52,8 +53,9 @@ def reset_model(project: Project, name: str) -> str:
     with project_errors():
         check_free(model)
         session = environment.session()
+        ownership.check_droppable(session, model)
         runner.reset(session, model)
-        session.sql(f"drop table if exists {model.target} purge")
+        ownership.drop(session, model, TABLE)
     return f"{name} is forgotten: the next `dbt run --select {name}` begins at its sources' beginning."
 
 

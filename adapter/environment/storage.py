@@ -90,6 +90,11 @@ class Storage:
         """What is noted of new versions of models that are built beside the old ones."""
         return self.path("deployments")
 
+    @property
+    def tables(self) -> str:
+        """A note for each model: which table its files belong to."""
+        return self.path("tables")
+
     def path(self, *parts: str) -> str:
         """A path under the root."""
         return posixpath.join(self.root, *parts)

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING
 
 from ..query.program import BATCH_ID, CHANGE_TYPE
 from . import commit
-from .errors import StreamError
 from .failpoints import around
 from .iceberg import IcebergTable
 from .identifiers import type_text
 from .maintenance import Maintenance, of_read_table
 from .model import StreamModel
+from .ownership import foreign, owned
+from .ownership import properties as made_as
 from .position import PREFIX, Position, read_position
+from .savepoints import CHANGELOG
 from .session import sql
 from .writing import literal, one_file, quoted
 
@@ -174,11 +176,12 @@ class Changes:
         fields = spark.table(self._model.target).schema.fields
         columns = [f"{quoted(field.name)} {type_text(field.dataType)}" for field in fields]
         columns += [f"{CHANGE_TYPE} string", f"{BATCH_ID} bigint"]
-        properties = ""
+        settings = made_as(CHANGELOG, self._model.target)
         if self._key is not None:
-            properties = f" tblproperties ({literal(KEY_PROPERTY)} = {literal(json.dumps(list(self._key)))})"
-        description = f"({', '.join(columns)}) using iceberg{properties}"
-        self._table = commit.create(spark, "changelog.create", self._model, self._model.changes, description)
+            settings[KEY_PROPERTY] = json.dumps(list(self._key))
+        listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in settings.items())
+        description = f"({', '.join(columns)}) using iceberg tblproperties ({listed})"
+        self._table = commit.create(spark, "changelog.create", self._model, CHANGELOG, description)
         return self._table
 
 
@@ -206,23 +209,7 @@ def changes_of(spark: SparkSession, model: StreamModel, key: Sequence[str] | Non
     Raises:
         StreamError: a changelog is asked for, and its name is another table's.
     """
-    table = None
-    if spark.catalog.tableExists(model.changes):
-        table = _changelog(spark, model.changes)
-        if table is None and model.changelog:
-            raise StreamError(
-                f"Model {model.name}: its changes are kept in {model.changes}, and a table of that name which isn't a "
-                "changelog is there. Rename one of the two."
-            )
+    table = owned(spark, model, CHANGELOG)
+    if table is None and model.changelog and spark.catalog.tableExists(model.changes):
+        raise foreign(spark, model, CHANGELOG)
     return Changes(model, key, table) if table is not None or model.changelog else None
-
-
-def _changelog(spark: SparkSession, name: str) -> IcebergTable | None:
-    """What is there under a name, if it is a changelog: it may also be a table of somebody's own."""
-    from pyspark.errors import AnalysisException, IllegalArgumentException
-
-    try:
-        table = IcebergTable(spark, name)
-    except (AnalysisException, IllegalArgumentException):
-        return None
-    return table if spark.table(name).columns[-2:] == [CHANGE_TYPE, BATCH_ID] else None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..query.program import Program
+from . import owner
 from .checkpoint import METADATA, Checkpoint, copy_checkpoint, next_snapshots, read_checkpoint
 from .commit import append
 from .errors import StreamError, sentences
@@ -23,6 +24,7 @@ from .iceberg import IcebergTable, load
 from .identifiers import quoted, type_text
 from .lock import locked
 from .model import StreamModel
+from .ownership import owned
 from .position import Position, read_position
 from .progress import Figures, caught_up, report, write_progress
 from .recovery import Found, query_problem, settings_problem, unfinished, what_becomes
@@ -137,7 +139,7 @@ def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> 
             f"Model {model.name}: it can't be a clone of itself. Name another model, or another target."
         )
     check_whole(model)
-    table, state = load(spark, model.target), load(spark, model.state)
+    table, state = load(spark, model.target), owned(spark, model, STATE)
     has = [
         what
         for what, there in (
@@ -284,6 +286,7 @@ def _copy(
         append("table.clone", model, sink.table, copied, position.properties())
     with around("clone.checkpoint", model.name):
         model.storage.delete(model.checkpoint)
+        owner.claim(spark, model)
         copy_checkpoint(model.storage, original.path, model.checkpoint, but=[METADATA])
         write_order(order.model)
     with around("clone.metadata", model.name):

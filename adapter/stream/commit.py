@@ -33,6 +33,7 @@ from .iceberg import (
 )
 from .migration import Migration
 from .model import StreamModel
+from .ownership import foreign, name_of, owned
 from .session import java_class, jvm, static_method
 
 if TYPE_CHECKING:
@@ -47,21 +48,22 @@ _INVALID = "org.apache.iceberg.exceptions.ValidationException"
 _LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 
-def create(spark: SparkSession, point: str, model: StreamModel, name: str, description: str) -> IcebergTable:
+def create(spark: SparkSession, point: str, model: StreamModel, role: str, description: str) -> IcebergTable:
     """Make a table, which isn't there as far as this run knows.
 
     Args:
         spark: a session.
         point: what it is called as a fail point.
         model: whose table it is.
-        name: its name.
+        role: as what it is made (see `ownership`).
         description: what follows the name in CREATE TABLE.
 
     Raises:
-        StreamError: another run of the model has made it, or the name is a view's.
+        StreamError: another run of the model has made it, or the name is somebody else's table or view.
     """
     from pyspark.errors import AnalysisException
 
+    name = name_of(model, role)
     with around(point, model.name):
         try:
             spark.sql(f"create table {name} {description}")
@@ -73,6 +75,8 @@ def create(spark: SparkSession, point: str, model: StreamModel, name: str, descr
                     f"Model {model.name}: it has to make the table {name}, and a view of that name is there. Rename one of "
                     "the two."
                 ) from problem
+            if owned(spark, model, role) is None:
+                raise foreign(spark, model, role) from problem
             raise StreamError(_of_another_run(model, name)) from problem
     return IcebergTable(spark, name)
 

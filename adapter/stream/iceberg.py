@@ -58,6 +58,17 @@ class Snapshot:
     """Whether rows came with it."""
 
 
+class SharedFolder(Exception):
+    """The folder of a table has files of another one."""
+
+    def __init__(self, table: str, folder: str, uuid: str) -> None:
+        super().__init__(
+            f"{table}: its folder {folder} has metadata of another table (UUID {uuid}), which another catalog "
+            "may have or which "
+            "was dropped without its files"
+        )
+
+
 class IcebergTable:
     """A handle on a table that exists."""
 
@@ -179,15 +190,6 @@ class IcebergTable:
     def _steps(self) -> Iterator[Any]:
         """The snapshots that a stream's commits made, from the known one back."""
         return filter(is_of_stream, self._back_from(self._at()))
-
-    @property
-    def has_notes(self) -> bool:
-        """Whether a stream keeps something of its own in it: state, or changes."""
-        names = self._table.properties().keySet().iterator()
-        while names.hasNext():
-            if str(names.next()).startswith(PREFIX):
-                return True
-        return bool(self.last_summary())
 
     @property
     def folder(self) -> str:
@@ -478,8 +480,12 @@ class IcebergTable:
             spark: a session.
             before: milliseconds since 1970; later files are left out, for a commit that is going on may need them.
             remove: whether they are removed.
+
+        Raises:
+            SharedFolder: another table has files there, too.
         """
         self.refresh()
+        self._check_folder(spark)
         java = jvm(spark)
         actions = java.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
         action = actions.deleteOrphanFiles(self._table).olderThan(before)
@@ -493,6 +499,25 @@ class IcebergTable:
         while files.hasNext():
             found.append(str(files.next()))
         return sorted(found)
+
+    def _check_folder(self, spark: SparkSession) -> None:
+        """Raises where the table's folder has metadata of another table: two catalogs of one warehouse may have given two
+        tables of one name the same folder, and no catalog knows of the other's files."""
+        java = self._table.operations().current()
+        known = {
+            str(java.metadataFileLocation()),
+            *(str(each.file()) for each in each_of(java.previousFiles().iterator())),
+        }
+        parser = java_class(spark, "org.apache.iceberg.TableMetadataParser")
+        for path in self.listed(f"{self.folder}/metadata"):
+            if not path.endswith(".metadata.json") or path in known:
+                continue
+            try:
+                uuid = str(parser.read(self._table.io(), path).uuid())
+            except Exception:  # half a file
+                continue
+            if uuid != str(self._table.uuid()):
+                raise SharedFolder(self.name, self.folder, uuid)
 
     def listed(self, folder: str) -> Iterator[str]:
         """The files below a folder, as the catalog's FileIO has them; none where it can't list, or there is no folder."""
@@ -684,11 +709,6 @@ def added_rows(summary: Mapping[str, str], part: str) -> int:
 def load(spark: SparkSession, name: str) -> IcebergTable | None:
     """The table of that name; None if there is none."""
     return IcebergTable(spark, name) if spark.catalog.tableExists(name) else None
-
-
-def is_there(spark: SparkSession, name: str) -> bool:
-    """Whether one of Iceberg's tables has that name."""
-    return find(spark, name) is not None
 
 
 def find(spark: SparkSession, name: str) -> IcebergTable | None:

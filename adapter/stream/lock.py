@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from . import owner
 from .errors import StreamError
 from .model import StreamModel
 from .session import jvm
@@ -37,9 +38,10 @@ def locked(spark: SparkSession, model: StreamModel) -> Iterator[None]:
     """Hold the model's lock.
 
     Raises:
-        StreamError: another run holds it, and which process that is.
+        StreamError: another run holds it, and which process that is; or the model's files belong to another table.
     """
     if not model.storage.is_local:
+        owner.check(spark, model)
         yield
         return
     path = Path(model.lock)
@@ -55,6 +57,7 @@ def locked(spark: SparkSession, model: StreamModel) -> Iterator[None]:
             _wait(model, file.getChannel())
             file.setLength(0)
             file.write(json.dumps({"pid": os.getpid()}).encode())
+            owner.check(spark, model)
             yield
         finally:
             file.close()

@@ -7,32 +7,45 @@ others only when it is older than any write takes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..environment.storage import Storage
-from .changes import changes_of
+from ..name_clashes import may_be_kept
+from . import owner
 from .deployments import in_between, version
 from .deployments import read as deployment_of
-from .iceberg import IcebergTable, load
-from .identifiers import joined, parts, with_suffix
+from .errors import StreamError, cause
+from .iceberg import SharedFolder, find
+from .identifiers import joined, last, parts, with_suffix
 from .lock import locked
-from .model import CHANGES, STATE, StreamModel
+from .model import STATE as STATE_SUFFIX
+from .model import StreamModel
+from .ownership import OF, ROLE, is_same, owned
+from .savepoints import CHANGELOG, STATE, TABLE
 from .saving import left_behind, tables_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
 # Spark's checkpoint and our small files are written beside their place, and moved there in one step.
-_PARTIAL = re.compile(r"(?:^|/)(?:\.[^/]*\.tmp(?:\.crc)?|[^/]*\.partial(?:\.crc)?|\.probe-[0-9a-f]+)$")
+_PARTIAL = re.compile(
+    r"(?:^|/)(?:\.[^/]*\.tmp(?:\.crc)?|[^/]*\.[0-9a-f]{32}\.partial(?:\.crc)?|\.probe-[0-9a-f]{32})$"
+)
 
 
-# Such a key doesn't tell the name of its table (see `StreamModel.key`).
-_DIGEST = re.compile(r"-[0-9a-f]{8}$")
+@dataclass(frozen=True)
+class Orphans:
+    """The files of a model that no commit of it knows."""
+
+    files: list[str]
+    left_alone: list[str]
+    """Why files of a table aren't among them, as sentences."""
 
 
-def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool) -> list[str]:
-    """The files of a model that no commit of it knows.
+def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool) -> Orphans:
+    """Looks for the files of a model that no commit of it knows.
 
     Args:
         spark: the project's session.
@@ -44,19 +57,20 @@ def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool)
         StreamError: a run of the model is going on.
     """
     with locked(spark, model):
-        found = []
-        # Somebody's own table may be called as the changelog would be.
-        changes = [] if changes_of(spark, model, None) is None else [model.changes]
+        found, left_alone = [], []
         others = _folders_beside(spark, model)
-        for name in (model.target, model.state, *changes):
-            table = load(spark, name)
+        for role in (TABLE, STATE, CHANGELOG):
+            table = owned(spark, model, role)
             if table is not None and table.folder not in others:
-                found += table.orphans(spark, before, remove)
+                try:
+                    found += table.orphans(spark, before, remove)
+                except SharedFolder as problem:
+                    left_alone.append(f"{problem}. Its files were left alone.")
         # Under its lock nobody writes to a checkpoint, where there are locks.
         until = None if model.storage.is_local else before
         if model.storage.is_local:
             found += left_behind(spark, model, remove)
-        return found + _partial(model.storage, model.checkpoint, until, remove)
+        return Orphans(found + _partial(model.storage, model.checkpoint, until, remove), left_alone)
 
 
 def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
@@ -89,58 +103,97 @@ def _partial(storage: Storage, folder: str, before: int | None, remove: bool) ->
     return sorted(found)
 
 
-def dropped(spark: SparkSession, storage: Storage, catalog: str, schemas: Iterable[str]) -> list[StreamModel]:
-    """Models whose table is gone, and of which a state, changes or a checkpoint are still there.
+@dataclass(frozen=True)
+class Dropped:
+    """A model whose table is gone, and what is left of it."""
+
+    model: StreamModel
+    left: tuple[str, ...]
+    """Names of tables, and folders."""
+
+
+def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> Iterator[Dropped | str]:
+    """Models whose table is gone, and of which a state, changes or a checkpoint are still there. A table is gone only if the
+    catalog that it was in says so. Where that can't be asked, a sentence says why.
 
     Args:
         spark: the project's session.
         storage: where checkpoints are.
-        catalog: the catalog that models are in.
         schemas: those whose tables are looked at, in full.
     """
-    names = {
-        tuple(key.split("."))
-        for key in [*storage.list(storage.checkpoints), *storage.list(storage.savepoints)]
-        if key.count(".") == 2 and key.startswith(f"{catalog}.") and not _DIGEST.search(key)
-    }
-    for schema in schemas:
-        for row in _tables(spark, schema):
-            for suffix in (STATE, CHANGES):
-                table = str(row["tableName"])
-                model = table.removesuffix(suffix)
-                if model not in ("", table) and _is_of_stream(spark, joined([*parts(schema), table])):
-                    names.add((*parts(schema), model))
-    models = []
     between = in_between(storage)
-    for name in sorted(names):
-        target = joined(name)
-        if target not in between and not spark.catalog.tableExists(target):
-            models.append(
-                StreamModel(
-                    name=name[-1],
-                    target=target,
-                    state=with_suffix(target, STATE),
-                    storage=storage,
-                    sources=(),
-                )
+    targets: set[str] = set()
+    folders = {*storage.list(storage.checkpoints), *storage.list(storage.savepoints)}
+    for key in sorted(folders | {*owner.keys(storage)}):
+        try:
+            noted = owner.read(storage, key)
+        except StreamError as problem:
+            yield problem.msg
+            continue
+        if noted is None:
+            yield (
+                f"{key}: no note in {storage.tables} says which table its files under {storage.root} belong to; "
+                "they were left "
+                "alone."
             )
-    return models
+        elif noted.catalog != owner.catalog_of(spark, storage, noted.table):
+            yield (
+                f"{noted.table}: it is in another catalog ({noted.described}) than this target's; what is kept "
+                "of it was left "
+                "alone. Run the command with that target."
+            )
+        else:
+            targets.add(noted.table)
+    for schema in schemas:
+        for name in _tables(spark, schema):
+            of = _kept_for(spark, joined([*parts(schema), name]))
+            if of is not None and is_same(of, target := joined([*parts(schema), last(of)])):
+                targets.add(target)
+    for target in sorted(targets - between):
+        unseen = _unseen(spark, target)
+        if unseen is not None:
+            yield f"{target}: {unseen} What is kept of it was left alone."
+        elif not spark.catalog.tableExists(target):
+            yield _left_of(spark, storage, target)
 
 
-def _is_of_stream(spark: SparkSession, name: str) -> bool:
-    from pyspark.errors import AnalysisException, IllegalArgumentException
+def _left_of(spark: SparkSession, storage: Storage, target: str) -> Dropped:
+    model = StreamModel(
+        name=last(target), target=target, state=with_suffix(target, STATE_SUFFIX), storage=storage, sources=()
+    )
+    tables = [table.name for role in (STATE, CHANGELOG) if (table := owned(spark, model, role)) is not None]
+    folders = [path for path in (model.checkpoint, model.savepoints) if storage.exists(path)]
+    return Dropped(model, (*tables, *folders))
 
+
+def _unseen(spark: SparkSession, table: str) -> str | None:
+    """Why a catalog can't be asked whether it has a table; None if it can."""
+    from pyspark.errors import PySparkException
+
+    schema = joined(parts(table)[:-1])
     try:
-        return IcebergTable(spark, name).has_notes
-    except (AnalysisException, IllegalArgumentException):
-        return False  # a view, or a table of another format
+        spark.sql(f"describe namespace {schema}").collect()
+        spark.catalog.tableExists(table)
+    except Exception as problem:
+        if isinstance(problem, PySparkException) and problem.getCondition() == "SCHEMA_NOT_FOUND":
+            return f"there is no schema {schema}, or it can't be seen from here, so the table may be there."
+        return f"the catalog can't be asked whether it is there ({cause(problem)})."
+    return None
 
 
-def _tables(spark: SparkSession, schema: str) -> list[Row]:
+def _kept_for(spark: SparkSession, name: str) -> str | None:
+    """The model's table that a table is the state or the changelog of; None if it is neither."""
+    if not may_be_kept(name):
+        return None  # not worth a look: ours are called so
+    table = find(spark, name)
+    return table.property(OF) if table is not None and table.property(ROLE) in (STATE, CHANGELOG) else None
+
+
+def _tables(spark: SparkSession, schema: str) -> list[str]:
     from pyspark.errors import AnalysisException
 
     try:
-        return spark.sql(f"show tables in {schema}").collect()
+        return [str(row["tableName"]) for row in spark.sql(f"show tables in {schema}").collect()]
     except AnalysisException as problem:
         if problem.getCondition() != "SCHEMA_NOT_FOUND":
             raise

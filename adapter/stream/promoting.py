@@ -16,16 +16,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from . import deployments
+from . import deployments, owner
 from .catching_up import Lag, behind
 from .checkpoint import copy_checkpoint, next_snapshots
 from .deployments import PROMOTED, STAGED, Deployment, Swap, check_settled, version
 from .errors import StreamError, sentences
 from .failpoints import around
-from .iceberg import IcebergTable, load
+from .iceberg import IcebergTable, find, load
 from .identifiers import joined, parts
 from .lock import locked
 from .model import StreamModel
+from .ownership import check_droppable, drop, foreign, hand_over, name_of
 from .runner import reset
 from .savepoints import CHANGELOG, STATE, TABLE, check_whole, copy_savepoints
 from .saving import present, tables_of
@@ -79,7 +80,7 @@ def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
         StreamError: the model has no table that somebody could take over from, an old version is still kept, or the catalog
             can't rename tables.
     """
-    with _held(model) as found:
+    with _held(spark, model) as found:
         check_settled(model)
         if found is None:
             session = working_session(spark)
@@ -91,6 +92,7 @@ def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
                 )
             found = deployments.begin(model)
             with around("deploy.stage", model.name):
+                owner.claim(session, model)
                 deployments.write(model.storage, found)
         elif found.phase == PROMOTED:
             raise StreamError(
@@ -109,7 +111,7 @@ def standing(spark: SparkSession, model: StreamModel) -> Standing:
     Raises:
         StreamError: there is no new version, or names are in the middle of changing.
     """
-    with _held(model) as found:
+    with _held(spark, model) as found:
         check_settled(model)
         found = found or _nothing(model, "show")
         session = working_session(spark)
@@ -162,7 +164,7 @@ def _change(
         what: it is called, as in "nothing to …".
         ready: passes a deployment in which they can, and says which version gets the model's name.
     """
-    with _held(model, spark) as found:
+    with _held(spark, model, lock=True) as found:
         session = working_session(spark)
         if found is not None and found.swap is not None:
             return _finish(session, model, found, to)
@@ -220,7 +222,7 @@ def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
     Raises:
         StreamError: there is none, or it is running.
     """
-    with _held(model) as found:
+    with _held(spark, model) as found:
         check_settled(model)
         found = found or _nothing(model, "clean up")
         _drop(spark, version(model, found.beside))
@@ -231,19 +233,22 @@ def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
 
 def _drop(spark: SparkSession, beside: StreamModel) -> None:
     """Drop a version that is beside its model, with all that it keeps. One that is cut short is done again."""
+    check_droppable(spark, beside)
     reset(spark, beside)
     with around("deploy.drop", beside.name):
-        spark.sql(f"drop table if exists {beside.target} purge")
+        drop(spark, beside, TABLE)
 
 
 @contextmanager
-def _held(model: StreamModel, spark: SparkSession | None = None) -> Iterator[Deployment | None]:
-    """The deployment of a model; with a session the model and the versions beside it are held meanwhile."""
+def _held(spark: SparkSession, model: StreamModel, lock: bool = False) -> Iterator[Deployment | None]:
+    """The deployment of a model. With `lock` the model and the versions beside it are held meanwhile."""
     with sentences(model), ExitStack() as stack:
-        if spark is not None:
+        if lock:
             stack.enter_context(locked(spark, model))
+        else:
+            owner.check(spark, model)
         found = deployments.read(model.storage, model.target)
-        if spark is not None and found is not None:
+        if lock and found is not None:
             for beside in (found.new, found.previous):
                 stack.enter_context(locked(spark, version(model, beside)))
         yield found
@@ -302,11 +307,10 @@ def _swap(spark: SparkSession, model: StreamModel, found: Deployment, takes: Str
     """Note what is to happen, and do it."""
     gives = {kind: _uuid(table) for kind, table in tables_of(spark, model).items()}
     comes = {kind: _uuid(table) for kind, table in tables_of(spark, takes).items()}
-    if gives[CHANGELOG] is None and comes[CHANGELOG] is not None and spark.catalog.tableExists(model.changes):
-        raise StreamError(
-            f"Model {model.name}: its new version keeps its changes, which would be in {model.changes}, and a table of that "
-            "name which isn't a changelog is there. Rename one of the two."
-        )
+    for kind in (STATE, CHANGELOG):
+        name = name_of(model, kind)
+        if gives[kind] is None and comes[kind] is not None and spark.catalog.tableExists(name):
+            raise foreign(spark, model, kind)
     found = replace(found, swap=Swap(to, gives, comes))
     # What a process that was killed has left of another one.
     model.storage.delete(_copies(found, model.storage))
@@ -343,14 +347,16 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     for side, step, each in zip(_sides(swap.to), ("gives", "takes"), (goes_to, model), strict=True):
         with around(f"deploy.checkpoint.{step}", model.name):
             _put(storage, f"{_copies(found, storage)}/{side}", each)
+            owner.claim(spark, each, (swap.gives if step == "gives" else swap.takes)[TABLE])
     moved = comes_from
     for path in (moved.checkpoint, moved.savepoints, moved.progress, moved.attempt, moved.health):
         storage.delete(path)
+    owner.forget(comes_from)
     for kind in _KINDS:
         with around(f"deploy.{kind}.gives", model.name):
-            _rename(spark, _name(model, kind), swap.gives[kind], _name(goes_to, kind))
+            _rename(spark, kind, swap.gives[kind], model, goes_to)
         with around(f"deploy.{kind}.takes", model.name):
-            _rename(spark, _name(comes_from, kind), swap.takes[kind], _name(model, kind))
+            _rename(spark, kind, swap.takes[kind], comes_from, model)
     promoted = int(time.time() * 1000) if swap.to == PROMOTED else found.promoted
     done = replace(found, phase=swap.to, promoted=promoted, swap=None)
     with around("deploy.end", model.name):
@@ -369,17 +375,19 @@ def _uuid(table: IcebergTable | None) -> str | None:
     return None if table is None else str(table.java.uuid())
 
 
-def _name(model: StreamModel, kind: str) -> str:
-    return {STATE: model.state, CHANGELOG: model.changes, TABLE: model.target}[kind]
-
-
-def _rename(spark: SparkSession, name: str, uuid: str | None, to: str) -> None:
-    """Rename a table, unless it is already."""
-    if uuid is not None and _uuid(load(spark, name)) == uuid:
+def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, to: StreamModel) -> None:
+    """Rename a table, unless it is already, and note whose it is from then on."""
+    if uuid is None:
+        return
+    name, new = name_of(was, kind), name_of(to, kind)
+    if _uuid(find(spark, name)) == uuid:
         # The catalog is that of the table.
         spark.sql(
-            f"alter table {name} rename to {joined(parts(to)[1:] if len(parts(to)) > 2 else parts(to))}"
+            f"alter table {name} rename to {joined(parts(new)[1:] if len(parts(new)) > 2 else parts(new))}"
         )
+    table = find(spark, new)
+    if table is not None and _uuid(table) == uuid:
+        hand_over(table, kind, to.target)
 
 
 def _copies(found: Deployment, storage: Storage) -> str:

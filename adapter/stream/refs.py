@@ -45,11 +45,11 @@ def hold(table: IcebergTable, name: str, snapshot: int, age: int | None = None) 
 
     Args:
         table: whose it is.
-        name: the branch's. If there is one, it is moved.
+        name: the branch's. There is none of that name.
         snapshot: the snapshot.
         age: milliseconds since the snapshot was made, after which Iceberg lets it go; None: it never does.
     """
-    let_go(table, name)
+    table.refresh()
     past = table.lineage_of(snapshot)
     step = next((place for place, each in enumerate(past, 1) if each.is_step), len(past))
     # What a step brought is told by the snapshot before it; and a stream may begin where files were added last.

@@ -14,10 +14,9 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ..query.errors import QueryError
 from ..query.program import Program, StreamInput
-from . import unreadable_rows
+from . import owner, unreadable_rows
 from .batches import Batches
 from .bootstrap import begin_with_table
-from .changes import changes_of
 from .checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
 from .columns import alterations
 from .deployments import check_settled
@@ -41,10 +40,11 @@ from .lock import locked
 from .lookups import Lookups
 from .microbatch import Work
 from .model import StreamModel
+from .ownership import check_names, drop
 from .position import Position
 from .progress import caught_up
 from .recovery import Found, check, unfinished
-from .savepoints import MIGRATION, check_whole
+from .savepoints import CHANGELOG, MIGRATION, STATE, check_whole
 from .saving import forget_all, save_before
 from .session import working_session
 from .sink import AppendSink, Sink
@@ -215,11 +215,10 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
     """
     with sentences(model), locked(spark, model):
         check_settled(model)
-        changes = changes_of(spark, model, None)
-        StateTable(spark, model).drop(spark)
+        with around("state.drop", model.name):
+            drop(spark, model, STATE)
         with around("changelog.drop", model.name):
-            if changes is not None:
-                spark.sql(f"drop table if exists {model.changes} purge")
+            drop(spark, model, CHANGELOG)
         with around("checkpoint.delete", model.name):
             model.storage.delete(model.checkpoint)
         with around("progress.delete", model.name):
@@ -227,6 +226,7 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
             model.storage.delete(model.attempt)
             model.storage.delete(model.health)
         forget_all(spark, model)
+        owner.forget(model)
 
 
 class RunningStream:
@@ -287,6 +287,7 @@ class RunningStream:
                 # The run before ended of it.
                 begin_again(model)
                 check_beginnings(session, ordered)
+            owner.claim(session, model)
             note_order(order)
             begin_with_table(session, ordered, inputs, begun=self._batches.position.batch >= 0)
             reached("stream:starting", model.name)
@@ -518,6 +519,7 @@ class _Second(Exception):
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
     """Look at checkpoint, state, changelog and table, and finish what a crash cut short."""
     check_whole(model)
+    check_names(session, model, bool(program.levels))
     state = StateTable(session, model)
     program = signed(session, model, program, state.signature() if program.levels else None)
     upsert = program.upsert

@@ -1,14 +1,15 @@
 """The savepoints of a model, as they are noted under the storage root: small files, read without Spark.
 
 A savepoint is a folder ``savepoints/<model>/<name>`` with a copy of the checkpoint's last entries and, written last,
-``savepoint.json``: what state, changelog and table were. Branches of those tables keep their snapshots.
+``savepoint.json``: what state, changelog and table were. Branches of those tables keep their snapshots; before they are made
+``branches.json`` lists them, so that they are told from branches of the same name that others make.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ MIGRATION, EDIT, RESTORE = "migration", "edit", "restore"
 """What a savepoint is taken before without being asked for."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _AUTOMATIC = re.compile(rf"before-(?:{MIGRATION}|{EDIT}|{RESTORE})-(\d+)", re.IGNORECASE)
-_FILE, _CHECKPOINT = "savepoint.json", "checkpoint"
+_FILE, _CHECKPOINT, _BRANCHES = "savepoint.json", "checkpoint", "branches.json"
 
 
 @dataclass(frozen=True)
@@ -135,13 +136,13 @@ def find(model: StreamModel, name: str) -> Savepoint:
     raise StreamError(f"Model {model.name}: there is no savepoint '{name}' of it; {there}.")
 
 
-def next_name(found: list[Savepoint], cause: str) -> str:
-    """How the next savepoint is called that is taken before something.
+def next_name(taken: Iterable[str], cause: str) -> str:
+    """The name of the next savepoint that is taken before something.
 
-    >>> next_name([], MIGRATION)
-    'before-migration-1'
+    >>> next_name([], MIGRATION), next_name(["before-edit-7", "mine"], MIGRATION)
+    ('before-migration-1', 'before-migration-8')
     """
-    numbers = (int(known[1]) for each in found if (known := _AUTOMATIC.fullmatch(each.name)))
+    numbers = (int(known[1]) for each in taken if (known := _AUTOMATIC.fullmatch(each)))
     return f"before-{cause}-{max(numbers, default=0) + 1}"
 
 
@@ -151,12 +152,34 @@ def write(model: StreamModel, savepoint: Savepoint) -> None:
     model.storage.write_text(f"{folder(model, savepoint.name)}/{_FILE}", text)
 
 
+def note_branches(model: StreamModel, name: str, snapshots: Mapping[str, int]) -> None:
+    """Note which branches a savepoint is going to make.
+
+    Args:
+        model: the model.
+        name: the savepoint's.
+        snapshots: by a table's UUID the snapshot that its branch keeps.
+    """
+    model.storage.write_text(f"{folder(model, name)}/{_BRANCHES}", json.dumps(dict(snapshots)))
+
+
+def noted_branches(model: StreamModel, name: str) -> Mapping[str, int]:
+    """By a table's UUID the snapshot that its branch of a savepoint keeps, whether the savepoint was completed or not."""
+    found: Mapping[str, int] = json.loads(
+        model.storage.read_text(f"{folder(model, name)}/{_BRANCHES}") or "{}"
+    )
+    return found
+
+
 def copy_savepoints(storage: Storage, path: str, to: str) -> None:
     """Copy the savepoints in the folder of a model. What they name stays where it is."""
     for name in storage.list(path):
         note = storage.read_text(f"{path}/{name}/{_FILE}") if _NAME.fullmatch(name) else None
         if note is not None:
             copy_checkpoint(storage, f"{path}/{name}/{_CHECKPOINT}", f"{to}/{name}/{_CHECKPOINT}")
+            branches = storage.read_text(f"{path}/{name}/{_BRANCHES}")
+            if branches is not None:
+                storage.write_text(f"{to}/{name}/{_BRANCHES}", branches)
             storage.write_text(f"{to}/{name}/{_FILE}", note)
 
 

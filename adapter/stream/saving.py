@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from .changes import changes_of
 from .checkpoint import Checkpoint, copy_checkpoint, read_checkpoint
 from .deployments import check_settled
 from .errors import StreamError, sentences
@@ -22,6 +21,7 @@ from .failpoints import around
 from .iceberg import IcebergTable, load
 from .lock import locked
 from .model import StreamModel
+from .ownership import owned
 from .position import Position
 from .recovery import Found, check
 from .refs import held, hold, let_go, picture
@@ -40,6 +40,8 @@ from .savepoints import (
     is_complete,
     listed,
     next_name,
+    note_branches,
+    noted_branches,
     read,
     write,
 )
@@ -103,7 +105,8 @@ def save_before(
         StreamError: the model's tables don't belong together.
     """
     found = listed(model.storage, model.savepoints)
-    made = _take(spark, model, next_name(found, cause), cause)
+    taken = {name.removeprefix(BRANCH) for name in _branches(spark, model)}
+    made = _take(spark, model, next_name([*(each.name for each in found), *taken], cause), cause)
     old = [each for each in found if each.is_automatic]
     for each in old[: max(0, len(old) + 1 - AUTOMATIC)]:
         if each != but:
@@ -134,7 +137,8 @@ def remove(spark: SparkSession, model: StreamModel, name: str) -> None:
 
 
 def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[str]:
-    """What no savepoint of a model names: branches, and folders of savepoints that were never completed, or deleted.
+    """Lists what is left of a model's savepoints that were never completed, or deleted: their folders, and the branches
+    that these note. Any other branch is somebody else's, whatever its name.
 
     Args:
         spark: a session.
@@ -147,21 +151,19 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
     check_settled(model)
     found: list[str] = []
     storage = model.storage
-    if not storage.exists(model.checkpoint) and not storage.exists(model.savepoints):
-        return found  # tables of a catalog that has savepoints of another storage root
     names = [name for name in storage.list(model.savepoints) if not name.startswith(".")]
-    noted = {name for name in names if is_complete(model, name)}
-    for table in tables_of(spark, model).values():
-        for each in sorted(held(table, BRANCH)) if table is not None else ():
-            if each.removeprefix(BRANCH) not in noted and table is not None:
-                found.append(f"{table.name}: branch {each}")
-                if remove:
-                    let_go(table, each)
-    for name in names:
-        if name not in noted:
-            found.append(folder(model, name))
+    for name in (each for each in names if not is_complete(model, each)):
+        noted, branch = noted_branches(model, name), f"{BRANCH}{name}"
+        for table in tables_of(spark, model).values() if noted else ():
+            if table is None or held(table, BRANCH).get(branch) != noted.get(str(table.java.uuid()), -1):
+                continue
+            found.append(f"{table.name}: branch {branch}")
             if remove:
-                storage.delete(folder(model, name))
+                let_go(table, branch)
+        # The folder goes last: by its note the branches are found again.
+        found.append(folder(model, name))
+        if remove:
+            storage.delete(folder(model, name))
     return found
 
 
@@ -173,7 +175,6 @@ def forget_all(spark: SparkSession, model: StreamModel) -> None:
     with around("savepoints.delete", model.name):
         for name in model.storage.list(model.savepoints):
             forget(model, name)
-        # The folder goes last: branches without it may be another storage root's.
         left_behind(spark, model, remove=True)
         model.storage.delete(model.savepoints)
 
@@ -221,6 +222,12 @@ def present(spark: SparkSession, model: StreamModel) -> Present:
 def _take(spark: SparkSession, model: StreamModel, name: str, cause: str | None) -> Savepoint:
     left_behind(spark, model, remove=True)
     found = present(spark, model)
+    if (taken := _branches(spark, model).get(f"{BRANCH}{name}")) is not None:
+        raise StreamError(
+            f"Model {model.name}: the table {taken} has a branch or a tag {BRANCH}{name}, which no savepoint made, so there "
+            f"can't be a savepoint '{name}'. Choose another name, or drop the branch: ALTER TABLE {taken} DROP BRANCH "
+            f"`{BRANCH}{name}`."
+        )
     now = int(time.time() * 1000)
     position = found.position
     savepoint = Savepoint(
@@ -236,6 +243,15 @@ def _take(spark: SparkSession, model: StreamModel, name: str, cause: str | None)
     )
     with around("savepoint.checkpoint", model.name):
         copy_checkpoint(model.storage, model.checkpoint, checkpoint_of(model, name))
+        note_branches(
+            model,
+            name,
+            {
+                each.uuid: each.snapshot
+                for each in savepoint.tables.values()
+                if each and each.snapshot is not None
+            },
+        )
     for table in found.tables.values():
         snapshot = None if table is None else table.snapshot_id
         if table is None or snapshot is None:
@@ -256,6 +272,16 @@ def _take(spark: SparkSession, model: StreamModel, name: str, cause: str | None)
     return savepoint
 
 
+def _branches(spark: SparkSession, model: StreamModel) -> dict[str, str]:
+    """By its name a table that has the branch or the tag, of those that are called as a savepoint's would be."""
+    return {
+        name: table.name
+        for table in tables_of(spark, model).values()
+        if table is not None
+        for name in held(table, BRANCH)
+    }
+
+
 def _has_moved(model: StreamModel, found: Present, savepoint: Savepoint) -> bool:
     """Whether another run, whose lock can't be seen, has written something meanwhile."""
     for kind, table in found.tables.items():
@@ -269,8 +295,7 @@ def _has_moved(model: StreamModel, found: Present, savepoint: Savepoint) -> bool
 
 
 def _each_table(spark: SparkSession, model: StreamModel) -> Iterator[tuple[str, IcebergTable | None]]:
-    """The tables of a model. Somebody's own may be called as its changelog would be."""
-    yield STATE, load(spark, model.state)
-    has_changes = changes_of(spark, model, None) is not None
-    yield CHANGELOG, load(spark, model.changes) if has_changes else None
+    """The tables of a model. Somebody's own may be called as its state or its changelog would be."""
+    yield STATE, owned(spark, model, STATE)
+    yield CHANGELOG, owned(spark, model, CHANGELOG)
     yield TABLE, load(spark, model.target)

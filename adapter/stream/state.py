@@ -21,11 +21,13 @@ from .clock import instant
 from .columns import PROMOTED, holds_interval, is_rounded
 from .errors import StreamError
 from .failpoints import around
-from .iceberg import IcebergTable, added_rows, load
+from .iceberg import IcebergTable, added_rows
 from .identifiers import type_text
 from .maintenance import PROPERTIES, Maintenance
 from .migration import Migration
 from .model import Retention, StreamModel
+from .ownership import drop, owned
+from .ownership import properties as made_as
 from .position import (
     COMPACTED,
     GROWTH,
@@ -36,6 +38,7 @@ from .position import (
     growth_to_text,
     read_position,
 )
+from .savepoints import STATE
 from .schema import Layout
 from .session import show, sql
 from .state_figures import PartFigures, Size, by_part, written
@@ -97,7 +100,7 @@ class StateTable:
 
     def __init__(self, spark: SparkSession, model: StreamModel) -> None:
         self._model = model
-        self._table = load(spark, model.state)
+        self._table = owned(spark, model, STATE)
         self._columns: Columns | None = None
         self._known_apart: Called | None = None
         self._relation = ""
@@ -223,11 +226,16 @@ class StateTable:
 
     def _make(self, spark: SparkSession, schema: StructType, properties: Mapping[str, str]) -> IcebergTable:
         """Make the table, with properties besides those that each has."""
-        settings = {**_PROPERTIES, **(_LOCAL if self._model.storage.is_local else {}), **properties}
+        settings = {
+            **_PROPERTIES,
+            **(_LOCAL if self._model.storage.is_local else {}),
+            **properties,
+            **made_as(STATE, self._model.target),
+        }
         listed = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in settings.items())
         columns = ", ".join(f"{quoted(field.name)} {type_text(field.dataType)}" for field in schema.fields)
         description = f"({columns}) using iceberg partitioned by (part) tblproperties ({listed})"
-        table = commit.create(spark, "state.create", self._model, self._model.state, description)
+        table = commit.create(spark, "state.create", self._model, STATE, description)
         self._table = table
         self._columns = self._shown = self._known_apart = None
         return table
@@ -423,7 +431,7 @@ class StateTable:
     def drop(self, spark: SparkSession) -> None:
         """Forget it all."""
         with around("state.drop", self._model.name):
-            spark.sql(f"drop table if exists {self._model.state} purge")
+            drop(spark, self._model, STATE)
         self._table = self._columns = self._known_apart = None
 
     def is_small(self, part: str) -> bool:

@@ -33,7 +33,7 @@
   {%- endif -%}
   {%- set full_refresh = should_full_refresh() -%}
 
-  {%- set anew = existing is none or full_refresh or not existing.is_table -%}
+  {%- set anew = existing is none or full_refresh or not existing.is_table or adapter.stream_begins(model) -%}
 
   {%- set is_asked_for = anew or var('flush', false) or var('bootstrap', none) or var('keep_state', false) -%}
   {%- set kept = adapter.kept_running(model, is_asked_for) -%}
@@ -49,9 +49,14 @@
 
   {%- set gives = adapter.check_columns(model, sql, graph, anew) -%}
 
-  {%- if anew -%}
+  {%- if existing is none -%}
+    {#- A catalog may hide what it has. Only once the table could be made, what is left of an earlier one is forgotten. -#}
+    {%- do run_query(_create_streaming_table(target, sql, 'create table')) -%}
+    {%- do persist_constraints(target, model) -%}
     {%- do adapter.reset_stream(model) -%}
-    {%- if existing is not none and not existing.is_table -%}
+  {%- elif anew -%}
+    {%- do adapter.reset_stream(model) -%}
+    {%- if not existing.is_table -%}
       {%- do adapter.drop_relation(existing) -%}
     {%- endif -%}
     {%- do run_query(_create_streaming_table(target, sql)) -%}
@@ -77,20 +82,20 @@
 
 
 {#- CREATE … AS would leave a snapshot that overwrites, and streams that read this table could not pass it. -#}
-{% macro _create_streaming_table(target, sql) -%}
+{% macro _create_streaming_table(target, sql, create='create or replace table') -%}
   {%- set contract = config.get('contract') -%}
   {%- if contract.enforced -%}
     {%- do get_assert_columns_equivalent(sql) -%}
   {%- endif -%}
   {%- set columns = adapter.query_columns(sql, model.columns.keys() | list if contract.enforced else none) -%}
-  create or replace table {{ target }} (
+  {{ create }} {{ target }} (
     {%- for column in columns %}
     {{ adapter.quote(column.name | replace('`', '``')) }} {{ column.dtype }}{{ ',' if not loop.last }}
     {%- endfor %}
   )
   {{ file_format_clause() }}
   {{ options_clause() }}
-  {{ tblproperties_clause() }}
+  {{ adapter.stream_tblproperties(model, config.get('tblproperties')) }}
   {{ partition_cols(label="partitioned by") }}
   {{ location_clause() }}
   {{ comment_clause() }}

@@ -62,7 +62,7 @@ def test_names(model: StreamModel) -> None:
     for name in ("", ".hidden", "a/b", "a b", "ä", "before-Migration-2", "x" * 101):
         with pytest.raises(StreamError, match="Model m: "):
             check_name(model, name)
-    taken = [savepoint(name) for name in ("before-migration-9", "before-edit-10", "before-11", "other-12")]
+    taken = ["before-migration-9", "before-edit-10", "before-11", "other-12"]
     assert next_name(taken, MIGRATION) == "before-migration-11"
 
 

@@ -14,7 +14,9 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream import upsert
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.ownership import properties
 from dbt.adapters.spark_streaming.stream.runner import StreamResult, flush, reset, run_stream
+from dbt.adapters.spark_streaming.stream.savepoints import TABLE
 
 SCHEMA = "stream_tests"
 TUMBLE = "window_start timestamp, window_end timestamp, k string, c bigint, s bigint"
@@ -22,6 +24,12 @@ CUMULATE = f"{TUMBLE}, d bigint"
 EVENTS = "ts timestamp, k string, v bigint, x bigint"
 
 _numbers = itertools.count()
+
+
+def made_for(target: str) -> str:
+    """The clause by which a model's table is known as ours, as its materialization writes it."""
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties(TABLE, target).items())
+    return f"tblproperties ({listed})"
 
 
 class Stream:
@@ -52,7 +60,7 @@ class Stream:
         self.events = f"{SCHEMA}.{name}_events"
         target = f"{SCHEMA}.{name}"
         spark.sql(f"create table {self.events} ({EVENTS}) using iceberg")
-        spark.sql(f"create table {target} ({columns}) using iceberg")
+        spark.sql(f"create table {target} ({columns}) using iceberg {made_for(target)}")
         self.model = StreamModel(
             name=name,
             target=target,

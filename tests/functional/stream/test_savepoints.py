@@ -15,7 +15,7 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream import failpoints, maintenance, orphans, saving, state
+from dbt.adapters.spark_streaming.stream import failpoints, maintenance, orphans, savepoints, saving, state
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.going_on import verdict
 from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
@@ -415,9 +415,14 @@ def test_maintenance_leaves_what_savepoints_name(
     half = Path(down.model.savepoints) / "half" / "checkpoint" / "metadata"
     half.parent.mkdir(parents=True)
     half.write_text("{}")
-    spark.sql(f"alter table {down.model.target} create branch savepoint_half")
-    found = orphans.of_model(spark, down.model, before=2**60, remove=True)
+    table = IcebergTable(spark, down.model.target)
+    assert table.snapshot_id is not None
+    savepoints.note_branches(down.model, "half", {str(table.java.uuid()): table.snapshot_id})
+    for branch in ("half", "of_somebody"):
+        spark.sql(f"alter table {down.model.target} create branch savepoint_{branch}")
+    found = orphans.of_model(spark, down.model, before=2**60, remove=True).files
     assert {f"{down.model.target}: branch savepoint_half", str(half.parent.parent)} <= set(found)
+    assert f"{down.model.target}: branch savepoint_of_somebody" not in found
     assert back(down, "kept").savepoint.name == "kept"
     assert down.run().rows_in == 5
     assert down.rows() == sorted_rows(spark.sql(text).collect())
