@@ -254,5 +254,5 @@ class Maintenance:
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for the stream that writes "
                 f"{holder} has not read them yet. Run that model, or have `dbt-stream reset` forget it; of one that is no "
-                "longer in the project, drop the table, and `dbt-stream clean --dropped` forgets the rest."
+                "longer in the project, drop the table, and `dbt-stream clean --dropped --yes` forgets the rest."
             )

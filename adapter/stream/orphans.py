@@ -145,7 +145,12 @@ def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> It
         else:
             targets.add(noted.table)
     for schema in schemas:
-        for name in _tables(spark, schema):
+        try:
+            names = _tables(spark, schema)
+        except Exception as problem:
+            yield f"{schema}: its tables can't be listed ({cause(problem)}); what is kept there was left alone."
+            continue
+        for name in names:
             of = _kept_for(spark, joined([*parts(schema), name]))
             if of is not None and is_same(of, target := joined([*parts(schema), last(of)])):
                 targets.add(target)

@@ -29,7 +29,8 @@ class TestClean:
     @pytest.mark.thorough
     def test_nothing_else(self, spark: Any, project: Any, events: Path, storage_root: Path) -> None:
         # Models of other tests are gone too, hundreds of them.
-        shutil.rmtree(storage_root / "checkpoints", ignore_errors=True)
+        for folder in ("checkpoints", "savepoints", "tables"):
+            shutil.rmtree(storage_root / folder, ignore_errors=True)
         run_dbt(["run"])
         schema = project.test_schema
         tables = storage_root / "warehouse" / schema
@@ -38,8 +39,8 @@ class TestClean:
             *(tables / name / "data" / "never-committed.parquet" for name in ("pages", "pages__state")),
             tables / "pages__changes" / "metadata" / "v9-never-committed.metadata.json",
             checkpoint / "offsets" / ".9.0f6b.TID1.tmp",
-            storage_root / "progress" / f"{schema}.json.ab12.partial",
-            storage_root / ".probe-ab12",
+            storage_root / "progress" / f"{schema}.json.{'ab12' * 8}.partial",
+            storage_root / f".probe-{'ab12' * 8}",
         ]
         for file in planted:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +75,8 @@ class TestClean:
         assert f"{schema}.own" not in told
         assert removed() == set()
         # Young files of tables stay, for they may be those of a commit that is going on; so does what is left of models.
-        assert "--dropped removes them" in clean()
+        assert "--dropped lists what" in clean()
+        assert "Run the command again with --yes" in clean("--dropped")
         assert {path.name for path in removed()} == {planted[3].name}
         model = StreamModel(
             name="pages",
@@ -86,7 +88,7 @@ class TestClean:
         with locked(spark, model):
             assert "another run of it is going on" in clean("--older-than", "1 millisecond")
         assert planted[0].exists()
-        clean("--older-than", "1 millisecond", "--dropped")
+        clean("--older-than", "1 millisecond", "--dropped", "--yes")
         others = {
             path for path in removed() - set(planted) if schema in str(path) and "gone" not in str(path)
         }
