@@ -10,6 +10,7 @@ from typing import Any
 from . import stream_config
 from .environment import Environment
 from .lookup_source import LookupSource, lookup_source
+from .model_names import label
 from .query.errors import QueryError
 from .query.program import Program, StreamInput
 from .query.text.names import unmarked
@@ -56,7 +57,7 @@ def model(
     # Named in full: a declared source of the same schema and name lies in another catalog.
     target = in_catalog(node["relation_name"], environment)
     return StreamModel(
-        name=node["name"],
+        name=label(node),
         target=target,
         state=with_suffix(target, STATE),
         storage=environment.storage,
@@ -80,7 +81,7 @@ def place(node: Mapping[str, Any], environment: Environment) -> StreamModel:
     """Returns names and places of a streaming model, whatever its configs are. It can be looked at, not run."""
     target = in_catalog(node["relation_name"], environment)
     return StreamModel(
-        name=node["name"],
+        name=label(node),
         target=target,
         state=with_suffix(target, STATE),
         storage=environment.storage,

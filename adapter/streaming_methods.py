@@ -14,6 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from .cleaned_sources import check_cleaned
 from .lazily import Lazily
+from .model_names import label
 from .stream.identifiers import joined, parts, type_text
 from .stream.writing import literal
 
@@ -424,7 +425,7 @@ def _bootstrapped(model: StreamModel, tables: Mapping[str, str] | None, graph: A
             f"The variable bootstrap is '{tables}'; write the table of each model, as in {{my_model: history}}."
         )
     models = (
-        {node["name"] for node in graph["nodes"].values() if node["resource_type"] == "model"}
+        {label(node) for node in graph["nodes"].values() if node["resource_type"] == "model"}
         if graph
         else None
     )

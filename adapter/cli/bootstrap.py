@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from ..model_names import label
 from .project import Project
 
 
@@ -14,7 +15,7 @@ def bootstrap(project: Project, name: str, table: str) -> str:
     Raises:
         ProjectError: there is no such model or table, or the model can't begin so.
     """
-    project.streaming_model(name)
-    variables = {**project.parsed_variables(), "bootstrap": {name: table}}
+    model = label(project.streaming_model(name))
+    variables = {**project.parsed_variables(), "bootstrap": {model: table}}
     replace(project, variables=json.dumps(variables)).run([name], "--full-refresh")
     return f"{name}: begun with the rows of {table}; it goes on from where its source is."

@@ -144,7 +144,8 @@ def reset(project: Project, model: str, yes: bool) -> None:
 
     with _sentences():
         if not yes:
-            click.confirm(f"Drop the table of {model}, its state and its checkpoint?", abort=True)
+            table = project.table_of(model)
+            click.confirm(f"Drop {table}, the table of {model}, its state and its checkpoint?", abort=True)
         click.echo(reset_model(project, model))
 
 
@@ -328,7 +329,10 @@ def bootstrap(project: Project, model: str, table: str, yes: bool) -> None:
 
     with _sentences():
         if not yes:
-            click.confirm(f"Forget the table of {model}, its state and its checkpoint first?", abort=True)
+            target = project.table_of(model)
+            click.confirm(
+                f"Drop {target}, the table of {model}, its state and its checkpoint first?", abort=True
+            )
         click.echo(bootstrap_model(project, model, table))
 
 
@@ -444,7 +448,8 @@ def deploy_cleanup(project: Project, model: str, yes: bool) -> None:
     with _sentences():
         if not yes:
             click.confirm(
-                f"Drop the version that is beside {model}, its state and its checkpoint?", abort=True
+                f"Drop the version beside {project.table_of(model)}, the table of {model}, its state and its checkpoint?",
+                abort=True,
             )
         click.echo(clean_up(project, model))
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from .. import stream_node, streaming
+from ..model_names import label
 from ..query import generate
 from ..query.errors import QueryError
 from ..query.operator_tree.node import FROM_CHANGES, Metric, Node, State, as_dict, in_order
@@ -58,7 +59,7 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
     """The same as plain JSON."""
     found = _explained(node, known)
     return {
-        "model": node["name"],
+        "model": label(node),
         "materialized": node["config"]["materialized"],
         "table": node["relation_name"],
         "settings": asdict(found.settings),

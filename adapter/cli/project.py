@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from .. import model_names
 from ..stream.identifiers import last, with_last
 
 # What reads and plans is imported where it is needed: help texts do without.
@@ -59,17 +60,14 @@ class Project:
         from ..stream_config import MATERIALIZATIONS
 
         manifest = self._dbt("parse")
+        chosen = _model_named(name, manifest)
+        selected = model_names.selector(chosen)
         # Other models upstream may ask the warehouse something while they are compiled.
-        streams = [f"+{name},config.materialized:{kind}" for kind in MATERIALIZATIONS]
+        streams = [f"+{selected},config.materialized:{kind}" for kind in MATERIALIZATIONS]
         options = ("--no-populate-cache", "--no-introspect")
-        result = self._dbt("compile", "--select", name, *streams, *options, manifest=manifest)
+        result = self._dbt("compile", "--select", selected, *streams, *options, manifest=manifest)
         nodes = [entry.node.to_dict() for entry in result if entry.node.resource_type == "model"]
-        named = [node for node in nodes if node["name"] == name]
-        if not named:
-            raise ProjectError(f"There is no model '{name}' in the project; `dbt ls` lists those there are.")
-        if len(named) > 1:
-            raise ProjectError(f"'{name}' selects {len(named)} models; name one.")
-        node: dict[str, Any] = named[0]
+        node: dict[str, Any] = next(each for each in nodes if each["unique_id"] == chosen["unique_id"])
         if node["config"]["materialized"] not in MATERIALIZATIONS:
             raise ProjectError(
                 f"Model {node['name']} is materialized as '{node['config']['materialized']}', not as a stream "
@@ -87,41 +85,60 @@ class Project:
         """Runs models as `dbt run` does: the nodes of those that weren't stopped meanwhile, compiled, and dbt's graph.
 
         Args:
-            names: of the models.
+            names: of the models, as `streaming_model` takes them.
             options: more of that command's.
-            tables: by a model's name the table that it has in this run, in full, where that isn't its own.
+            tables: by these names the table that a model has in this run, in full, where that isn't its own.
 
         Raises:
             ProjectError: one of them fails.
         """
         manifest = self._dbt("parse")
-        for node in manifest.nodes.values() if tables else ():
-            if tables and node.resource_type == "model" and (table := tables.get(node.name)) is not None:
+        chosen = [_model_named(name, manifest) for name in names]
+        for name, found in zip(names, chosen, strict=True):
+            if tables and (table := tables.get(name)) is not None:
+                node = manifest.nodes[found["unique_id"]]
                 node.alias = last(table)
                 node.relation_name = with_last(node.relation_name, node.alias)
         if tables:
             # Who reads target/ finds there what dbt's own commands have written.
             options = (*options, "--no-write-json")
-        result = self._dbt("run", "--select", *names, *options, manifest=manifest, quiet=False)
+        selected = map(model_names.selector, chosen)
+        result = self._dbt("run", "--select", *selected, *options, manifest=manifest, quiet=False)
         nodes = {
-            entry.node.name: entry.node.to_dict()
+            entry.node.unique_id: entry.node.to_dict()
             for entry in result
             if not entry.adapter_response.get("stopped")
         }
-        return [nodes[name] for name in names if name in nodes], _graph(manifest)
+        ran = [nodes[each["unique_id"]] for each in chosen if each["unique_id"] in nodes]
+        return ran, _graph(manifest)
 
     def streaming_model(self, name: str) -> Mapping[str, Any]:
         """The node of a streaming model.
 
+        Args:
+            name: its name; where that is ambiguous with its version or its package, as in `m.v2`, `package.m`.
+
         Raises:
-            ProjectError: there is none of that name.
+            ProjectError: there is none of that name, or there are several.
         """
-        for node in self.streaming_models():
-            if node["name"] == name:
-                return node
-        raise ProjectError(
-            f"There is no streaming model '{name}'; `dbt-stream status` lists those there are."
-        )
+        found = model_names.matching(name, self.streaming_models())
+        if len(found) > 1:
+            raise ProjectError(model_names.ambiguous(name, found))
+        if not found:
+            raise ProjectError(
+                f"There is no streaming model '{name}'; `dbt-stream status` lists those there are."
+            )
+        return found[0]
+
+    def table_of(self, name: str) -> str:
+        """The table of a streaming model, in full.
+
+        Raises:
+            ProjectError: as in `streaming_model`.
+        """
+        from .. import stream_node
+
+        return stream_node.in_catalog(str(self.streaming_model(name)["relation_name"]), self.environment())
 
     def parsed(self) -> Any:
         """Returns dbt's manifest of the project.
@@ -196,7 +213,7 @@ class Project:
             )
             wanted = set(listed)
             nodes = {k: node for k, node in nodes.items() if node["original_file_path"] in wanted}
-        return sorted(nodes.values(), key=lambda node: str(node["name"]))
+        return sorted(nodes.values(), key=model_names.label)
 
     def environment(self) -> Environment:
         """The target's environment, once dbt has read the project. Spark isn't started by asking for it."""
@@ -279,6 +296,21 @@ def _runner(manifest: Any, heard: Callable[[Any], None] | None = None) -> Any:
     finally:
         gc.enable()
     return dbtRunner(manifest=manifest, callbacks=[heard] if heard else [])
+
+
+def _model_named(name: str, manifest: Any) -> Mapping[str, Any]:
+    """The node of a model.
+
+    Raises:
+        ProjectError: there is none of that name, or there are several.
+    """
+    models = [node.to_dict() for node in manifest.nodes.values() if node.resource_type == "model"]
+    found = model_names.matching(name, models)
+    if not found:
+        raise ProjectError(f"There is no model '{name}' in the project; `dbt ls` lists those there are.")
+    if len(found) > 1:
+        raise ProjectError(model_names.ambiguous(name, found))
+    return found[0]
 
 
 def _graph(manifest: Any) -> dict[str, dict[str, Any]]:

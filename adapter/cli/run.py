@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, TextIO
 
 from ..environment import Environment
+from ..model_names import label
 from ..query.text import intervals
 from ..redaction import without_secrets
 from ..service.failures import is_held_elsewhere
@@ -137,7 +138,7 @@ class Service:
         from .. import stream_node
 
         self._project, self._manifest, self._environment = project, manifest, environment
-        self._nodes = {shown_name(node): node for node in nodes}
+        self._nodes = {label(node): node for node in nodes}
         self._models = {name: stream_node.place(node, environment) for name, node in self._nodes.items()}
         names = list(self._nodes)
         self._streams = {name: Stream(name, self._upstream(name)) for name in names}
@@ -378,8 +379,3 @@ def _print(line: str, stream: TextIO | None = None) -> None:
     # The terminal may be gone.
     with suppress(OSError, ValueError):
         print(line, file=stream or sys.stdout, flush=True)
-
-
-def shown_name(node: Node) -> str:
-    """Returns the name of a model by which the service knows it, with its version."""
-    return str(node["name"]) if node.get("version") is None else f"{node['name']}.v{node['version']}"

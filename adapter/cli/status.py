@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import stream_node
+from ..model_names import label
 from ..service.health import FAILED, NEVER_RAN, RESTARTING, WAITING, read_health
 from ..stream.progress import lag_seconds, read_progress
 from ..stream.unreadable_rows import in_progress
@@ -34,7 +35,7 @@ def collect(project: Project, selection: Selection) -> list[dict[str, Any]]:
             progress["lag_seconds"] = lag_seconds(progress)
         found.append(
             {
-                "model": node["name"],
+                "model": label(node),
                 "table": node["relation_name"],
                 **(NEVER_RAN if health is None else health.shown()),
                 "progress": progress,

@@ -1,0 +1,47 @@
+"""What models are called on the command line: `m`, `m.v2`, `package.m`, `package.m.v2`, as in dbt's own selectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def label(node: Mapping[str, Any]) -> str:
+    """The name of a model as commands select it: with its version, where it has one.
+
+    >>> label({"name": "m", "version": 2}), label({"name": "m"})
+    ('m.v2', 'm')
+    """
+    return str(node["name"]) if node.get("version") is None else f"{node['name']}.v{node['version']}"
+
+
+def names(node: Mapping[str, Any]) -> set[str]:
+    """All names by which a model can be told.
+
+    >>> sorted(names({"name": "m", "version": 2, "package_name": "shop", "unique_id": "model.shop.m.v2"}))
+    ['m', 'm.v2', 'model.shop.m.v2', 'shop.m', 'shop.m.v2']
+    """
+    own = {str(node["name"]), label(node)}
+    return {*own, *(f"{node['package_name']}.{each}" for each in own), str(node["unique_id"])}
+
+
+def matching(name: str, nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The models that a name stands for, sorted by package, name and version."""
+    found = [node for node in nodes if name in names(node)]
+    return sorted(found, key=lambda node: str(node["unique_id"]))
+
+
+def ambiguous(name: str, nodes: Sequence[Mapping[str, Any]]) -> str:
+    """The sentence that a name stands for several models, with a name and the table of each."""
+    are_of_one = len({node["package_name"] for node in nodes}) == 1
+    listed = [
+        f"{label(node) if are_of_one else '{}.{}'.format(node['package_name'], label(node))} "
+        f"(table {node['relation_name']})"
+        for node in nodes
+    ]
+    return f"'{name}' is the name of {len(nodes)} models: {', '.join(listed)}. Name one of them."
+
+
+def selector(node: Mapping[str, Any]) -> str:
+    """What selects one model in dbt's commands, and no other version and no model of another package."""
+    return f"fqn:{'.'.join(map(str, node['fqn']))}"
