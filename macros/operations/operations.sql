@@ -11,9 +11,10 @@
   {%- do print(adapter.dbt_stream('status', arguments)) -%}
 {% endmacro %}
 
-{% macro clean(older_than='3 days', dropped=false, dry_run=false, select=none, exclude=none) %}
+{% macro clean(older_than='3 days', dropped=false, dry_run=false, select=none, exclude=none, remove=false) %}
   {%- set arguments = ['--older-than', older_than] -%}
   {%- if dropped -%}{%- do arguments.append('--dropped') -%}{%- endif -%}
+  {%- if remove -%}{%- do arguments.append('--yes') -%}{%- endif -%}
   {%- if dry_run -%}{%- do arguments.append('--dry-run') -%}{%- endif -%}
   {%- for option, given in (('--select', select), ('--exclude', exclude)) if given is not none -%}
     {%- do arguments.extend([option] + ([given] if given is string else given)) -%}

@@ -112,7 +112,7 @@ def test_who_keeps_many_snapshots_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     assert told == [
         "Model m: its table db.t keeps 81 snapshots, for the stream that writes dev.slow has not read them yet. Run that "
         "model, or have `dbt-stream reset` forget it; of one that is no longer in the project, drop the table, and "
-        "`dbt-stream clean --dropped` forgets the rest."
+        "`dbt-stream clean --dropped --yes` forgets the rest."
     ]
     assert table.snapshot_count == 81
 
