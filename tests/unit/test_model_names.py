@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ NODES = [
 @pytest.fixture
 def project(monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setattr(Project, "streaming_models", lambda *_: NODES)
-    return Project(None, None, None, None, None)  # type: ignore[arg-type]
+    return Project(Path(), None, None, None, None)
 
 
 @pytest.mark.parametrize(
