@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..text import counted
 from .checkpoint import file_entries, last_snapshot, place_in_log, read_checkpoint, read_offsets
+from .deployments import PROMOTED, of_table
 from .errors import StreamError
 from .iceberg import load
-from .model import StreamModel, StreamSource
+from .model import StreamModel, StreamSource, feed_of
 from .pinned import fully_read
 from .source_order import noted_sources
 
@@ -86,6 +87,12 @@ def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read,
         yield Lag(source, len(_files(model, had, at) - _files(model, has, place_in_log(has.offset))), "files")
     elif (snapshot := last_snapshot(had.offset)) is not None:
         table = load(spark, source)
+        if table is not None and not table.has(snapshot) and _is_promoted(spark, model, source, snapshot):
+            # The old version has read the version before. The new one has to have read all that there is by now.
+            newest = table.snapshot_id
+            count = 0 if newest is None else _rows(model, source, table, newest, has.offset)
+            yield Lag(source, count, "rows")
+            return
         if table is None or not table.has(snapshot):
             raise StreamError(
                 f"Model {model.name}: the table {source} that both versions stream from is gone or was built anew, so it "
@@ -100,6 +107,15 @@ def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read,
             for partition, to in partitions.items()
         )
         yield Lag(source, count, "messages")
+
+
+def _is_promoted(spark: SparkSession, model: StreamModel, source: str, snapshot: int) -> bool:
+    """Whether a table is of a new version of its model, and a snapshot is one of the version before."""
+    deployed = of_table(model.storage, source)
+    if deployed is None or deployed.phase != PROMOTED:
+        return False
+    before = [load(spark, name) for name in (deployed.previous, feed_of(deployed.previous))]
+    return any(table is not None and table.has(snapshot) for table in before)
 
 
 def _rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset: str) -> int:

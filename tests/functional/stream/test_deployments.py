@@ -14,6 +14,7 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream import deployments, failpoints, orphans
+from dbt.adapters.spark_streaming.stream.catching_up import Lag
 from dbt.adapters.spark_streaming.stream.deployments import Deployment, version
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable, load
@@ -352,3 +353,44 @@ def test_files_of_a_version_whose_names_were_given_to_others(spark: Any, root: P
     deploy.old.add((2000, "a", 1))
     run_stream(spark, model, deploy.old.program)
     deploy.is_right(model, BY_K)
+
+
+def test_models_that_read_each_other_are_deployed_in_order(spark: Any, root: Path) -> None:
+    """Upstream first: its new version has rows of its own, and those that the old downstream has read are in the old one."""
+    catalog = spark.conf.get("spark.sql.defaultCatalog")
+
+    def in_full(stream: Stream) -> Stream:
+        target = f"{catalog}.{stream.model.target}"
+        stream.model = replace(stream.model, target=target, state=f"{target}__state")
+        return stream
+
+    columns = "ts timestamp, k string, v bigint"
+    up = in_full(Stream(spark, root, programs.pass_through(), columns))
+    up.program = replace(up.program, output="select ts, k, v from stream")
+    down = in_full(Stream(spark, root, programs.pass_through(), columns))
+    down.program = up.program
+    down.reads(StreamSource("events", up.model.target))
+    up.add((0, "a", 1), (1500, "b", 2))
+    up.run()
+    down.run()
+
+    def staged(stream: Stream) -> Any:
+        found = stage(spark, stream.model, False)
+        spark.sql(f"create table if not exists {found.new} ({columns}) using iceberg {made_for(found.new)}")
+        return version(stream.model, found.new)
+
+    run_stream(spark, staged(up), up.program)
+    promote(spark, up.model)
+    new = staged(down)
+    run_stream(spark, new, down.program)
+    up.add((2500, "c", 3))
+    up.run()
+    # The old one can't read on; the new one has not read all that is there.
+    assert standing(spark, down.model).behind == (Lag(up.model.target, 1, "rows"),)
+    assert "it has not caught up" in refused(promote, spark, down.model).replace(
+        "its new version has", "it has"
+    )
+    run_stream(spark, new, down.program)
+    assert standing(spark, down.model).behind == ()
+    promote(spark, down.model)
+    assert [row[1] for row in down.rows()] == ["a", "b", "c"]
