@@ -243,6 +243,19 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             for name in names
         ]
 
+    def get_relation(self, database: str, schema: str, identifier: str) -> BaseRelation | None:
+        """The relation of that name. Where case counts for nothing in the catalog, a name that differs in case only is the
+        same; elsewhere it is another relation's, or nobody's."""
+        found = super().get_relation(database, schema, identifier)
+        if found is None or found.identifier == identifier:
+            return found
+        here = self.Relation.create(schema=schema, identifier=identifier)
+        for each in self.list_relations_without_caching(here):
+            if each.identifier == identifier:
+                return each
+        name = stream_node.in_catalog(here.render(), self.environment)
+        return found if self.environment.session().catalog.tableExists(name) else None
+
     def _names_in(self, sql: str) -> list[str]:
         try:
             _, rows = self.execute(sql, fetch=True)
