@@ -277,6 +277,19 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             fields = self.environment.session().createDataFrame([], source.columns).schema.fields
             return [SparkColumn(column=field.name, dtype=type_text(field.dataType)) for field in fields]
 
+    def list_schemas(self, database: str) -> list[str]:
+        """The schemas of the models' catalog; none where it is a folder (type: hadoop) that isn't there yet."""
+        try:
+            return super().list_schemas(database)
+        except DbtRuntimeError as problem:
+            if _no_such_schema(problem):
+                return []
+            raise
+
+    def check_schema_exists(self, database: str, schema: str) -> bool:
+        """Whether the models' catalog has a schema."""
+        return schema in self.list_schemas(database)
+
     def drop_schema(self, relation: BaseRelation) -> None:
         """Drop a schema and what is in it. Iceberg's catalogs drop only an empty one."""
         for child in self.list_relations_without_caching(relation):
