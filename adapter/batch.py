@@ -12,7 +12,6 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from . import event_time
-from .literals import literal
 from .query import planner, rewrite_configs, rewriting
 from .query.batch_filter import Batch, by_instants, filtered, without_filter
 from .query.errors import QueryError
@@ -20,7 +19,7 @@ from .query.text.intervals import DAY
 from .query.windowing import ranges
 from .query.windowing.ranges import TimeRange, WindowRange
 from .query.windowing.window_range import Overwriting, Reach, TimesRunner, reads_windows
-from .query.windowing.windows import quote, unquote
+from .quoting import find_name, literal, quote, unquote
 
 WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
 
@@ -97,14 +96,16 @@ def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence
     Raises:
         QueryError: one is missing.
     """
-    have = {name.lower() for name in columns}
     listed = [partition_by] if isinstance(partition_by, str) else partition_by or ()
     for each in listed:
         within = each.rpartition("(")[2].rpartition(")")[0] if "(" in each else each
         # A number, as in bucket(16, id), is no column; and one may be a field of a struct.
-        names = [unquote(name) for name in within.split(",") if not name.strip().isdigit()]
-        if not any({name.lower(), name.partition(".")[0].lower()} & have for name in names):
-            name = " and ".join(names)
+        names = [name.strip() for name in within.split(",") if not name.strip().isdigit()]
+        known = [
+            find_name(part, columns) for name in (each, *names) for part in (name, name.partition(".")[0])
+        ]
+        if not any(known):
+            name = " and ".join(map(unquote, names))
             raise QueryError(
                 f"partition_by names {name}, and the query has no such column, so which partitions its rows replace can't "
                 f"be told; it has {', '.join(columns)}."

@@ -11,6 +11,7 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
 from .lazily import Lazily
+from .quoting import find_name, quote, quote_path
 
 if TYPE_CHECKING:
     from dbt.adapters.base import BaseRelation
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
     from . import batch, stream_node, streaming
     from .batch import Incremental
     from .query import replace_rows
-    from .query.windowing import ranges, windows
+    from .query.windowing import ranges
     from .query.windowing.ranges import TimeRange
-    from .stream import incremental_runs, position
+    from .stream import columns, incremental_runs, position
 else:
     batch, stream_node, streaming = map(Lazily, ("batch", "stream_node", "streaming"))
-    incremental_runs, position = map(Lazily, ("stream.incremental_runs", "stream.position"))
-    ranges, replace_rows, windows = map(
-        Lazily, ("query.windowing.ranges", "query.replace_rows", "query.windowing.windows")
+    columns, incremental_runs, position = map(
+        Lazily, ("stream.columns", "stream.incremental_runs", "stream.position")
     )
+    ranges, replace_rows = map(Lazily, ("query.windowing.ranges", "query.replace_rows"))
 
 
 class BatchMethods(metaclass=AdapterMeta):
@@ -171,32 +172,119 @@ class BatchMethods(metaclass=AdapterMeta):
         target: BaseRelation,
         source: BaseRelation,
         columns: Sequence[Column],
-        keys: Sequence[str],
+        keys: Sequence[Column],
         predicates: Sequence[str] | None = None,
     ) -> str:
         """The statement that replaces the rows of a table that have a new row's key."""
-        names = list(dict.fromkeys(map(windows.unquote, keys)))
+        names = [key.name for key in keys]
         return replace_rows.replace_keys(
             target.render(), source.render(), _types(columns), names, predicates or ()
         )
 
-    @available.parse_none
-    def check_keys(
-        self, model: Mapping[str, Any], keys: str | Sequence[str] | None, columns: Sequence[Column]
-    ) -> None:
-        """Passes a `unique_key` that is made of columns.
+    @available.parse_list
+    def widening_sql(
+        self, model: Mapping[str, Any], table: BaseRelation, has: Sequence[Column], wants: Sequence[Column]
+    ) -> list[str]:
+        """The statements that make columns of an Iceberg table as wide as those of a query, as `sync_all_columns` asks.
+
+        Args:
+            model: the model.
+            table: its table.
+            has: the table's columns.
+            wants: the query's.
 
         Raises:
-            CompilationError: one of them isn't.
+            CompilationError: a column can't hold what the query gives; nothing was changed.
         """
-        listed = [keys] if isinstance(keys, str) else list(keys or ())
-        have = {column.name.lower() for column in columns}
-        for key in listed:
-            if key and windows.unquote(key).lower() not in have:
+        known, wider = {column.name.lower(): column for column in has}, columns.Widening()
+        for column in wants:
+            was = known.get(column.name.lower())
+            if was is None:
+                continue
+            found = columns.widening((was.name,), was.dtype, column.dtype)
+            if found is None:
                 raise CompilationError(
-                    f"Model {model['name']}: unique_key '{key}' is not a column that both its query and its table "
-                    f"have; they have {', '.join(column.name for column in columns)}."
+                    f"Model {model['name']}: its query gives {column.name} as {column.dtype.upper()}, and in its table "
+                    f"{table.render()} it is {was.dtype.upper()}, which can't become that: INT becomes BIGINT, FLOAT "
+                    "DOUBLE, a DECIMAL one of more digits, and a struct gets fields. Give it another name, convert it: "
+                    f"cast(… as {was.dtype.upper()}), or build the table anew: `dbt run --full-refresh --select "
+                    f"{model['name']}`."
                 )
+            wider |= found
+        alter = f"alter table {table.render()}"
+        statements = [
+            f"{alter} alter column {quote_path(path)} type {kind}" for path, kind in wider.promote.items()
+        ]
+        for path, fields in wider.fields.items():
+            for name, kind, after in fields:
+                place = "first" if after is None else f"after {quote(after)}"
+                statements.append(f"{alter} add column {quote_path([*path, name])} {kind} {place}")
+        return statements
+
+    @available.parse_list
+    def key_columns(
+        self, model: Mapping[str, Any], keys: str | Sequence[str] | None, columns: Sequence[Column]
+    ) -> list[Column]:
+        """The columns that a `unique_key` is made of.
+
+        Args:
+            model: the model.
+            keys: the config's value.
+            columns: those that the query and the table both have.
+
+        Raises:
+            CompilationError: it names something else.
+        """
+        return self._named(model, "unique_key", keys, columns)
+
+    @available.parse_list
+    def merge_update_columns(
+        self,
+        model: Mapping[str, Any],
+        update: str | Sequence[str] | None,
+        exclude: str | Sequence[str] | None,
+        columns: Sequence[Column],
+    ) -> list[Column]:
+        """The columns that a MERGE updates in rows that are there.
+
+        Args:
+            model: the model.
+            update: config `merge_update_columns`.
+            exclude: config `merge_exclude_columns`.
+            columns: those that the query and the table both have.
+
+        Raises:
+            CompilationError: both are given, or one names something else.
+        """
+        if update and exclude:
+            raise CompilationError(
+                f"Model {model['name']}: configs 'merge_update_columns' and 'merge_exclude_columns' are both given; "
+                "leave one of them out."
+            )
+        if update:
+            return self._named(model, "merge_update_columns", update, columns)
+        # What isn't there isn't updated either.
+        left_out = {find_name(name, _types(columns)) for name in _listed(exclude)}
+        return [column for column in columns if column.name not in left_out]
+
+    def _named(
+        self,
+        model: Mapping[str, Any],
+        config: str,
+        names: str | Sequence[str] | None,
+        columns: Sequence[Column],
+    ) -> list[Column]:
+        by_name = {column.name: column for column in columns}
+        found = {}
+        for name in _listed(names):
+            known = find_name(name, by_name)
+            if known is None:
+                raise CompilationError(
+                    f"Model {model['name']}: {config} '{name}' is not a column that both its query and its table have; "
+                    f"they have {', '.join(by_name)}."
+                )
+            found[known] = by_name[known]
+        return list(found.values())
 
     @available.parse_none
     def check_partitions(self, model: Mapping[str, Any], columns: Sequence[Column]) -> None:
@@ -208,6 +296,11 @@ class BatchMethods(metaclass=AdapterMeta):
         have = [column.name for column in columns]
         with streaming.sentences(), stream_node.named(model):
             batch.check_partitions(model["config"].get("partition_by"), have)
+
+
+def _listed(names: str | Sequence[str] | None) -> list[str]:
+    """Names of columns, as a config gives them."""
+    return [name for name in ([names] if isinstance(names, str) else names or ()) if name]
 
 
 def _types(columns: Sequence[Column]) -> dict[str, str]:

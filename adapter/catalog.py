@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.base import BaseRelation
+from dbt.adapters.spark.column import SparkColumn
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
+
+_DETAILS = ("# Detailed Table Information", "# Detailed View Information")
+"""Headings of what follows the columns."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +32,29 @@ class Description:
     """The named values of the part that follows the columns: Owner, Comment, Statistics …"""
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[Any, ...]]) -> Description:
-        """From the rows of the statement: columns until an empty name, then details."""
-        columns: list[DescribedColumn] = []
+    def of(cls, rows: Sequence[tuple[Any, ...]], columns: Sequence[SparkColumn] | None = None) -> Description:
+        """From the rows of the statement: columns, how they are partitioned, details.
+
+        Args:
+            rows: the rows.
+            columns: the relation's, where its schema is known: a name may look like a heading. None: they end there.
+        """
+        if columns is None:
+            ends = (place for place, (name, *_) in enumerate(rows) if not name or name.startswith("#"))
+            columns = [
+                SparkColumn(column=name, dtype=kind) for name, kind, _ in rows[: next(ends, len(rows))]
+            ]
+        described = zip(columns, rows, strict=False)
+        after = rows[len(columns) :]
+        headings = [place for place, (name, *_) in enumerate(after) if name.startswith(_DETAILS)]
         details: dict[str, str] = {}
-        for name, value, comment in rows:
-            if not name or name.startswith("#"):
-                break
-            columns.append(DescribedColumn(name, value, comment or None))
-        for name, value, _ in rows[len(columns) :]:
+        for name, value, _ in after[headings[0] + 1 :] if headings else ():
             if name and not name.startswith("#"):
                 details.setdefault(name, value)
-        return cls(tuple(columns), details)
+        return cls(
+            tuple(DescribedColumn(column.name, column.dtype, row[2] or None) for column, row in described),
+            details,
+        )
 
     @property
     def comment(self) -> str | None:
@@ -56,6 +71,21 @@ class Description:
         """``bytes`` and ``rows``, where Spark knows them."""
         parts = (part.split() for part in self.details.get("Statistics", "").split(",") if part.strip())
         return {unit: int(number) for number, unit in parts}
+
+
+def facts(information: str) -> str:
+    """The lines of SHOW TABLE EXTENDED that say what a table is, without its columns and comments, which may say anything.
+
+    >>> print(facts("Type: MANAGED\\nProvider: iceberg\\nComment: Type: VIEW\\nSchema: root\\n |-- Type: VIEW: int"))
+    Type: MANAGED
+    Provider: iceberg
+    """
+    found: dict[str, str] = {}
+    for line in information.partition("Schema: root")[0].splitlines():
+        name, colon, _ = line.partition(": ")
+        if colon and name in ("Owner", "Type", "Provider", "Statistics"):
+            found.setdefault(name, line)
+    return "\n".join(found.values())
 
 
 def table(relation: BaseRelation, described: Description) -> CatalogTable:

@@ -17,13 +17,14 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
 from dbt.adapters.spark_streaming.errors import readable
 from dbt.adapters.spark_streaming.lazily import Lazily
-from dbt.adapters.spark_streaming.literals import literal
 from dbt.adapters.spark_streaming.messages import said
+from dbt.adapters.spark_streaming.quoting import literal
 from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
 from dbt.adapters.spark_streaming.stream.identifiers import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
+    from pyspark.sql.types import StructType
 
     from dbt.adapters.spark_streaming.query.text import semicolons
 else:
@@ -122,6 +123,13 @@ class Handle(SparkConnectionWrapper):
             (field.name, type_text(field.dataType), None, None, None, None, field.nullable)
             for field in self._frame.schema.fields
         ]
+
+    @property
+    def schema(self) -> StructType:
+        """The columns of the last statement, as Spark has them."""
+        from pyspark.sql.types import StructType
+
+        return StructType() if self._frame is None else self._frame.schema
 
     def cancel(self) -> None:
         """Stop what runs, and refuse what comes after it."""

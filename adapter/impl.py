@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,28 +15,43 @@ from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.contracts.macros import MacroResolverProtocol
 from dbt.adapters.contracts.relation import RelationConfig, RelationType
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.spark.column import SparkColumn
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import catalog, lookup_source, name_clashes, profile_connections, seeds
+from dbt.adapters.spark_streaming import (
+    catalog,
+    contract,
+    lookup_source,
+    name_clashes,
+    profile_connections,
+    seeds,
+)
 from dbt.adapters.spark_streaming import stream_source as declared_sources
 from dbt.adapters.spark_streaming.__version__ import version
 from dbt.adapters.spark_streaming.batch_methods import BatchMethods
+from dbt.adapters.spark_streaming.column import SparkStreamingColumn, columns_of
 from dbt.adapters.spark_streaming.connections import SparkStreamingConnectionManager
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
 from dbt.adapters.spark_streaming.lazily import Lazily
 from dbt.adapters.spark_streaming.operations import OperationMethods
 from dbt.adapters.spark_streaming.python_models import run_python_model
+from dbt.adapters.spark_streaming.quoting import (
+    find_name,
+    is_plain,
+    quote,
+    quote_configured,
+    text_literal,
+    unquote,
+)
 from dbt.adapters.spark_streaming.redaction import without_secrets
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.rewrite_methods import RewriteMethods
-from dbt.adapters.spark_streaming.stream.identifiers import type_text
 from dbt.adapters.spark_streaming.streaming_methods import StreamingMethods
 
 if TYPE_CHECKING:
     import agate
+    from pyspark.sql.types import StructType
 
     from dbt.adapters.spark_streaming import batch, stream_node, streaming
     from dbt.adapters.spark_streaming.stream import iceberg, ownership, replaced_tables
@@ -65,6 +80,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     """dbt's adapter."""
 
     Relation: TypeAlias = SparkStreamingRelation
+    Column: TypeAlias = SparkStreamingColumn
     ConnectionManager: TypeAlias = SparkStreamingConnectionManager
     AdapterSpecificConfigs: TypeAlias = SparkStreamingConfig
 
@@ -148,6 +164,33 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             and not node_config.get("incremental_strategy")
         ):
             node_config["incremental_strategy"] = "merge"
+        if node_config.get("materialized") == "snapshot":
+            self._quote_snapshot_columns(config.model)
+
+    def _quote_snapshot_columns(self, node: Any) -> None:
+        """Quote the columns that a snapshot's configs name. dbt writes them into its SQL as they are, as they may be
+        expressions as well; those that are names of columns are told by the columns of its query."""
+        configs = {name: node.config.get(name) for name in ("unique_key", "updated_at", "check_cols")}
+        named = {name: [value] if isinstance(value, str) else value for name, value in configs.items()}
+        odd = {
+            name: values
+            for name, values in named.items()
+            if isinstance(values, list) and any(not is_plain(str(value)) for value in values)
+        }
+        if not odd:
+            return
+        try:
+            columns = [column.name for column in self.query_columns(node.compiled_code)]
+        except DbtRuntimeError as problem:
+            # A hook may make what it reads. What else is wrong with it dbt will say.
+            logger.debug(str(problem))
+            return
+        for name, values in odd.items():
+            found = [find_name(str(value), columns) for value in values]
+            quoted = [
+                value if known is None else quote(known) for value, known in zip(values, found, strict=True)
+            ]
+            node.config[name] = quoted[0] if isinstance(configs[name], str) else quoted
 
     def post_model_hook(self, config: Any, context: Any) -> None:
         """Expires old snapshots of the table that a batch node has built."""
@@ -256,6 +299,15 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         name = stream_node.in_catalog(here.render(), self.environment)
         return found if self.environment.session().catalog.tableExists(name) else None
 
+    def _build_spark_relation_list(self, row_list: Any, relation_info_func: Any) -> list[BaseRelation]:
+        """See dbt-spark's, which looks for words anywhere in what Spark prints of a table."""
+
+        def told(row: Any) -> tuple[str, str, str]:
+            schema, name, information = relation_info_func(row)
+            return schema, name, catalog.facts(information)
+
+        return super()._build_spark_relation_list(row_list, told)
+
     def _names_in(self, sql: str) -> list[str]:
         try:
             _, rows = self.execute(sql, fetch=True)
@@ -265,17 +317,30 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             raise
         return [name for _, name, temporary in rows if not temporary]
 
-    def get_columns_in_relation(self, relation: BaseRelation) -> list[SparkColumn]:
+    def get_columns_in_relation(self, relation: BaseRelation) -> list[SparkStreamingColumn]:
         """The columns of a relation; none if there is no such relation. Those that a source is declared to have are known
         without its files, its broker and its connector: unit tests need none of them."""
         try:
-            return super().get_columns_in_relation(relation)
-        except DbtRuntimeError:
+            schema = self._schema_of(relation)
+        except DbtRuntimeError as problem:
+            if _no_such_relation(problem):
+                return []
             source = declared_sources.stream_source(getattr(relation, "source_table", ""))
             if source is None or source.columns is None:
                 raise
-            fields = self.environment.session().createDataFrame([], source.columns).schema.fields
-            return [SparkColumn(column=field.name, dtype=type_text(field.dataType)) for field in fields]
+            schema = self.environment.session().createDataFrame([], source.columns).schema
+        return [column for column in columns_of(schema) if column.name not in self.HUDI_METADATA_COLUMNS]
+
+    def _schema_of(self, relation: BaseRelation) -> StructType:
+        """The schema of a relation. What DESCRIBE prints ends for its readers where a name begins with #.
+
+        Raises:
+            DbtRuntimeError: Spark can't read it.
+        """
+        handle = self.connections.get_thread_connection().handle
+        handle.cursor().execute(f"select * from {relation.render()}")
+        schema: StructType = handle.schema
+        return schema
 
     def list_schemas(self, database: str) -> list[str]:
         """The schemas of the models' catalog; none where it is a folder (type: hadoop) that isn't there yet."""
@@ -328,10 +393,17 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         try:
             _, table = self.execute(f"describe extended {relation.render()}", fetch=True)
         except DbtRuntimeError as problem:
-            if any(word in str(problem) for word in ("TABLE_OR_VIEW_NOT_FOUND", "NoSuchTable")):
+            if _no_such_relation(problem):
                 return None
             raise
-        return catalog.Description.of([tuple(row) for row in table])
+        rows = [tuple(row) for row in table]
+        try:
+            schema = self._schema_of(relation)
+        except DbtRuntimeError as problem:
+            # A view over something that is gone is described all the same.
+            logger.debug(str(problem))
+            return catalog.Description.of(rows)
+        return catalog.Description.of(rows, columns_of(schema))
 
     @available
     def described_comments(self, relation: BaseRelation) -> dict[str, str]:
@@ -341,6 +413,40 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             return {}
         comments = {column.name: column.comment or "" for column in described.columns}
         return {"": described.comment or "", **comments}
+
+    # --- names and texts in SQL ---------------------------------------------------------------
+
+    def quote(self, identifier: str) -> str:  # type: ignore[override]
+        """A name as SQL takes it, whatever is in it."""
+        return quote(identifier)
+
+    def quote_seed_column(self, column: str, quote_config: bool | None) -> str:
+        """A seed's column. Quotes don't change what a name means in Spark, so `quote_columns` doesn't either."""
+        return quote(column)
+
+    @available
+    def quote_name(self, name: str) -> str:
+        """A name that a project's author wrote, with quotes or without, as SQL takes it."""
+        return quote(unquote(name))
+
+    @available
+    def quote_configured(self, text: str) -> str:
+        """A column, or an expression over columns, that a config names (`partition_by`, …)."""
+        return quote_configured(text)
+
+    @available
+    def text_literal(self, value: object) -> str:
+        """A value as a text in SQL, with its quotes, whatever is in it."""
+        return text_literal(value)
+
+    @available.parse_list
+    def contract_conditions(self, model: Mapping[str, Any]) -> list[str]:
+        """Conditions that end the query of a model at a row which breaks a constraint of its contract."""
+        said = f", says the contract of {model['name']}."
+        return [
+            f"if({each.broken}, raise_error({text_literal(each.says + said)}), true)"
+            for each in contract.constraints(model)
+        ]
 
     # --- seeds -----------------------------------------------------------------------------------
 
@@ -370,6 +476,10 @@ class _NoQuoting:
     """dbt resolves sources without the project's quoting."""
 
     quoting: dict[str, Any] = {}  # noqa: RUF012
+
+
+def _no_such_relation(problem: DbtRuntimeError) -> bool:
+    return any(word in str(problem) for word in ("TABLE_OR_VIEW_NOT_FOUND", "NoSuchTable"))
 
 
 def _no_such_schema(problem: DbtRuntimeError) -> bool:

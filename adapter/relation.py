@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -14,8 +13,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming import event_time, lookup_source
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
+from dbt.adapters.spark_streaming.quoting import is_plain, quote
 from dbt.adapters.spark_streaming.source_tables import schema_name, table_name
-from dbt.adapters.spark_streaming.stream.identifiers import quoted
 from dbt.adapters.spark_streaming.stream_source import (
     StreamSource,
     at_project,
@@ -25,8 +24,6 @@ from dbt.adapters.spark_streaming.stream_source import (
 )
 
 Self = TypeVar("Self", bound="SparkStreamingRelation")
-
-_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,7 +70,7 @@ class SparkStreamingRelation(SparkRelation):
         for component, part in super()._render_iterator():
             # A schema may be named together with its catalog.
             names = part.split(".") if part and component == ComponentName.Schema else [part or ""]
-            plain = not part or part.startswith("`") or all(map(_PLAIN.fullmatch, names))
+            plain = not part or part.startswith("`") or all(map(is_plain, names))
             yield component, part if plain or part is None else self.quoted(part)
 
     def _render_event_time_filtered(self, event_time_filter: EventTimeFilter) -> str:
@@ -83,13 +80,13 @@ class SparkStreamingRelation(SparkRelation):
 
     def quoted(self, identifier: str) -> str:
         """A name as SQL takes it, whatever is in it."""
-        return quoted(identifier)
+        return quote(identifier)
 
     @staticmethod
     def add_ephemeral_prefix(name: str) -> str:
         """The name of the CTE that an ephemeral model becomes. dbt writes it as it is."""
         prefixed = SparkRelation.add_ephemeral_prefix(name)
-        return prefixed if _PLAIN.fullmatch(prefixed) else quoted(prefixed)
+        return prefixed if is_plain(prefixed) else quote(prefixed)
 
     def render(self) -> str:
         """The name in SQL."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-from . import stream_config
+from . import contract, stream_config
 from .environment import Environment
 from .lookup_source import LookupSource, lookup_source
 from .model_names import label
@@ -67,6 +67,7 @@ def model(
         changelog=settings.changelog
         or (made is not None and made.upsert is not None and is_read_downstream(node, graph)),
         idle_timeout=settings.idle_timeout,
+        constraints=contract.constraints(node),
         retention=settings.retention,
         on_state_change=settings.on_state_change,
         on_new_metric=settings.on_new_metric,

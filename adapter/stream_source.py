@@ -12,8 +12,8 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 
 from . import file_options, messages, profile_connections, source_tables, unreadable
+from .quoting import quote
 from .redaction import is_secret, kind_of, remember, without_recognised, without_secrets
-from .stream.identifiers import quoted
 from .stream.limits import without_limits
 
 KEYS = ("format", "options", "path", "schema", "value_format", "unique_key", "on_error", "connection")
@@ -24,6 +24,10 @@ TABLE_FORMATS = ("iceberg", "delta")
 KAFKA = "kafka"
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
+_OF_LENGTH = re.compile(
+    r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b((?:character|char|varchar)\s*\(\s*\d+\s*\))",
+    re.IGNORECASE,
+)
 
 FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 
@@ -56,7 +60,7 @@ class StreamSource:
         """The columns of its rows as DDL; None where Spark finds them."""
         if self.schema is None or self.on_error != unreadable.KEEP_RAW:
             return self.schema
-        raw = quoted(unreadable.raw_column(self.options) or unreadable.RAW_RECORD)
+        raw = quote(unreadable.raw_column(self.options) or unreadable.RAW_RECORD)
         return f"{self.schema}, {raw} string"
 
     @property
@@ -205,8 +209,10 @@ def _unread(format: str, option: str, known: Sequence[str]) -> str:
 
 def _schema(name: str, schema: Any) -> str | None:
     """Columns as DDL, from DDL, a mapping, or dbt's list of columns."""
-    if schema is None or isinstance(schema, str):
-        return schema
+    if schema is None:
+        return None
+    if isinstance(schema, str):
+        return _without_lengths(schema)
     columns: list[tuple[Any, Any]]
     if isinstance(schema, Mapping):
         columns = list(schema.items())
@@ -219,7 +225,16 @@ def _schema(name: str, schema: Any) -> str | None:
             f"Source {name}: 'schema' must be text like 'a INT, b TIMESTAMP', a mapping of columns to types, or a "
             f"list of columns with 'name' and 'type'; it is {without_secrets(repr(schema))}."
         )
-    return ", ".join(f"{quoted(column)} {type_}" for column, type_ in columns)
+    return _without_lengths(", ".join(f"{quote(column)} {type_}" for column, type_ in columns))
+
+
+def _without_lengths(schema: str) -> str:
+    """Columns as DDL in which texts of a length are STRINGs: Spark's readers know no others.
+
+    >>> _without_lengths("a CHAR(3), `b char(3)` varchar ( 10 ) COMMENT 'no char(1)', c struct<d: Varchar(2)>")
+    "a STRING, `b char(3)` STRING COMMENT 'no char(1)', c struct<d: STRING>"
+    """
+    return _OF_LENGTH.sub(lambda found: "STRING" if found[1] else found[0], schema)
 
 
 def _names(value: Any) -> tuple[str, ...]:

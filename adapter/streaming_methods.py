@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
-from dbt.adapters.spark.column import SparkColumn
 from dbt_common.exceptions import DbtRuntimeError
 
 from .cleaned_sources import check_cleaned
+from .column import SparkStreamingColumn
 from .lazily import Lazily
 from .model_names import label
+from .quoting import literal, quote, text_literal
 from .stream.identifiers import joined, parts, type_text
-from .stream.writing import literal
 
 if TYPE_CHECKING:
     from . import stream_config, stream_node, streaming
@@ -27,35 +27,57 @@ if TYPE_CHECKING:
     from .query.ranking import ranks
     from .query.text import semicolons
     from .query.text.functions import QueryRunner
-    from .query.windowing import window_arguments, windows
+    from .query.windowing import window_arguments
     from .service import health, preparation
     from .stream import bootstrap as bootstrapping
-    from .stream import columns, deployments, iceberg, limits, owner, ownership, runner, savepoints, upstream
+    from .stream import (
+        columns,
+        constraints,
+        deployments,
+        iceberg,
+        limits,
+        owner,
+        ownership,
+        runner,
+        savepoints,
+        upstream,
+    )
     from .stream.model import StreamModel
 else:
     stream_config, stream_node, streaming = map(Lazily, ("stream_config", "stream_node", "streaming"))
     health, preparation = map(Lazily, ("service.health", "service.preparation"))
-    expansion, generate, window_arguments, windows = map(
+    expansion, generate, window_arguments = map(
         Lazily,
-        ("query.expansion", "query.generate", "query.windowing.window_arguments", "query.windowing.windows"),
+        ("query.expansion", "query.generate", "query.windowing.window_arguments"),
     )
     ranks, semicolons = Lazily("query.ranking.ranks"), Lazily("query.text.semicolons")
-    bootstrapping, columns, deployments, iceberg, limits, owner, ownership, runner, savepoints, upstream = (
-        map(
-            Lazily,
-            (
-                "stream.bootstrap",
-                "stream.columns",
-                "stream.deployments",
-                "stream.iceberg",
-                "stream.limits",
-                "stream.owner",
-                "stream.ownership",
-                "stream.runner",
-                "stream.savepoints",
-                "stream.upstream",
-            ),
-        )
+    (
+        bootstrapping,
+        columns,
+        constraints,
+        deployments,
+        iceberg,
+        limits,
+        owner,
+        ownership,
+        runner,
+        savepoints,
+        upstream,
+    ) = map(
+        Lazily,
+        (
+            "stream.bootstrap",
+            "stream.columns",
+            "stream.constraints",
+            "stream.deployments",
+            "stream.iceberg",
+            "stream.limits",
+            "stream.owner",
+            "stream.ownership",
+            "stream.runner",
+            "stream.savepoints",
+            "stream.upstream",
+        ),
     )
 
 
@@ -130,7 +152,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         if planned == sql:
             return sql
         types = {column.name: column.dtype for column in self.query_columns(sql)}
-        names = [windows.quote(name) for name in types]
+        names = [quote(name) for name in types]
         listed = ", ".join(
             f"cast({name} as {kind}) as {name}" for name, kind in zip(names, types.values(), strict=True)
         )
@@ -138,7 +160,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         return f"select {listed} from (\n{planned}\n) as planned ({', '.join(names)})"
 
     @available.parse_list
-    def query_columns(self, sql: str, order: Sequence[str] | None = None) -> list[SparkColumn]:
+    def query_columns(self, sql: str, order: Sequence[str] | None = None) -> list[SparkStreamingColumn]:
         """Names and types of a query's columns.
 
         Args:
@@ -160,14 +182,14 @@ class StreamingMethods(metaclass=AdapterMeta):
                 raise
             handle.execute(planned)
             found = handle.description
-        made: dict[str, SparkColumn] = {}
+        made: dict[str, SparkStreamingColumn] = {}
         for name, kind, *_ in found:
             if name.lower() in made:
                 raise DbtRuntimeError(
                     f"The query has two columns called '{name}'. Give one of the two another name with AS, or leave it out: "
                     "select * except (…), or the columns' names in place of a '*' over several relations."
                 )
-            made[name.lower()] = SparkColumn(column=name, dtype=kind)
+            made[name.lower()] = SparkStreamingColumn(column=name, dtype=kind)
         return [made[name.lower()] for name in order] if order else list(made.values())
 
     @available.parse_none
@@ -255,6 +277,10 @@ class StreamingMethods(metaclass=AdapterMeta):
                 fields = self.environment.session().table(described.target).schema.fields
                 has = {field.name: type_text(field.dataType) for field in fields}
             columns.check_columns(described, program, gives, has)
+            if has is not None:
+                there = {name.lower() for name in has}
+                comes = {name: kind for name, kind in gives.items() if name.lower() not in there}
+                constraints.check_table(self.environment.session(), described, comes)
             return gives
 
     @available.parse(lambda *arguments, **named: False)
@@ -277,8 +303,8 @@ class StreamingMethods(metaclass=AdapterMeta):
         with streaming.sentences():
             described = stream_node.model(model, self.environment)
         made_as = ownership.properties(savepoints.TABLE, described.target)
-        listed = {str(name): str(value) for name, value in (properties or {}).items()} | made_as
-        return f"tblproperties ({', '.join(f'{literal(k)} = {literal(v)}' for k, v in listed.items())})"
+        listed = {str(name): value for name, value in (properties or {}).items()} | made_as
+        return f"tblproperties ({', '.join(f'{literal(k)} = {text_literal(v)}' for k, v in listed.items())})"
 
     @available.parse(lambda *arguments, **named: False)
     def stream_begins(self, model: Mapping[str, Any]) -> bool:

@@ -26,6 +26,7 @@ from .windowing.emission import FINAL, Emission
 from .windowing.sliced import SlicedStage
 from .windowing.window_buffer import WindowBuffer
 from .windowing.window_operators import operator_of
+from .windowing.windows import quote
 
 
 def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: int | None = None) -> Program:
@@ -216,7 +217,7 @@ def times(plan: Plan) -> str | None:
     steps = _tables(windows)
     names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
     columns = ", ".join(
-        f"(select first(event_time) from (\n{_indented(stage.rows)}\n)) as `{stage.window.time_col}`"
+        f"(select first(event_time) from (\n{_indented(stage.rows)}\n)) as {quote(stage.window.time_col)}"
         for stage in windows.stages
         if stage.level == 0
     )

@@ -69,11 +69,10 @@ def backfill(
         # Many rows may come, unlike in a micro-batch.
         session.conf.set("spark.sql.adaptive.enabled", "true")
         windows = find(session, position.after - program.kept_for)
-        columns = stream.sink.columns(session, windows.sql)
         types = {field.name: type_text(field.dataType) for field in session.table(model.target).schema.fields}
         for name, value in windows.notes.items():
             session.conf.set(f"spark.sql.iceberg.snapshot-property.backfill.{name}", value)
-        rows = columns.select(session, windows.sql)
+        rows = stream.sink.checked(session, windows.sql)
         counted = session.sql(windows.divided).first() if windows.divided else None
         statement = replace_files if counted is not None and counted[0] == 0 else replace_where
         commit.check(model, stream.sink.table)  # a run on another machine may have gone on meanwhile

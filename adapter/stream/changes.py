@@ -16,7 +16,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..query.program import BATCH_ID, CHANGE_TYPE
+from ..quoting import literal
+from ..quoting import quote as quoted
 from . import commit
+from .columns import Widening, widening
 from .failpoints import around
 from .iceberg import IcebergTable
 from .identifiers import type_text
@@ -27,7 +30,7 @@ from .ownership import properties as made_as
 from .position import PREFIX, Position, read_position
 from .savepoints import CHANGELOG
 from .session import sql
-from .writing import literal, one_file, quoted
+from .writing import one_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -160,6 +163,14 @@ class Changes:
         if add or drop:
             with around("changelog.columns", self._model.name):
                 self._table.change_columns(spark, add, drop, before=CHANGE_TYPE)
+        wider = Widening()
+        for field in spark.table(self._model.changes).schema.fields:
+            if (wants := table.get(field.name.lower())) is not None:
+                kinds = (type_text(each.dataType) for each in (field, wants))
+                wider |= widening((field.name,), *kinds) or Widening()
+        if wider:
+            with around("changelog.columns", self._model.name):
+                self._table.widen_columns(spark, wider)
 
     def maintain(self, spark: SparkSession) -> int:
         """Keep the changelog small; how many commits that took."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..query.program import Program
+from ..quoting import quote as quoted
 from . import owner
 from .checkpoint import METADATA, Checkpoint, copy_checkpoint, next_snapshots, read_checkpoint
 from .commit import append
@@ -21,7 +22,7 @@ from .errors import StreamError, sentences
 from .failpoints import around
 from .going_on import signed
 from .iceberg import IcebergTable, load
-from .identifiers import quoted, type_text
+from .identifiers import type_text
 from .lock import locked
 from .model import StreamModel
 from .ownership import owned

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..query.program import BATCH_ID, CHANGE_TYPE, Program
-from ..query.text.nested_types import parts_of
+from ..query.text.nested_types import fields_of, parts_of
 from .errors import StreamError, forgets_collations
 from .model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 
@@ -147,12 +149,17 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
     types = {name.lower(): kind for name, kind in has.items()}
     for name, kind in gives.items():
         known = types.get(name.lower())
-        if known is not None and not fits(kind.lower(), known.lower()):
-            raise StreamError(
-                f"Model {model.name}: its query gives {name} as {kind.upper()}, and in its table {model.target} it is "
-                f"{known.upper()}, so values would be cut off or lost. Give it another name, or convert it: "
-                f"cast(… as {known.upper()}). To build the table anew: {model.rebuild}."
-            )
+        if known is None or fits(kind.lower(), known.lower()):
+            continue
+        can_be = widening((name,), known, kind) is not None
+        if can_be and model.on_schema_change == SYNC:
+            continue
+        wider = f"To make the column wider: on_schema_change='{SYNC}'. " if can_be else ""
+        raise StreamError(
+            f"Model {model.name}: its query gives {name} as {kind.upper()}, and in its table {model.target} it is "
+            f"{known.upper()}, so values would be cut off or lost. {wider}Give it another name, or convert it: "
+            f"cast(… as {known.upper()}). To build the table anew: {model.rebuild}."
+        )
 
 
 def fits(kind: str, known: str) -> bool:
@@ -198,14 +205,102 @@ def _of_no_digits(digits: str, kind: str) -> str:
     return _DIGITS.sub(lambda found: f"decimal({int(digits) + int(found[1])},{found[1]})", exact)
 
 
+class Wider(NamedTuple):
+    """A field that a struct gets; NULL in all rows that are there."""
+
+    name: str
+    kind: str
+    after: str | None
+    """The field that it stands after; None: it is the first."""
+
+
+@dataclass(frozen=True)
+class Widening:
+    """How columns get wider. A column is a path: its name, fields in it, and ``element``, ``value`` of arrays and maps."""
+
+    promote: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    """Columns that become of a wider type (`is_promotion`), and which."""
+    fields: Mapping[tuple[str, ...], tuple[Wider, ...]] = field(default_factory=dict)
+    """Structs, and the fields that they get."""
+
+    def __bool__(self) -> bool:
+        return bool(self.promote or self.fields)
+
+    def __or__(self, other: Widening) -> Widening:
+        return Widening({**self.promote, **other.promote}, {**self.fields, **other.fields})
+
+
+def is_promotion(was: str, wanted: str) -> bool:
+    """Whether Iceberg makes a column of one type one of another, in which its values are the same.
+
+    >>> is_promotion("int", "bigint"), is_promotion("decimal(5,2)", "decimal(9,2)")
+    (True, True)
+    >>> is_promotion("decimal(5,2)", "decimal(9,3)"), is_promotion("bigint", "int")
+    (False, False)
+    """
+    digits, wants = _digits(was), _digits(wanted)
+    if digits is not None and wants is not None:
+        return digits[1] == wants[1] and digits[0] < wants[0]
+    return (was, wanted) in _PROMOTED
+
+
+def widening(path: tuple[str, ...], was: str, wanted: str) -> Widening | None:
+    """How a column has to be changed to hold values of a type besides those that it has; None: it can't be.
+
+    >>> widening(("n",), "int", "bigint"), widening(("n",), "bigint", "int"), widening(("n",), "bigint", "string")
+    (Widening(promote={('n',): 'bigint'}, fields={}), Widening(promote={}, fields={}), None)
+    >>> found = widening(("s",), "array<struct<a:int,`c d`:int>>", "array<struct<a:bigint,b:date,`c d`:int>>")
+    >>> found.promote, found.fields
+    ({('s', 'element', 'a'): 'bigint'}, {('s', 'element'): (Wider(name='b', kind='date', after='a'),)})
+    >>> widening(("s",), "struct<a:int,b:int>", "struct<a:int>"), widening(("s",), "map<int,int>", "map<bigint,int>")
+    (None, None)
+    """
+    if fits(wanted.lower(), was.lower()):
+        return Widening()
+    if is_promotion(was.lower(), wanted.lower()):
+        return Widening(promote={path: wanted})
+    has, wants = parts_of(was), parts_of(wanted)
+    if has is None or wants is None or has[0] != wants[0]:
+        return None
+    if has[0] == "struct":
+        return _wider_struct(path, fields_of(was) or [], fields_of(wanted) or [])
+    names = ("element",) if has[0] == "array" else ("key", "value")
+    found = Widening()
+    for name, (_, kind), (_, wanted_kind) in zip(names, has[1], wants[1], strict=True):
+        inner = widening((*path, name), kind, wanted_kind)
+        if inner is None or (name == "key" and inner):
+            return None  # a key can't be altered
+        found |= inner
+    return found
+
+
+def _wider_struct(
+    path: tuple[str, ...], has: Sequence[tuple[str, str]], wants: Sequence[tuple[str, str]]
+) -> Widening | None:
+    left, after, found = [*has], None, Widening()
+    more: list[Wider] = []
+    for name, kind in wants:
+        if left and left[0][0].lower() == name.lower():
+            known, had = left.pop(0)
+            inner = widening((*path, known), had, kind)
+            if inner is None:
+                return None
+            found, after = found | inner, known
+        elif name.lower() in {each.lower() for each, _ in has}:
+            return None  # in another order
+        else:
+            more.append(Wider(name, kind, after))
+            after = name
+    return None if left else found | Widening(fields={path: tuple(more)} if more else {})
+
+
 _WIDER: Mapping[str, tuple[str, ...]] = {
     "tinyint": ("smallint", "int", "bigint", "float", "double"),
     "smallint": ("int", "bigint", "float", "double"),
     "int": ("bigint", "double"),
     "float": ("double",),
 }
-PROMOTED = frozenset({("int", "bigint"), ("float", "double")})
-"""Types of a column, and those that it can be made where there are rows: they are the same values then."""
+_PROMOTED = frozenset({("int", "bigint"), ("float", "double")})
 _WHOLE = re.compile(r"\b(?:tinyint|smallint|int|bigint)\b")
 _DIGITS = re.compile(r"decimal\(\d+,(\d+)\)")
 _COLLATION = re.compile(r"\bstring collate ", re.IGNORECASE)
@@ -271,6 +366,24 @@ def alterations(model: StreamModel, of_table: Sequence[str]) -> tuple[dict[str, 
     add = {name: kind for name, kind in model.columns.items() if name.lower() in more}
     drop = [name for name in of_table if name.lower() in fewer]
     return add, drop if model.on_schema_change == SYNC else []
+
+
+def widenings(model: StreamModel, has: Mapping[str, str]) -> Widening:
+    """How the columns of a model's table get wider, as its `on_schema_change` says.
+
+    Args:
+        model: the model.
+        has: the table's columns and their types. None that a query gives otherwise can't be made wider (`check_table`).
+    """
+    found = Widening()
+    if model.columns is None or model.on_schema_change != SYNC:
+        return found
+    names = {name.lower(): name for name in has}
+    for name, kind in model.columns.items():
+        known = names.get(name.lower())
+        if known is not None:
+            found |= widening((known,), has[known], kind) or Widening()
+    return found
 
 
 def _differences(of_query: Sequence[str], of_table: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -236,6 +236,7 @@ def migrate(
     settings: Mapping[str, str],
     properties: Mapping[str, str],
     added: Callable[[StructType], DataFrame] | None = None,
+    by_anyone: bool = True,
 ) -> None:
     """Change a table's columns, its properties and which parts it has, and add rows, all in one commit.
 
@@ -248,6 +249,7 @@ def migrate(
         settings: properties of the table.
         properties: of the snapshot.
         added: rows that come to it, in the columns that it has then; None: none do.
+        by_anyone: whether nobody else may have changed rows of it.
 
     Raises:
         StreamError: another run of the model has written the table; nothing was changed.
@@ -277,7 +279,7 @@ def migrate(
         for file in files:
             add(file)
         reached(f"{point}:written", model.name)
-        _commit(model, table, rows, files, properties, by_anyone=True, transaction=transaction)
+        _commit(model, table, rows, files, properties, by_anyone, transaction)
 
 
 def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> bool:

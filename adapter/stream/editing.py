@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..query.program import EXPIRES_AT, STEP, Program
+from ..quoting import literal
+from ..quoting import quote as quoted
 from .apart import as_in_table
 from .columns import fits
 from .errors import StreamError, sentences
@@ -30,7 +32,6 @@ from .savepoints import EDIT
 from .saving import save_before
 from .session import asked, show
 from .sources import read_streams
-from .writing import literal, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -47,11 +47,16 @@ def explain(model: StreamModel, problem: BaseException) -> StreamError:
             found = StreamError(link.msg)
             found.is_unknown = getattr(link, "is_unknown", True)
             return found
-    text = "\n".join(message_of(link) for link in chain(problem))
+    text = cause_text(problem)
     known = _known(model, text)
     found = StreamError(known or f"Model {model.name}: {_first_cause(text)}")
     found.is_unknown = known is None
     return found
+
+
+def cause_text(problem: BaseException) -> str:
+    """What an exception and its causes say, those of the JVM too."""
+    return "\n".join(message_of(link) for link in chain(problem))
 
 
 @contextmanager

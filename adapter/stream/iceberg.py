@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
-from .identifiers import quoted, type_text
+from ..quoting import quote as quoted
+from .identifiers import type_text
 from .position import PREFIX
 from .session import active, java_class, jvm
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from .migration import Wider
+    from .columns import Widening, Wider
 
 _SIZES = ("partition", "record_count", "total_data_file_size_in_bytes", "file_count")
 """Columns of Iceberg's table of a table's partitions."""
@@ -406,6 +407,15 @@ class IcebergTable:
         self.refresh()
         update = self._table.updateSchema()
         change_columns(spark, update, add, drop, {}, before)
+        update.commit()
+        self.refresh()
+
+    def widen_columns(self, spark: SparkSession, wider: Widening) -> None:
+        """Make columns wider, in one commit of metadata."""
+        self.refresh()
+        update = self._table.updateSchema()
+        widen_columns(spark, update, {".".join(path): fields for path, fields in wider.fields.items()})
+        promote_columns(spark, update, {".".join(path): kind for path, kind in wider.promote.items()})
         update.commit()
         self.refresh()
 

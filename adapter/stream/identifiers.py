@@ -12,11 +12,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..quoting import is_plain, quote
+
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def parts(name: str) -> list[str]:
@@ -72,10 +73,5 @@ def type_text(type_: DataType) -> str:
     return str(type_.simpleString())
 
 
-def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _as_needed(name: str) -> str:
-    return name if _PLAIN.match(name) else quoted(name)
+    return name if is_plain(name) else quote(name)

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..quoting import literal
+from ..quoting import quote as quoted
 from .apart import as_in_table
 from .errors import StreamError
 from .model import StreamModel
 from .position import Position
 from .session import working_session
 from .state import StateTable
-from .writing import literal, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
+from ..quoting import quote as quoted
 from .session import jvm
-from .writing import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

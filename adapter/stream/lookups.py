@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 
 from ..lookup_source import LookupSource
 from ..query.program import Lookup
+from ..quoting import quote as quoted
 from ..redaction import without_secrets
 from .errors import StreamError, cause
 from .failpoints import around
@@ -27,7 +28,6 @@ from .jdbc import Table, bound_as, chunks, is_of_values, kind
 from .model import StreamModel
 from .progress import Figures
 from .rows import Kept, leaf
-from .writing import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..query.program import Asking, Boundaries, Level, Lookup, Program, Rewrite, StatePart, Step, clock_column
-from . import executed
+from . import constraints, executed
 from .clock import shown
 from .columns import check_collations, check_kept
 from .iceberg import stored_types
@@ -552,7 +552,14 @@ class MicroBatch:
 
     def _append(self, few: bool) -> None:
         output = self._work.program.output
-        self.figures.rows_out = self._work.sink.put(self._spark, output, self.position, few, self._kept)
+        try:
+            self.figures.rows_out = self._work.sink.put(self._spark, output, self.position, few, self._kept)
+        except Exception as problem:
+            if (error := constraints.broken(problem)) is None:
+                raise
+            if self._work.program.levels:
+                self._work.state.take_back(self._spark, self.position)
+            raise error from problem
         self.figures.commits += 1
         self.position = replace(self.position, rows_out=self.position.rows_out + self.figures.rows_out)
 

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ..query.text.nested_types import fields_of
-from .columns import PROMOTED
+from .columns import Widening, Wider, is_promotion
 from .differences import Evolution
-
-
-class Wider(NamedTuple):
-    """A field that comes to a column which is a struct; NULL in all rows that are there."""
-
-    name: str
-    kind: str
-    after: str | None
-    """The field that it stands after; None: it is the first."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +32,7 @@ class Migration:
     narrow: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Columns with rows that are kept, and the fields of these that go."""
     promote: Mapping[str, str] = field(default_factory=dict)
-    """Columns that become of a wider type (`PROMOTED`), and which: rows that are there have the same values in them."""
+    """Columns that become of a wider type (`is_promotion`), and which: rows that are there have the same values in them."""
     begun: tuple[str, ...] = ()
     """Parts that come. One may have been there before: then what the state has of it is of that time."""
 
@@ -61,6 +51,19 @@ class Migration:
         """All columns and fields that come, with their types."""
         fields = {f"{name}.{each.name}": each.kind for name, listed in self.widen.items() for each in listed}
         return {**self.add, **fields}
+
+
+def widened(wider: Widening) -> Migration:
+    """The change by which columns get wider."""
+    return Migration(
+        drop=(),
+        rename={},
+        add={},
+        parts=(),
+        left={},
+        widen={".".join(path): fields for path, fields in wider.fields.items()},
+        promote={".".join(path): kind for path, kind in wider.promote.items()},
+    )
 
 
 def migration(
@@ -105,7 +108,7 @@ def migration(
     widen, narrow = {}, {}
     for name, kind in wants.items():
         has_kind = there.get(name, kind).lower()
-        if has_kind == kind.lower() or (kind.lower(), has_kind) in PROMOTED:
+        if has_kind == kind.lower() or is_promotion(kind.lower(), has_kind):
             continue
         if fields := _wider(there[name], kind, later or {}):
             widen[name] = fields

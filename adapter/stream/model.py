@@ -6,11 +6,15 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..environment.storage import Storage
 from ..lookup_source import LookupSource
 from ..unreadable import WARN
 from .identifiers import last, parts, with_suffix
+
+if TYPE_CHECKING:
+    from .constraints import Constraint
 
 STATE, CHANGES = "__state", "__changes"
 """What is added to a table's name for those of its state and of its changes."""
@@ -140,6 +144,8 @@ class StreamModel:
     """The columns of its query and their types; None: those of its table are taken for granted."""
     on_schema_change: str = APPEND_NEW
     """What becomes of the table where `columns` are others: as dbt has it for incremental models."""
+    constraints: tuple[Constraint, ...] = ()
+    """What its contract asks of each row."""
     retention: Retention = Retention()
     """What is kept of its table and of `changes`."""
     upstream: Mapping[str, str] | None = None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..query.program import EXPIRES_AT, STEP, Step
+from ..quoting import quote as quoted
 from .alike import KEPT
 from .differences import FROM_NOW, KINDS, Evolution
 from .errors import StreamError
@@ -23,7 +24,7 @@ from .migration import Migration
 from .position import Position
 from .rows import leaf
 from .session import asked, show, sql
-from .writing import Columns, quoted
+from .writing import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,6 +21,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ..messages import out_of_memory, said
 from ..query.text.instants import is_usable
+from ..quoting import quote as quoted
 from .checkpoint import last_snapshot, read_offsets
 from .errors import StreamError
 from .iceberg import IcebergTable
@@ -29,7 +30,6 @@ from .position import Cut
 from .session import driver_memory
 from .source_order import in_first_order
 from .sources import time_of
-from .writing import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

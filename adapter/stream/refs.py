@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..environment.storage import Storage, is_local
 from .iceberg import IcebergTable, beginning
-from .position import PREFIX
+from .position import PREFIX, Position
 from .savepoints import Picture
 from .session import java_class
 
@@ -100,6 +100,42 @@ def put_back(spark: SparkSession, table: IcebergTable, to: Picture) -> None:
     made = builder.build()
     if not made.changes().isEmpty():
         operations.commit(now, made)
+    table.follow()
+
+
+def take_back(spark: SparkSession, table: IcebergTable, position: Position) -> None:
+    """Make a table what it was before a step that was its last, if that is in it. No step has changed its columns.
+
+    Args:
+        spark: a session.
+        table: the table.
+        position: the step.
+
+    Raises:
+        Py4JJavaError: somebody has written the table meanwhile; nothing was changed.
+    """
+    table.refresh()
+    of_step = {
+        f"{PREFIX}{name}": str(value)
+        for name, value in (("batch-id", position.batch), ("flush", position.flush))
+    }
+    is_in, before = False, None
+    for snapshot in table.snapshots():
+        summary = snapshot.summary()
+        if any(summary.get(name) != value for name, value in of_step.items()):
+            before = snapshot
+            break
+        is_in, parent = True, snapshot.parentId()
+    if not is_in or (before is None and parent is not None):
+        return
+    operations = table.java.operations()
+    now = operations.current()
+    builder = java_class(spark, "org.apache.iceberg.TableMetadata").buildFrom(now)
+    if before is None:
+        builder.removeRef(_MAIN)
+    else:
+        builder.setBranchSnapshot(before.snapshotId(), _MAIN)
+    operations.commit(now, builder.build())
     table.follow()
 
 

@@ -10,11 +10,11 @@ import time
 from typing import TYPE_CHECKING
 
 from ..environment.storage import Storage
+from ..quoting import literal
 from .iceberg import IcebergTable, beginning, each_of
 from .maintenance import OWN_AGE, OWN_NUMBER
 from .model import plain_path
 from .unread import unread
-from .writing import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..query.program import Rows, StreamInput, clock_column, now
 from ..query.text.instants import is_usable
+from ..quoting import quote as quoted
 from ..unreadable import DROPPED, UNREADABLE
 from . import executed
 from .errors import StreamError
@@ -16,7 +17,6 @@ from .model import StreamModel
 from .records import readable
 from .session import java_class, show, sql
 from .sources import is_time, time_of
-from .writing import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

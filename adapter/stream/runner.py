@@ -18,12 +18,13 @@ from . import owner, unreadable_rows
 from .batches import Batches
 from .bootstrap import begin_with_table
 from .checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
-from .columns import alterations
+from .columns import alterations, widenings
 from .deployments import check_settled
 from .differences import REPLAYED
 from .errors import StreamError, sentences
 from .failpoints import around, reached
 from .going_on import go_on, of_history, prepare, signed
+from .identifiers import type_text
 from .initial_offset import (
     begin_again,
     begin_with_all,
@@ -554,12 +555,14 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     change = None
     if found.state is not None and found.signature is not None:
         change = prepare(session, work, found.signature, found.state, unfinished(found))
-    add, drop = ({}, []) if model.columns is None else alterations(model, session.table(model.target).columns)
+    has = {field.name: type_text(field.dataType) for field in session.table(model.target).schema.fields}
+    add, drop = alterations(model, list(has))
     with of_history(session, work, change, found.signature, found.state, unfinished(found)) as added:
         if change is not None and change.migration is not None:
             save_before(session, model, MIGRATION)
-        # Old and new query both go on with a table that has a column more.
+        # Old and new query both go on with a table that has a column more, or a wider one.
         sink.change_columns(session, add, ())
+        sink.widen_columns(session, widenings(model, has))
         if change is not None and found.state is not None:
             found = replace(found, state=go_on(session, work, change, found.state, added))
     sink.change_columns(session, {}, drop)

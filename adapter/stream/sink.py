@@ -8,17 +8,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..query.program import BATCH_ID, CHANGE_TYPE
+from ..quoting import literal
 from . import commit, incremental_runs
 from .changes import INSERT, REPLACED_PROPERTY, Changes, changes_of
-from .columns import check_same
+from .columns import Widening, check_same
+from .constraints import checked
 from .failpoints import around
 from .iceberg import DELETED, EXPIRED, FOLLOWED, RECORDS, IcebergTable, load
 from .maintenance import Maintenance, of_read_table
+from .migration import widened
 from .model import IGNORE, StreamModel
 from .position import Position, read_position
 from .rows import Kept, leaf
 from .session import show, sql
-from .writing import Columns, literal, one_file
+from .writing import Columns, one_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -185,6 +188,15 @@ class Sink(ABC):
             check_same(self.model, spark.sql(query).columns, self._columns.names)
         return self._columns
 
+    def checked(self, spark: SparkSession, query: str) -> str:
+        """The rows of a query with the table's columns, which meet the constraints of the model's contract.
+
+        Raises:
+            StreamError: the columns aren't those of the query.
+        """
+        columns = self.columns(spark, query)
+        return checked(self.model, columns.select(spark, query), columns.names)
+
     def columns_of_table(self, spark: SparkSession) -> Columns:
         """The table's columns, whatever the query's are."""
         schema = spark.table(self.model.target).schema
@@ -196,6 +208,30 @@ class Sink(ABC):
             return
         with around("table.columns", self.model.name):
             self.table.change_columns(spark, add, drop)
+        self._columns = None
+        if self._changes is not None:
+            self._changes.follow_columns(spark)
+
+    def widen_columns(self, spark: SparkSession, wider: Widening) -> None:
+        """Make columns of the table and its changelog wider. A snapshot has the columns of its time: one is made."""
+        if not wider:
+            return
+        position = self.position()
+        if position is None:
+            with around("table.columns", self.model.name):
+                self.table.widen_columns(spark, wider)
+        else:
+            change = widened(wider)
+            commit.migrate(
+                spark,
+                "table.widen",
+                self.model,
+                self.table,
+                change,
+                {},
+                self._notes(position),
+                by_anyone=False,
+            )
         self._columns = None
         if self._changes is not None:
             self._changes.follow_columns(spark)
@@ -216,7 +252,7 @@ class AppendSink(Sink):
     def put(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
         """See `Sink.put`."""
         self.catch_up(spark)
-        made = self.columns(spark, query).select(spark, query)
+        made = self.checked(spark, query)
         if self._changes is not None:
             rows = spark.sql(made)
             kept.keep(rows)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..messages import advice
 from ..query.program import StreamInput
 from ..query.text.instants import converted
+from ..quoting import quote as quoted
 from ..unreadable import DROPPED, UNREADABLE, Records
 from .columns import fits
 from .errors import StreamError
@@ -23,7 +24,6 @@ from .limits import without_limits
 from .model import StreamModel, StreamSource
 from .records import read_files, read_messages, records_of, rows_of
 from .session import jvm
-from .writing import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

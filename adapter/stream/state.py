@@ -15,10 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..query.program import STEP
+from ..quoting import literal
+from ..quoting import quote as quoted
 from . import commit
 from .apart import Called, seen_by
 from .clock import instant
-from .columns import PROMOTED, holds_interval, is_rounded
+from .columns import holds_interval, is_promotion, is_rounded
 from .errors import StreamError
 from .failpoints import around
 from .iceberg import IcebergTable, added_rows
@@ -38,11 +40,12 @@ from .position import (
     growth_to_text,
     read_position,
 )
+from .refs import take_back
 from .savepoints import STATE
 from .schema import Layout
 from .session import show, sql
 from .state_figures import PartFigures, Size, by_part, written
-from .writing import Columns, literal, one_file, quoted
+from .writing import Columns, one_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -239,6 +242,18 @@ class StateTable:
         self._table = table
         self._columns = self._shown = self._known_apart = None
         return table
+
+    def take_back(self, spark: SparkSession, position: Position) -> None:
+        """Make the state what it was before a step, whose rows can't come into the table.
+
+        Args:
+            spark: the session of the micro-batch.
+            position: the step.
+        """
+        assert self._table is not None
+        with around("state.take_back", self._model.name):
+            take_back(spark, self._table, position)
+        self._shown = None
 
     @property
     def apart(self) -> Called:
@@ -574,7 +589,7 @@ class StateTable:
     def _check_type(self, wider: dict[str, str], name: str, given: str, kind: str) -> None:
         """Passes values that a column can hold, or can once it is made `wider`. Where a column of a source has become of
         another type, they would be rounded, without a word."""
-        if (kind.lower(), given.lower()) in PROMOTED:
+        if is_promotion(kind.lower(), given.lower()):
             wider[name] = given
         elif is_rounded(given.lower(), kind.lower()):
             raise StreamError(

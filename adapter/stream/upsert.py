@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..query.program import CHANGE_TYPE, TABLE_BEFORE, Upsert
+from ..quoting import literal, unquote
+from ..quoting import quote as quoted
 from . import commit
 from .changes import ADDS, AFTER, BEFORE, DELETE, INSERT, REPLACED_PROPERTY, each_change
 from .errors import StreamError
@@ -21,7 +23,7 @@ from .position_deletes import FILE, PATH, PLACE, POSITION, are_possible, has_nam
 from .rows import Kept, Observed, leaf
 from .session import are_few, show, sql
 from .sink import DECIDED, Sink
-from .writing import Columns, literal, one_file, quoted
+from .writing import Columns, one_file
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -80,7 +82,7 @@ class UpsertSink(Sink):
         self._has_places = False
         """Whether old rows go by where they are in the table (`position_deletes`), as it is in this step."""
         of_scope = {
-            name.replace("`", "").lower() for name in re.findall(r"\bold\.(`[^`]+`|\w+)", upsert.scope)
+            unquote(name).lower() for name in re.findall(r"\bold\.(`(?:[^`]|``)+`|\w+)", upsert.scope)
         }
         self._key_has_scope = of_scope <= {name.lower() for name in self._keys}
         """Whether rows of other windows (groups, rankings) than those that fired have other keys, too."""
@@ -155,7 +157,7 @@ class UpsertSink(Sink):
         old = f"select * from {self._as_it_is(columns, with_places=True)} where {recent}"
         if not self._upsert.is_whole:
             old = self._of_fired("left semi join", f"({old})")
-        new = columns.select(spark, query)
+        new = self.checked(spark, query)
         if self._upsert.certain:
             compared, twice = self._compared(old, new, columns), "false"
         else:
@@ -245,7 +247,7 @@ class UpsertSink(Sink):
         """Put the rows of a query in the place of all, if they differ; some may be there more than once."""
         from pyspark.sql import functions as F
 
-        rows = sql(spark, columns.select(spark, query))
+        rows = sql(spark, self.checked(spark, query))
         kept.keep(rows)
         show(leaf(rows), _NEW)
         listed = ", ".join(map(quoted, columns.names))

@@ -14,6 +14,7 @@ from ..query.comparing import Due
 from ..query.program import Program
 from ..query.windowing import ranges
 from ..query.windowing.emission import Emission
+from ..quoting import quote as quoted
 from ..text import agreeing, counted
 from .batches import open_until
 from .checkpoint import Checkpoint, read_checkpoint
@@ -21,7 +22,7 @@ from .comparison import Difference, compare
 from .errors import StreamError, sentences
 from .going_on import verdict
 from .iceberg import APPEND, REPLACE, IcebergTable, load
-from .identifiers import quoted, type_text
+from .identifiers import type_text
 from .lock import locked
 from .lookups import Lookups
 from .microbatch import Work

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..query.text.maps import ordered
-from .identifiers import quoted as quoted
+from ..quoting import literal
+from ..quoting import quote as quoted
 from .identifiers import type_text
 
 if TYPE_CHECKING:
@@ -114,8 +115,3 @@ def _fields(type_: DataType) -> list[object]:
 def one_file(query: str) -> str:
     """The query, computed by one task."""
     return f"select /*+ coalesce(1) */ * from (\n{query}\n)"
-
-
-def literal(text: str) -> str:
-    """A text as SQL takes it, whatever is in it."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -25,3 +25,37 @@
     {#- dbt-spark's gives the rows of DESCRIBE; dbt's snapshots ask for columns. -#}
     {{ return(adapter.get_columns_in_relation(relation)) }}
 {% endmacro %}
+
+
+{% macro spark_streaming__alter_column_type(relation, column_name, new_column_type) -%}
+    {% call statement('alter_column_type') %}
+        alter table {{ relation.render() }} alter column {{ adapter.quote_name(column_name) }} type {{ new_column_type }}
+    {% endcall %}
+{% endmacro %}
+
+
+{% macro spark_streaming__create_columns(relation, columns) %}
+    {{ spark_streaming__alter_relation_add_remove_columns(relation, columns, none) }}
+{% endmacro %}
+
+
+{% macro spark_streaming__escape_single_quotes(expression) -%}
+    {#- dbt-spark's leaves a backslash, which ends the text's end. -#}
+    {{ return(adapter.text_literal(expression)[1:-1]) }}
+{%- endmacro %}
+
+
+{% macro spark_streaming__sync_column_schemas(on_schema_change, target_relation, schema_changes_dict) %}
+    {#- Types that can't follow stop the run here, before the table has got or lost any column. -#}
+    {%- set types = schema_changes_dict['new_target_types'] -%}
+    {%- if on_schema_change == 'sync_all_columns' and types and target_relation.is_iceberg -%}
+        {%- set wider = adapter.widening_sql(
+            model, target_relation, schema_changes_dict['target_columns'], schema_changes_dict['source_columns']
+        ) -%}
+        {%- for sql in wider -%}
+            {%- do run_query(sql) -%}
+        {%- endfor -%}
+        {%- do schema_changes_dict.update({'new_target_types': []}) -%}
+    {%- endif -%}
+    {%- do default__sync_column_schemas(on_schema_change, target_relation, schema_changes_dict) -%}
+{% endmacro %}

@@ -5,47 +5,28 @@
 #}
 
 {% macro spark_streaming__get_select_subquery(sql) %}
-    {%- set conditions = _constraint_conditions(model) -%}
     select {{ adapter.dispatch('get_column_names', 'dbt')() }}
     from (
         {{ sql }}
     ) as model_subq
-    {%- for condition in conditions %}
+    {%- for condition in adapter.contract_conditions(model) %}
     {{ 'where' if loop.first else 'and' }} {{ condition }}
     {%- endfor %}
 {%- endmacro %}
 
 
-{% macro _constraint_conditions(model) %}
-    {%- set conditions = [] -%}
-    {%- for name, column in model['columns'].items() -%}
-        {%- set quoted = adapter.quote(name) if column.get('quote') else name -%}
-        {%- for constraint in column.get('constraints', []) -%}
-            {%- if constraint.type == 'not_null' -%}
-                {%- do conditions.append(_break_if(quoted ~ ' is null', 'Column ' ~ name ~ ' must not be null')) -%}
-            {%- elif constraint.type == 'check' -%}
-                {%- do conditions.append(_break_if('not (' ~ constraint.expression ~ ')', _check_message(constraint))) -%}
-            {%- endif -%}
-        {%- endfor -%}
+{% macro spark_streaming__get_column_names() %}
+    {#- Of any name: quotes change nothing else in Spark, whatever a column says of `quote`. -#}
+    {%- for name in model['columns'] -%}
+        {{ adapter.quote_name(name) }}{{ ', ' if not loop.last }}
     {%- endfor -%}
-    {%- for constraint in model.get('constraints', []) -%}
-        {%- if constraint.type == 'check' -%}
-            {%- do conditions.append(_break_if('not (' ~ constraint.expression ~ ')', _check_message(constraint))) -%}
-        {%- elif constraint.type == 'not_null' -%}
-            {%- for name in constraint.columns -%}
-                {%- do conditions.append(_break_if(name ~ ' is null', 'Column ' ~ name ~ ' must not be null')) -%}
-            {%- endfor -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(conditions) }}
 {% endmacro %}
 
 
-{% macro _check_message(constraint) -%}
-    {{ return('Constraint ' ~ (constraint.name ~ ' ' if constraint.name else '') ~ 'is broken: ' ~ constraint.expression) }}
-{%- endmacro %}
-
-
-{% macro _break_if(condition, message) -%}
-    {{ return("if(" ~ condition ~ ", raise_error('" ~ _escape_literal(message ~ ', says the contract of ' ~ model.name ~ '.') ~ "'), true)") }}
-{%- endmacro %}
+{% macro spark_streaming__get_empty_schema_sql(columns) %}
+    {%- set quoted = {} -%}
+    {%- for name, column in columns.items() -%}
+        {%- do quoted.update({name: dict(column, name=adapter.quote_name(column['name']), quote=false)}) -%}
+    {%- endfor -%}
+    {{ return(default__get_empty_schema_sql(quoted)) }}
+{% endmacro %}

@@ -32,8 +32,8 @@
   {%- call statement('last_modified', fetch_result=True) -%}
       {%- for relation in relations %}
       select
-          '{{ relation.schema }}' as schema,
-          '{{ relation.identifier }}' as identifier,
+          {{ adapter.text_literal(relation.schema) }} as schema,
+          {{ adapter.text_literal(relation.identifier) }} as identifier,
           {{ _on_utc_clock('max(made_current_at)') }} as last_modified,
           {{ _on_utc_clock(current_timestamp()) }} as snapshotted_at
       from {{ relation.render() }}.history

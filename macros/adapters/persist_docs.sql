@@ -31,16 +31,15 @@
 
 
 {% macro spark_streaming__alter_relation_comment(relation, relation_comment) -%}
-    comment on table {{ relation.render() }} is '{{ _escape_literal(relation_comment) }}'
+    comment on table {{ relation.render() }} is {{ adapter.text_literal(relation_comment) }}
 {%- endmacro %}
 
 
 {% macro spark_streaming__alter_column_comment(relation, column_dict) %}
     {% for name, column in column_dict.items() %}
         {% call statement('alter_column_comment') %}
-            alter table {{ relation.render() }} alter column
-                {{ adapter.quote(name) if column['quote'] else name }}
-                comment '{{ _escape_literal(column['description']) }}'
+            alter table {{ relation.render() }} alter column {{ adapter.quote(name) }}
+                comment {{ adapter.text_literal(column['description']) }}
         {% endcall %}
     {% endfor %}
 {% endmacro %}
@@ -48,11 +47,21 @@
 
 {% macro spark_streaming__comment_clause() %}
     {%- if config.persist_relation_docs() and model.description %}
-        comment '{{ _escape_literal(model.description) }}'
+        comment {{ adapter.text_literal(model.description) }}
     {%- endif %}
 {%- endmacro %}
 
 
-{% macro _escape_literal(text) -%}
-    {{ text | replace('\\', '\\\\') | replace("'", "\\'") }}
-{%- endmacro %}
+{% macro get_persist_docs_column_list(model_columns, query_columns) %}
+    {#- dbt-spark's leaves descriptions as they are, and knows columns of the same case only. -#}
+    {%- set described = {} -%}
+    {%- for name, column in model_columns.items() -%}
+        {%- do described.update({name | lower: column['description']}) -%}
+    {%- endfor -%}
+    {%- for name in query_columns -%}
+        {%- set description = described.get(name | lower) or described.get(adapter.quote(name) | lower) -%}
+        {{ adapter.quote(name) }}
+        {%- if description %} comment {{ adapter.text_literal(description) }}{% endif %}
+        {{- ', ' if not loop.last }}
+    {%- endfor -%}
+{% endmacro %}

@@ -33,3 +33,12 @@
         drop table if exists {{ relation }} purge
     {%- endcall -%}
 {% endmacro %}
+
+
+{% macro list_relations_show_tables_without_caching(schema_relation) %}
+    {#- dbt-spark writes the schema as it is, and so the table below. -#}
+    {%- call statement('list_relations_without_caching_show_tables', fetch_result=True) -%}
+        show tables in {{ schema_relation.without_identifier() }} like '*'
+    {%- endcall -%}
+    {%- do return(load_result('list_relations_without_caching_show_tables').table) -%}
+{% endmacro %}

@@ -237,3 +237,9 @@
         {%- endfor -%}
     )
 {%- endmacro %}
+
+
+{% macro spark_streaming__snapshot_merge_sql(target, source, insert_cols) %}
+    {#- dbt's own names the columns: the table may have more than the query gives. -#}
+    {{ return(default__snapshot_merge_sql(target, source, insert_cols)) }}
+{% endmacro %}

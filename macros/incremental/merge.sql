@@ -12,23 +12,30 @@
     {%- endfor -%}
     {%- set updated = get_merge_update_columns(
         config.get('merge_update_columns'), config.get('merge_exclude_columns'), shared
-    ) or shared | map(attribute='quoted') | list -%}
-    {%- set keys = [unique_key] if unique_key is string else unique_key or [] -%}
+    ) -%}
     {%- set predicates = [] + (incremental_predicates or []) -%}
-    {%- for key in keys if key -%}
-        {%- do predicates.append('DBT_INTERNAL_SOURCE.' ~ key ~ ' = DBT_INTERNAL_DEST.' ~ key) -%}
+    {%- for key in adapter.key_columns(model, unique_key, shared) -%}
+        {%- do predicates.append('DBT_INTERNAL_SOURCE.' ~ key.quoted ~ ' = DBT_INTERNAL_DEST.' ~ key.quoted) -%}
     {%- else -%}
         {%- do predicates.append('false') -%}
     {%- endfor -%}
     merge into {{ target }} as DBT_INTERNAL_DEST
     using {{ source }} as DBT_INTERNAL_SOURCE
     on {{ predicates | join('\n    and ') }}
-    when matched then update set
-        {%- for name in updated %}
+    {%- for name in updated %}
+    {{- '\n    when matched then update set' if loop.first }}
         {{ name }} = DBT_INTERNAL_SOURCE.{{ name }}{{ ',' if not loop.last }}
-        {%- endfor %}
+    {%- endfor %}
     when not matched then insert ({{ shared | map(attribute='quoted') | join(', ') }})
     values (
         {%- for column in shared %}DBT_INTERNAL_SOURCE.{{ column.quoted }}{{ ', ' if not loop.last }}{% endfor -%}
     )
+{% endmacro %}
+
+
+{% macro spark_streaming__get_merge_update_columns(merge_update_columns, merge_exclude_columns, dest_columns) %}
+    {{ return(
+        adapter.merge_update_columns(model, merge_update_columns, merge_exclude_columns, dest_columns)
+        | map(attribute='quoted') | list
+    ) }}
 {% endmacro %}

@@ -11,7 +11,6 @@
 
 
 {% macro spark_streaming__get_incremental_merge_sql(arguments) %}
-  {%- do adapter.check_keys(model, arguments['unique_key'], _shared_columns(arguments)) -%}
   {{ get_merge_sql(
       arguments['target_relation'], arguments['temp_relation'], arguments['unique_key'],
       arguments['dest_columns'], arguments['incremental_predicates']
@@ -22,14 +21,12 @@
 {% macro spark_streaming__get_incremental_delete_insert_sql(arguments) %}
   {#- dbt's own is a DELETE and an INSERT, between which a reader finds the rows gone. -#}
   {%- set columns = _shared_columns(arguments) -%}
-  {%- set keys = arguments['unique_key'] -%}
+  {%- set keys = adapter.key_columns(model, arguments['unique_key'], columns) -%}
   {%- if not keys -%}
     {{ return(spark_streaming__get_incremental_append_sql(arguments)) }}
   {%- endif -%}
-  {%- do adapter.check_keys(model, keys, columns) -%}
   {{ adapter.replace_keys_sql(
-      arguments['target_relation'], arguments['temp_relation'], columns,
-      [keys] if keys is string else keys, arguments['incremental_predicates']
+      arguments['target_relation'], arguments['temp_relation'], columns, keys, arguments['incremental_predicates']
   ) }}
 {% endmacro %}
 

@@ -47,6 +47,10 @@
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
 
+  {%- if not anew and config.get('contract').enforced -%}
+    {#- One that is made asks when it is made. -#}
+    {%- do get_assert_columns_equivalent(sql) -%}
+  {%- endif -%}
   {%- set gives = adapter.check_columns(model, sql, graph, anew) -%}
 
   {%- if existing is none -%}
@@ -90,7 +94,7 @@
   {%- set columns = adapter.query_columns(sql, model.columns.keys() | list if contract.enforced else none) -%}
   {{ create }} {{ target }} (
     {%- for column in columns %}
-    {{ adapter.quote(column.name | replace('`', '``')) }} {{ column.dtype }}{{ ',' if not loop.last }}
+    {{ column.quoted }} {{ column.dtype }}{{ ',' if not loop.last }}
     {%- endfor %}
   )
   {{ file_format_clause() }}

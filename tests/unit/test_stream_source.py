@@ -321,3 +321,17 @@ def test_the_older_meta_counts_too() -> None:
 
 def test_other_sources_are_as_before() -> None:
     assert str(SparkStreamingRelation.create_from(QUOTING, node({"owner": "me"}))) == "raw.bid"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "a CHAR(2), b varchar( 10 )",
+        {"a": "char(2)", "b": "VARCHAR(10)"},
+        [{"name": "a", "type": "Char(2)"}, {"name": "b", "data_type": "string"}],
+    ],
+)
+def test_texts_of_a_length_are_texts(schema: object) -> None:
+    config = {"format": "json", "path": "/in", "schema": schema}
+    found = StreamSource.from_config("raw.events", "raw.events", config).schema
+    assert found is not None and found.replace("`", "").lower() == "a string, b string"

@@ -224,7 +224,7 @@ class StageBuilder:
         for clause in ("group", "having", "order", "distinct", "hint", "limit"):
             query.set(clause, None)
         items = [f"{hidden(name)} as {quote(name)}" for name in also]
-        items += [f"{text} as `{name}`" for text, name in self.row_columns.values()]
+        items += [f"{text} as {quote(name)}" for text, name in self.row_columns.values()]
         query.set("expressions", [])
         # COUNT(*) reads no column, but a SELECT has one.
         return sql(query.select(*(items or ["true as anything"]), dialect=DIALECT))

@@ -67,7 +67,7 @@ def make(
     shift = intervals.parse(offset, f"{kind}(): offset") % (step if kind == "hop" else size)
     return Window(
         kind,
-        unquote(str(time_col)),
+        unquote(str(time_col).strip()),
         size,
         step if kind != "session" else 1,
         shift,
@@ -85,7 +85,7 @@ def _columns(kind: str, partition_by: str | Sequence[str] | None) -> tuple[str, 
                 f"{kind}(): partition_by '{name}' is not the name of a column; compute it in a CTE below and "
                 "name it there."
             )
-    return tuple(unquote(str(name)) for name in asked)
+    return tuple(unquote(str(name).strip()) for name in asked)
 
 
 def _zone(kind: str, name: str | None) -> str | None:

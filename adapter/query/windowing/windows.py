@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
+from ...quoting import quote as quote
+from ...quoting import unquote as unquote
 from ..text import instants, intervals
 
 _MINUTE = 60_000_000
@@ -175,17 +177,6 @@ class Window:
         if self.partition_by:
             words.append(f"partition by {', '.join(self.partition_by)}")
         return f"{self.kind}({', '.join(words)})"
-
-
-def quote(name: str) -> str:
-    """A column name as Spark reads it back."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def unquote(name: str) -> str:
-    """A column name without its quotes."""
-    name = name.strip()
-    return name[1:-1].replace("``", "`") if len(name) > 1 and name[0] == name[-1] == "`" else name
 
 
 def _pmod(micros: str, offset: int, modulus: int) -> str:

@@ -1,0 +1,48 @@
+"""What a model's contract asks of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .quoting import quote, unquote
+from .stream.constraints import Constraint
+
+
+def constraints(node: Mapping[str, Any]) -> tuple[Constraint, ...]:
+    """The constraints that are enforced: `not_null` and `check`. The others inform, as in dbt-spark.
+
+    Args:
+        node: a model's. None has any without an enforced contract.
+    """
+    contract = (node.get("config") or {}).get("contract") or {}
+    if not (contract.get("enforced") if isinstance(contract, Mapping) else contract.enforced):
+        return ()
+    return tuple(_of_columns(node)) + tuple(_of_model(node))
+
+
+def _of_columns(node: Mapping[str, Any]) -> Iterator[Constraint]:
+    for name, column in (node.get("columns") or {}).items():
+        for each in column.get("constraints") or ():
+            if each["type"] == "not_null":
+                yield _not_null(name)
+            elif each["type"] == "check":
+                yield _check(each)
+
+
+def _of_model(node: Mapping[str, Any]) -> Iterator[Constraint]:
+    for each in node.get("constraints") or ():
+        if each["type"] == "check":
+            yield _check(each)
+        elif each["type"] == "not_null":
+            yield from map(_not_null, each.get("columns") or ())
+
+
+def _not_null(name: str) -> Constraint:
+    return Constraint(f"{quote(unquote(name))} is null", f"Column {name} must not be null")
+
+
+def _check(constraint: Mapping[str, Any]) -> Constraint:
+    name = f"{constraint['name']} " if constraint.get("name") else ""
+    expression = constraint["expression"]
+    return Constraint(f"not ({expression})", f"Constraint {name}is broken: {expression}")

@@ -1,0 +1,117 @@
+"""Types that get wider under `sync_all_columns`: tables, feeds and state follow; what would lose values is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from dbt.tests.util import run_dbt
+
+INCREMENTAL = "{{ config(materialized='incremental', on_schema_change='sync_all_columns', …) }}\n"
+STREAM = (
+    "{{ config(materialized='streaming_table', on_schema_change='sync_all_columns', changelog=true, …) }}\n"
+)
+NARROW = (
+    "cast(v as int) as n, cast(v as float) as f, cast(v as decimal(5,2)) as d, named_struct('a', cast(v as int)) as s, "
+    "array(named_struct('a', cast(v as int))) as l"
+)
+WIDE = (
+    "cast(v as bigint) as n, cast(v as double) as f, cast(v as decimal(12,2)) as d, "
+    "named_struct('x y', 'new', 'a', cast(v as bigint), 'b', cast(v as date)) as s, "
+    "array(named_struct('a', cast(v as bigint), 'b', 'new')) as l"
+)
+WIDE = WIDE.replace("cast(v as date)", "date'2024-03-04'")
+COLUMNS = "{% if var('wide', false) %}" + WIDE + "{% else %}" + NARROW + "{% endif %}"
+KINDS = ["bigint", "double", "decimal(12,2)"]
+BIG = 5_000_000_000
+
+
+class TestWiderTypes:
+    @pytest.fixture(scope="class")
+    def models(self, spark: Any, unique_schema: str) -> dict[str, str]:
+        source = {"name": "raw", "schema": unique_schema, "tables": [{"name": "src"}, {"name": "typed"}]}
+        rows = "select k, " + COLUMNS + " from {{ source('raw', 'src') }} where v >= {{ var('from', 0) }}"
+        streamed = "select k, " + COLUMNS + " from {{ stream(source('raw', 'src')) }}"
+        groups = (
+            "select k, max(v) as v, sum(v) as total, count(distinct v) as times "
+            "from {{ stream(source('raw', 'typed')) }} group by k"
+        )
+        keyed = "constant_domains=['k']"
+        narrowed = "select k, {% if var('wide', false) %}cast(v as int){% else %}v{% endif %} as v, "
+        return {
+            "sources.yml": yaml.safe_dump({"sources": [source]}),
+            "added.sql": INCREMENTAL.replace("…", "incremental_strategy='append'") + rows,
+            "merged.sql": INCREMENTAL.replace("…", "unique_key='k'") + rows,
+            "refused.sql": INCREMENTAL.replace("…", "unique_key='k'")
+            + "select k, {% if var('wide', false) %}cast(v as string) as v, 1 as more{% else %}v{% endif %} "
+            "from {{ source('raw', 'src') }}",
+            "narrowed.sql": INCREMENTAL.replace("…", "unique_key='k'")
+            + narrowed
+            + "1 as one from {{ source('raw', 'src') }} where v <> 1",
+            "rows_.sql": STREAM.replace(", …", "") + streamed,
+            "latest.sql": STREAM.replace("…", keyed)
+            + f"select k, {COLUMNS} from (select *, row_number() over (partition by k order by v desc) as r "
+            "from {{ stream(source('raw', 'src')) }}) where r = 1",
+            "groups.sql": STREAM.replace("…", keyed) + groups,
+            "as_it_is.sql": STREAM.replace("…", keyed).replace("sync_all_columns", "append_new_columns")
+            + groups,
+        }
+
+    @pytest.fixture(scope="class", autouse=True)
+    def tables(self, spark: Any, project: Any) -> None:
+        schema = project.test_schema
+        spark.sql(f"create table {schema}.src (k string, v bigint) using iceberg")
+        spark.sql(f"create table {schema}.typed (k string, v int) using iceberg")
+        for table in ("src", "typed"):
+            spark.sql(f"insert into {schema}.{table} values ('x', 1), ('y', 2)")
+
+    def run(self, *arguments: str, fails: bool = False, **variables: Any) -> dict[str, str]:
+        results = run_dbt(["run", *arguments, "--vars", yaml.safe_dump(variables)], expect_pass=not fails)
+        return {result.node.name: f"{result.status}: {result.message}" for result in results}
+
+    def test_columns_follow_the_query(self, spark: Any, project: Any) -> None:
+        every = ("added", "merged", "refused", "narrowed", "rows_", "latest")
+        self.run("--select", *every)
+        spark.sql(f"insert into {project.test_schema}.src values ('x', 7), ('z', 30)")
+        before = spark.table(f"{project.test_schema}.refused").columns
+        said = self.run("--select", *every, fails=True, wide=True, **{"from": 3})
+        assert {name for name, text in said.items() if not text.startswith("success")} == {"refused"}
+        assert "Model refused: its query gives v as STRING, and in its table" in said["refused"]
+        assert spark.table(f"{project.test_schema}.refused").columns == before
+        for name in ("added", "merged", "rows_", "rows___changes", "latest", "latest__changes"):
+            found = spark.table(f"{project.test_schema}.{name}")
+            kinds = dict(found.dtypes)
+            assert [kinds[each] for each in ("n", "f", "d")] == KINDS, name
+            assert kinds["s"] == "struct<x y:string,a:bigint,b:date>", (name, kinds["s"])
+            assert kinds["l"] == "array<struct<a:bigint,b:string>>"
+            rows = {(row.k, row.n, row.s["x y"], row.s.a, row["l"][0].b) for row in found.collect()}
+            assert {
+                ("x", 7, "new", 7, "new"),
+                ("z", 30, "new", 30, "new"),
+                ("y", 2, None, 2, None),
+            } <= rows, name
+        found = spark.table(f"{project.test_schema}.narrowed")
+        assert dict(found.dtypes)["v"] == "bigint" and {row.v for row in found.collect()} == {7, 2, 30}
+        self.run("--select", "rows_", "latest", wide=True)
+
+    def test_state_follows_the_source(self, spark: Any, project: Any) -> None:
+        schema = project.test_schema
+        self.run("--select", "groups", "as_it_is")
+        spark.sql(f"alter table {schema}.typed alter column v type bigint")
+        spark.sql(f"insert into {schema}.typed values ('x', {BIG}), ('x', {BIG})")
+        said = self.run("--select", "groups", "as_it_is", fails=True)
+        assert said["groups"].startswith("success"), said
+        assert "on_schema_change='sync_all_columns'" in said["as_it_is"]
+        for _ in range(2):
+            rows = spark.sql(f"select * from {schema}.groups order by k").collect()
+            assert [tuple(row) for row in rows] == [("x", BIG, 2 * BIG + 1, 2), ("y", 2, 2, 1)]
+            changes = spark.sql(f"select max(v) from {schema}.groups__changes").first()
+            assert (
+                dict(spark.table(f"{schema}.groups__changes").dtypes)["v"] == "bigint" and changes[0] == BIG
+            )
+            self.run("--select", "groups")
+        # By hand, as somebody may who wants no other columns to follow.
+        spark.sql(f"alter table {schema}.as_it_is alter column v type bigint")
+        self.run("--select", "as_it_is")
+        assert spark.sql(f"select max(v) from {schema}.as_it_is__changes").first()[0] == BIG
