@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .quoting import quote, unquote
+from .quoting import quote_name
 from .stream.constraints import Constraint
 
 
@@ -25,7 +25,7 @@ def _of_columns(node: Mapping[str, Any]) -> Iterator[Constraint]:
     for name, column in (node.get("columns") or {}).items():
         for each in column.get("constraints") or ():
             if each["type"] == "not_null":
-                yield _not_null(name)
+                yield _not_null(name, bool(column.get("quote")))
             elif each["type"] == "check":
                 yield _check(each)
 
@@ -38,8 +38,8 @@ def _of_model(node: Mapping[str, Any]) -> Iterator[Constraint]:
             yield from map(_not_null, each.get("columns") or ())
 
 
-def _not_null(name: str) -> Constraint:
-    return Constraint(f"{quote(unquote(name))} is null", f"Column {name} must not be null")
+def _not_null(name: str, reserved: bool = False) -> Constraint:
+    return Constraint(f"{quote_name(name, reserved)} is null", f"Column {name} must not be null")
 
 
 def _check(constraint: Mapping[str, Any]) -> Constraint:

@@ -41,8 +41,8 @@ from dbt.adapters.spark_streaming.quoting import (
     is_plain,
     quote,
     quote_configured,
+    quote_name,
     text_literal,
-    unquote,
 )
 from dbt.adapters.spark_streaming.redaction import without_secrets
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
@@ -417,8 +417,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     # --- names and texts in SQL ---------------------------------------------------------------
 
     def quote(self, identifier: str) -> str:  # type: ignore[override]
-        """A name as SQL takes it, whatever is in it."""
-        # dbt's helpers of tests ask for the name of a database that isn't there.
+        """A name as SQL takes it, whatever is in it. Of a relation without a database dbt quotes None."""
         return quote(str(identifier))
 
     def quote_seed_column(self, column: str, quote_config: bool | None) -> str:
@@ -426,9 +425,9 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         return quote(column)
 
     @available
-    def quote_name(self, name: str) -> str:
-        """A name that a project's author wrote, with quotes or without, as SQL takes it."""
-        return quote(unquote(name))
+    def quote_name(self, name: str, reserved: bool = False) -> str:
+        """A name that a project's author wrote, with quotes or without, as SQL takes it; `reserved`: as dbt's `quote` says."""
+        return quote_name(name, reserved)
 
     @available
     def quote_configured(self, text: str) -> str:

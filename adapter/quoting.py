@@ -42,6 +42,19 @@ def unquote(name: str) -> str:
     return found[1].replace("``", "`") if found else name
 
 
+def quote_name(name: str, reserved: bool = False) -> str:
+    """A name that an author wrote, with quotes or without, which are left out where it needs none.
+
+    Args:
+        name: the name.
+        reserved: whether SQL may read it as something else.
+
+    >>> quote_name("id"), quote_name("from", reserved=True), quote_name("/p"), quote_name("`/p`")
+    ('id', '`from`', '`/p`', '`/p`')
+    """
+    return quote(unquote(name)) if reserved or not is_plain(name) else name
+
+
 def quote_path(path: Iterable[str]) -> str:
     """A field of a column, or a table of a schema, as identifiers.
 

@@ -16,9 +16,9 @@
 
 
 {% macro spark_streaming__get_column_names() %}
-    {#- Of any name: quotes change nothing else in Spark, whatever a column says of `quote`. -#}
-    {%- for name in model['columns'] -%}
-        {{ adapter.quote_name(name) }}{{ ', ' if not loop.last }}
+    {#- As dbt's own, but a name that needs quotes has them, whatever a column says of `quote`. -#}
+    {%- for name, column in model['columns'].items() -%}
+        {{ adapter.quote_name(name, column.get('quote') or false) }}{{ ', ' if not loop.last }}
     {%- endfor -%}
 {% endmacro %}
 
@@ -26,7 +26,7 @@
 {% macro spark_streaming__get_empty_schema_sql(columns) %}
     {%- set quoted = {} -%}
     {%- for name, column in columns.items() -%}
-        {%- do quoted.update({name: dict(column, name=adapter.quote_name(column['name']), quote=false)}) -%}
+        {%- do quoted.update({name: dict(column, name=adapter.quote_name(column['name'], column.get('quote') or false), quote=false)}) -%}
     {%- endfor -%}
     {{ return(default__get_empty_schema_sql(quoted)) }}
 {% endmacro %}
