@@ -426,7 +426,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available
     def quote_name(self, name: str, reserved: bool = False) -> str:
-        """A name that a project's author wrote, with quotes or without, as SQL takes it; `reserved`: as dbt's `quote` says."""
+        """A name that a project's author wrote, quotes or not, as SQL takes it; `reserved`: as dbt's `quote` says."""
         return quote_name(name, reserved)
 
     @available
