@@ -22,6 +22,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StreamModel:
     monkeypatch.setattr(pieces, "driver_memory", lambda _: 0)
     monkeypatch.setattr(Cutter, "_most_rows", lambda *_: 100)
     monkeypatch.setattr(Cutter, "_expected", lambda *_: 10)
+    monkeypatch.setattr(Cutter, "_columns", lambda *_: [("`stream`", "`ts`", True)])
     return StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
 
 
