@@ -69,8 +69,13 @@ class StreamSource:
         return self.format not in ("iceberg", "kafka")
 
     def holds(self, file: str) -> bool:
-        """Whether a file lies in the folder, whichever way the two are written."""
-        return plain_path(file).startswith(plain_path(self.location) + "/")
+        """Whether a file lies in the folder, whichever way the two are written; of a pattern its plain beginning counts.
+
+        >>> [StreamSource("s", path).holds("file:///d/in/a.csv") for path in ("/d/in", "/d/i", "/d/*/*.csv", "/d/x*")]
+        [True, False, True, False]
+        """
+        plain, pattern, _ = re.split(r"([*?\[{]|$)", plain_path(self.location), maxsplit=1)
+        return plain_path(file).startswith(plain if pattern else f"{plain}/")
 
 
 def feed_of(table: str) -> str:
