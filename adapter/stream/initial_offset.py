@@ -195,11 +195,17 @@ def _note(model: StreamModel, number: int, snapshot: int, position: int) -> None
     model.storage.write_text(place, json.dumps(note))
 
 
+def blank_tables(spark: SparkSession, model: StreamModel) -> list[IcebergTable]:
+    """Returns the tables that a query which begins now never reads rows of, by `reading_options`."""
+    tables = (load(spark, source.location) for source in model.sources if source.is_table)
+    return [table for table in tables if table is not None and table.is_blank]
+
+
 def reading_options(spark: SparkSession, model: StreamModel, source: StreamSource) -> Mapping[str, str]:
     """The options to read a table as a stream with.
 
-    A table to which one commit was made, of no rows, has nothing to begin with yet, which Iceberg fails of. It is
-    told to wait, and in the next run that this was all.
+    A table to which one commit was made, of no rows, has nothing to begin with yet, and Iceberg fails on it. So the query is
+    told to wait for ever; it is started again once the table has rows.
     """
     table = load(spark, source.location)
     if source in model.sources:

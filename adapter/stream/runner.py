@@ -24,11 +24,13 @@ from .differences import REPLAYED
 from .errors import StreamError, sentences
 from .failpoints import around, reached
 from .going_on import go_on, of_history, prepare, signed
+from .iceberg import IcebergTable
 from .identifiers import type_text
 from .initial_offset import (
     begin_again,
     begin_with_all,
     begins_with_all,
+    blank_tables,
     bootstrapped_from,
     has_to_begin_again,
     lacks_rows,
@@ -258,6 +260,8 @@ class RunningStream:
         self._with_all = False
         """Whether a micro-batch has all rows of tables that can't be read from their beginning."""
         self._stopped = False
+        self._blank: Sequence[IcebergTable] = ()
+        """Tables that had no rows when a query began that goes on: it doesn't see their first ones."""
         self.busy: tuple[str, float] | None = None
         """The work of a micro-batch that is going on, and since when, in seconds that go by evenly."""
         with sentences(model), ExitStack() as stack:
@@ -298,6 +302,8 @@ class RunningStream:
             self._resources = stack.pop_all()
 
     def _start(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
+        self._started = model
+        self._blank = () if model.trigger is None else blank_tables(session, model)
         self._read = ReadTables(session, model, inputs)
         self._read.check_same(self._fields)
         note_schemas(model, self._read, inputs, begun=self._batches.position.batch >= 0)
@@ -394,7 +400,17 @@ class RunningStream:
             if self._is_asked_to_stop():
                 query.stop()
                 return True
+            if self._has_first_rows():
+                # This query was told to wait for ever: see `reading_options`.
+                query.stop()
+                query = self._query = self._start(self._session, self._started, self._inputs)
         return False
+
+    def _has_first_rows(self) -> bool:
+        """Returns whether a table has rows that had none when the query began."""
+        for table in self._blank:
+            table.refresh()
+        return any(not table.is_blank for table in self._blank)
 
     def stop(self) -> None:
         """End the stream after the commits of the micro-batch it is in, or without that micro-batch."""

@@ -200,7 +200,8 @@ class TestRun:
 
         def state(name: str) -> tuple[str, int, bool]:
             found = CliRunner().invoke(main, [*options, "status", "-s", name, "--json"])
-            (entry,) = json.loads(found.stdout)
+            # The run prints to the same place, before it and after.
+            (entry,), _ = json.JSONDecoder().raw_decode(found.stdout, found.stdout.index("[\n"))
             return entry["state"], entry["restarts"], "Connection reset" in str(entry["last_error"])
 
         failpoints.arm(fail)

@@ -56,6 +56,23 @@ def rows(spark: Any, storage_root: Path) -> Stream:
     return s
 
 
+@pytest.mark.parametrize("begins", ["without commits", "with a commit of no rows"])
+def test_a_table_gets_its_first_rows(spark: Any, storage_root: Path, begins: str) -> None:
+    s = Stream(spark, storage_root, programs.pass_through(), ROWS)
+    nothing = f"insert into {s.events} select * from {s.events} where false"
+    if begins != "without commits":
+        spark.sql(nothing)
+    with running(s) as stream:
+        stream.wait(3)
+        spark.sql(nothing)
+        stream.wait(1)
+        s.add((0, "a", 1), (1000, "b", 1))
+        take(stream, 2)
+        s.add((2000, "c", 1))
+        take(stream, 3)
+    assert len(s.rows()) == 3
+
+
 def replaced(s: Stream) -> None:
     s.spark.sql(f"create or replace table {s.events} ({EVENTS}) using iceberg")
 
