@@ -549,7 +549,7 @@ class IcebergTable:
     def made_of_others(self, lineage: Iterable[Snapshot]) -> list[int]:
         """Returns when the snapshots were made that didn't lead to the newest one, but those of branches and tags."""
         held = {each.id for each in lineage}
-        for ref in each_of(self._table.refs().values().iterator()):
+        for ref in self._table.refs().values():
             held |= {
                 int(each.snapshotId()) for each in self._back_from(self._table.snapshot(ref.snapshotId()))
             }

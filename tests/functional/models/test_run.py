@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import signal
 import subprocess
@@ -23,6 +22,7 @@ from dbt.adapters.spark_streaming import stream_node
 from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import Project, Selection
 from dbt.adapters.spark_streaming.cli.run import run_models
+from dbt.adapters.spark_streaming.service.health import read_health
 from dbt.adapters.spark_streaming.stream import failpoints
 from tests.functional.models.conftest import sources, write_events
 
@@ -190,7 +190,10 @@ class TestRun:
     ) -> None:
         write_events(spark, events, "at9", "('2024-03-04 09:15:00', 'p1', 'd1', 1)")
         told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
-        options = self.options(project)
+        models = {
+            name: stream_node.model(told.streaming_model(name), told.environment())
+            for name in ("tens", "hours")
+        }
         is_away = threading.Event()
         is_away.set()
 
@@ -199,10 +202,10 @@ class TestRun:
                 raise ConnectionResetError(104, "Connection reset by peer")
 
         def state(name: str) -> tuple[str, int, bool]:
-            found = CliRunner().invoke(main, [*options, "status", "-s", name, "--json"])
-            # The run prints to the same place, before it and after.
-            (entry,), _ = json.JSONDecoder().raw_decode(found.stdout, found.stdout.index("[\n"))
-            return entry["state"], entry["restarts"], "Connection reset" in str(entry["last_error"])
+            health = read_health(models[name])
+            if health is None:
+                return "", 0, False
+            return health.state, health.restarts, "Connection reset" in str(health.last_error)
 
         failpoints.arm(fail)
         outcome: list[bool] = []

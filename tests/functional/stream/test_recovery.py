@@ -15,7 +15,7 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream import failpoints, runner
+from dbt.adapters.spark_streaming.stream import failpoints, owner, runner
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.lock import locked
 from dbt.adapters.spark_streaming.stream.model import StreamSource
@@ -73,6 +73,7 @@ def test_nothing_new_does_nothing(counts: Stream) -> None:
 
 
 def test_killed_while_the_first_micro_batch_was_planned(counts: Stream) -> None:
+    owner.claim(counts.spark, counts.model)
     offsets = Path(counts.model.checkpoint) / "offsets"
     offsets.mkdir(parents=True)
     # Spark writes its plan under such a name first, and begins only where there is none.
