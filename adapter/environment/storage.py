@@ -183,7 +183,7 @@ class Storage:
             found = {}
             for file in files if os.path.isdir(path) else [path]:
                 with contextlib.suppress(FileNotFoundError):  # gone meanwhile
-                    found[file] = int(os.stat(file).st_mtime * 1000)
+                    found[file] = os.stat(file).st_mtime_ns // 1_000_000
             return found
         files, hadoop_path = self._hadoop(path)
         if not files.exists(hadoop_path):

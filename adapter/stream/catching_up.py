@@ -138,7 +138,7 @@ def _files(model: StreamModel, read: _Read, at: int | None) -> set[str]:
     if at is None:
         return set()
     entries = file_entries(model.storage, read.checkpoint, read.place)
-    return {path for path, place in entries.items() if place <= at}
+    return {path for path, entry in entries.items() if entry.offset <= at}
 
 
 def _json(offset: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from ..environment.storage import Storage
@@ -94,7 +95,15 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
     """
     names = [
         each
-        for each in (METADATA, "sources.json", "schemas.json", "topics.json", "whole.json", "bootstrap.json")
+        for each in (
+            METADATA,
+            "sources.json",
+            "schemas.json",
+            "topics.json",
+            "files.json",
+            "whole.json",
+            "bootstrap.json",
+        )
         if each not in but
     ]
     for log in ("offsets", "commits"):
@@ -110,16 +119,17 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
             storage.write_text(f"{to}/{name}", text)
 
 
-def needed(log: Iterable[str]) -> list[str]:
-    """Of the names in a log those that say all that it says. Now and then Spark sums it up; from the last two sums on it
-    also tells how often.
+def needed(log: Iterable[str], sums: int = 2) -> list[str]:
+    """Returns those of the names in a log that say all that it says. Now and then Spark sums it up; from the last two sums
+    on it also tells how often.
 
-    >>> needed(["0", "1", "2.compact", "3", "4", "5.compact", "6", "7", "8.compact", "9", "10", ".9.crc", "offsets"])
-    ['5.compact', '6', '7', '8.compact', '9', '10']
+    >>> log = ["0", "1", "2.compact", "3", "4", "5.compact", "6", "7", "8.compact", "9", "10", ".9.crc", "offsets"]
+    >>> needed(log), needed(log, sums=1)
+    (['5.compact', '6', '7', '8.compact', '9', '10'], ['8.compact', '9', '10'])
     """
     places = {name: int(number) for name in log if (number := name.removesuffix(".compact")).isdigit()}
-    sums = sorted(place for name, place in places.items() if name.endswith(".compact"))
-    first = sums[-2:][0] if sums else 0
+    compacted = sorted(place for name, place in places.items() if name.endswith(".compact"))
+    first = compacted[-sums:][0] if compacted else 0
     return sorted((name for name, place in places.items() if place >= first), key=places.__getitem__)
 
 
@@ -128,14 +138,23 @@ def files_read(storage: Storage, path: str, source: int) -> set[str]:
     return {*file_entries(storage, path, source)}
 
 
-def file_entries(storage: Storage, path: str, source: int) -> dict[str, int]:
-    """The same files, each with the offset of the log up to which it was read."""
+class FileEntry(NamedTuple):
+    """What a folder's log says of a file."""
+
+    offset: int
+    """That of the log up to which it was read."""
+    modified: int
+    """When the file was written last, in milliseconds since 1970."""
+
+
+def file_entries(storage: Storage, path: str, source: int) -> dict[str, FileEntry]:
+    """Returns what the log of a source that is a folder says of its files, by their paths as the log has them."""
     log = f"{path}/sources/{source}"
     found = {}
-    for name in needed(storage.list(log)):
+    for name in needed(storage.list(log), sums=1):
         for line in (storage.read_text(f"{log}/{name}") or "").splitlines():
             if line.startswith("{") and "path" in (entry := json.loads(line)):
-                found[str(entry["path"])] = int(entry["batchId"])
+                found[str(entry["path"])] = FileEntry(int(entry["batchId"]), int(entry["timestamp"]))
     return found
 
 

@@ -196,7 +196,7 @@ def _of_files(
     except (ValueError, TypeError, KeyError):
         last = -1  # it had no files yet
     entries = file_entries(model.storage, model.checkpoint, place)
-    files = sorted(unquote(path) for path, at in entries.items() if at <= last)
+    files = sorted(unquote(path) for path, entry in entries.items() if entry.offset <= last)
     odd = [each for each in files if is_pattern(each)]
     if odd:
         raise StreamError(

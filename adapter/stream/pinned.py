@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..query.program import Program
 from ..text import agreeing, counted
+from .changed_files import ReadFiles
 from .changes import FOLLOWS
 from .checkpoint import files_read, read_offsets, read_whole
 from .errors import StreamError
@@ -62,6 +63,7 @@ def pin(session: SparkSession, model: StreamModel, program: Program, batch: int)
             f"{_first(model)}"
         )
     feeds = {each.relation for each in program.inputs if each.feed}
+    ReadFiles(session, order.model).check(batch)
     pinned = Pinned()
     for place, (source, offset) in enumerate(zip(order.model.sources, offsets, strict=True)):
         if source.is_table and source.relation in feeds:

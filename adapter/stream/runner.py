@@ -17,6 +17,7 @@ from ..query.program import Program, StreamInput
 from . import owner, unreadable_rows
 from .batches import Batches
 from .bootstrap import begin_with_table
+from .changed_files import ReadFiles
 from .checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
 from .columns import alterations, widenings
 from .deployments import check_settled
@@ -282,7 +283,9 @@ class RunningStream:
             if any(source.format == "kafka" for source in model.sources):
                 # Before messages are read again for a query that was edited.
                 check_topics(session, in_first_order(model, program.inputs).model)
+            self._files = _read_files(session, model, program)
             self._batches = _resume(session, model, program)
+            self._files.check(self._batches.position.batch)
             clear_beginning(model.storage, model.checkpoint)
             order = in_first_order(model, program.inputs)
             self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
@@ -294,6 +297,7 @@ class RunningStream:
                 check_beginnings(session, ordered)
             owner.claim(session, model)
             note_order(order)
+            self._files.accept(self._batches.position.batch)
             begin_with_table(session, ordered, inputs, begun=self._batches.position.batch >= 0)
             reached("stream:starting", model.name)
             stopped = self._take_all(session, ordered, inputs)
@@ -433,6 +437,7 @@ class RunningStream:
                 self._batches.take(batch, number)
                 return True
             self._check_tables(number)
+            self._files.check_now_and_then(self._batches.position.batch)
             # Also where the source had no rows when the stream began, and has its first now.
             with_all = self._with_all or (number == 0 and bootstrapped_from(self.model) is not None)
             self._check_beginning(batch.sparkSession, number, with_all)
@@ -531,6 +536,20 @@ class _Beyond(StreamError):
 
 class _Second(Exception):
     """The micro-batch after the one in which tables are read as a whole is another query's."""
+
+
+def _read_files(session: SparkSession, model: StreamModel, program: Program) -> ReadFiles:
+    """Returns the files that a stream has read, none of which was written again since. They may be read again for a query
+    that was edited."""
+    try:
+        ordered = in_first_order(model, program.inputs).model
+    except StreamError:
+        ordered = replace(model, sources=())  # that it can't go on is said later
+    files = ReadFiles(session, ordered)
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    if checkpoint is not None and checkpoint.done is not None:
+        files.check(checkpoint.done)
+    return files
 
 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:

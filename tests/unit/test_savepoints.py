@@ -100,7 +100,7 @@ def test_the_copy_of_a_checkpoint_says_the_same_in_few_files(tmp_path: Path) -> 
     for number in range(40):
         name = f"{number}.compact" if number % 10 == 9 else str(number)
         entries = range(number + 1) if number % 10 == 9 else [number]
-        lines = [json.dumps({"path": f"file:///f/{n}", "batchId": n}) for n in entries]
+        lines = [json.dumps({"path": f"file:///f/{n}", "timestamp": 1, "batchId": n}) for n in entries]
         (tmp_path / "a" / "sources" / "0" / name).write_text("\n".join(["v1", *lines]))
     copy_checkpoint(storage, path, to)
     assert read_checkpoint(storage, to) == read_checkpoint(storage, path) == Checkpoint("q", 39, 38)
