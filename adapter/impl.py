@@ -225,7 +225,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         if relation.is_table and relation.is_iceberg:
             name = stream_node.in_catalog(relation.render(), self.environment)
             table = iceberg.find(self.environment.session(), name)
-        if table is None or not replaced_tables.may_delete_files(self.environment.session(), table):
+        if table is None or not replaced_tables.may_delete_files(table):
             self.drop_relation(relation)
             return
         self.cache_dropped(relation)

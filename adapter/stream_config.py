@@ -12,10 +12,23 @@ from .query.text import intervals
 from .query.windowing import emission
 from .query.windowing.emission import FINAL, Emission
 from .sizes import size
-from .stream.model import APPEND_NEW, BACKFILL, FAIL, FROM_NOW, IGNORE, MIGRATE, SYNC, Retention
+from .stream.model import (
+    APPEND_NEW,
+    BACKFILL,
+    CHANGELOG_RETENTION,
+    FAIL,
+    FROM_NOW,
+    IGNORE,
+    MIGRATE,
+    SYNC,
+    Retention,
+)
 
 SKIP = "skip"
 """To pass over a model that is kept up to date elsewhere."""
+
+FOREVER = "forever"
+"""To keep each change of a changelog."""
 
 MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate", "topn")
 
@@ -32,6 +45,8 @@ class StreamConfig:
     upsert: bool = False
     """Whether rows of the table are replaced by those of the same key."""
     changelog: bool = False
+    changelog_retention: int | None = CHANGELOG_RETENTION
+    """Microseconds for which its changelog has each change; None: for ever."""
     idle_timeout: int | None = None
     """Microseconds without rows after which a stream doesn't hold the watermark; None: it always does."""
     state_ttl: int | None = None
@@ -72,6 +87,7 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
     ),
     **dict.fromkeys(emission.CONFIGS, _any),
     "changelog": lambda value: None if value in (None, True, False) else f"is {value!r}; write true or false",
+    "changelog_retention": _any,
     "unique_key": lambda value: (
         None
         if value is None or isinstance(value, str) or (isinstance(value, list) and all(map(_is_text, value)))
@@ -179,6 +195,20 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
             f"config 'max_snapshot_age' '{config['max_snapshot_age']}' must be longer than nothing; write how long who "
             "reads the table may take, as in '1 hour'."
         )
+    changes_age = config.get("changelog_retention")
+    if (
+        changes_age not in (None, FOREVER)
+        and (
+            changes_age := intervals.parse(
+                changes_age, "config 'changelog_retention' (other than 'forever'):"
+            )
+        )
+        < 0
+    ):
+        raise QueryError(
+            f"config 'changelog_retention' '{config['changelog_retention']}' is negative; write how long each change is "
+            "kept, as in '7 days', or 'forever'."
+        )
     retention = Retention(
         max_snapshot_age=age or defaults.max_snapshot_age,
         max_snapshots=config.get("max_snapshots") or defaults.max_snapshots,
@@ -197,6 +227,9 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         results,
         upsert=results.changes or config.get("output_mode") == "upsert",
         changelog=bool(config.get("changelog")),
+        changelog_retention=(
+            CHANGELOG_RETENTION if changes_age is None else None if changes_age == FOREVER else changes_age
+        ),
         idle_timeout=idle,
         state_ttl=ttl,
         constant_domains=tuple(config.get("constant_domains") or ()),

@@ -69,6 +69,7 @@ def model(
         idle_timeout=settings.idle_timeout,
         constraints=contract.constraints(node),
         retention=settings.retention,
+        changelog_retention=settings.changelog_retention,
         on_state_change=settings.on_state_change,
         on_new_metric=settings.on_new_metric,
         on_schema_change=_on_schema_change(node),

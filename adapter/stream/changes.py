@@ -19,6 +19,8 @@ from ..query.program import BATCH_ID, CHANGE_TYPE
 from ..quoting import literal
 from ..quoting import quote as quoted
 from . import commit
+from .change_types import ADDS, CHANGES_ID, DELETE, INSERT
+from .changelog_retention import OldChanges
 from .columns import Widening, widening
 from .failpoints import around
 from .iceberg import IcebergTable
@@ -39,11 +41,6 @@ REPLACED_PROPERTY = f"{PREFIX}rows-are-replaced"
 """The property of a model's table whose rows change."""
 KEY_PROPERTY = f"{PREFIX}key"
 """The property of a changelog with the columns that identify a row, as JSON. Only where rows change."""
-INSERT, BEFORE, AFTER, DELETE = "insert", "update_before", "update_after", "delete"
-ADDS = f"{CHANGE_TYPE} in ('{INSERT}', '{AFTER}')"
-"""Whether a change is of a row that is in the table from then on."""
-_NUMBER = f"{PREFIX}changes-id"
-"""The property of a commit with its `BATCH_ID`."""
 FOLLOWS = f"{PREFIX}table-snapshot"
 """The property of a commit that makes the changelog follow a table which others changed: the table's snapshot."""
 
@@ -60,6 +57,7 @@ class Changes:
     def __init__(self, model: StreamModel, key: Sequence[str] | None, table: IcebergTable | None) -> None:
         self._model, self._key, self._table = model, key, table
         self._maintenance: Maintenance | None = None
+        self._old: OldChanges | None = None
 
     @property
     def exists(self) -> bool:
@@ -94,13 +92,13 @@ class Changes:
         table = self._table or self._create(spark)
         last = table.last_summary()
         done = read_position(last)
-        number = max(position.number, int(last.get(_NUMBER, done.number if done else -1)) + 1)
+        number = max(position.number, int(last.get(CHANGES_ID, done.number if done else -1)) + 1)
         columns = ", ".join(map(quoted, spark.table(self._model.changes).columns[:-1]))
         # One file: the two rows of an update are stored together. The number as in `program.now`: a plain one Spark would
         # compile into its code, anew for each step.
         step = f"(select struct(*) from values ({number}L) as step(number)).number"
         rows = one_file(f"select {columns}, {step} as {BATCH_ID} from (\n{query}\n)")
-        properties = {**position.properties(), _NUMBER: str(number), **(notes or {})}
+        properties = {**position.properties(), CHANGES_ID: str(number), **(notes or {})}
         commit.append("changelog.append", self._model, table, sql(spark, rows), properties)
 
     def last(self, spark: SparkSession) -> DataFrame:
@@ -172,16 +170,26 @@ class Changes:
             with around("changelog.columns", self._model.name):
                 self._table.widen_columns(spark, wider)
 
-    def maintain(self, spark: SparkSession) -> int:
-        """Keep the changelog small; how many commits that took."""
+    def maintain(self, spark: SparkSession, rows: int) -> int:
+        """Keep the changelog small.
+
+        Args:
+            spark: a session.
+            rows: how many rows the model's table has.
+
+        Returns:
+            How many commits that took.
+        """
         table = self._table
         if table is None:
             return 0
-        if self._maintenance is None:
+        if self._maintenance is None or self._old is None:
+            self._old = OldChanges(self._model, table)
             self._maintenance = of_read_table(
                 "changelog", self._model, table, lambda: commit.check(self._model, table)
             )
-        return self._maintenance.after_commit(spark)
+        old = self._old
+        return self._maintenance.after_commit(spark, lambda: old.compact(spark, rows))
 
     def _create(self, spark: SparkSession) -> IcebergTable:
         fields = spark.table(self._model.target).schema.fields

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import executed, position_deletes
 from .errors import StreamError
@@ -225,6 +225,79 @@ def change(
                 raise
             _delete(table, [*added, *deletes])
             raise Moved from problem
+
+
+class Files(NamedTuple):
+    """Files of a table, and their rows."""
+
+    rows: DataFrame
+    java: Sequence[Any]
+    """As Iceberg describes them."""
+
+
+@contextmanager
+def files_up_to(spark: SparkSession, table: IcebergTable, column: str, value: int) -> Iterator[Files]:
+    """Yields the files of a table, as it is known, that may have a row with at most that value of a column.
+
+    They are read inside; the table has no deletes.
+    """
+    expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
+    wanted = expressions.lessThanOrEqual(column, value)
+    scan = table.java.newScan().useSnapshot(table.known).filter(wanted).planFiles()
+    tasks = jvm(spark).java.util.ArrayList()
+    for task in each_of(scan.iterator()):
+        tasks.add(task)
+    scan.close()
+    cache = static_method(spark, "org.apache.iceberg.spark.SparkTableCache", "get")()
+    staged = static_method(spark, "org.apache.iceberg.spark.ScanTaskSetManager", "get")()
+    name = str(uuid.uuid4())
+    spark.conf.set(f"spark.sql.catalog.{_WRITTEN}", _CATALOG_OF_FILES)
+    cache.add(name, table.java)
+    staged.stageTasks(table.java, name, tasks)
+    try:
+        yield Files(spark.table(f"{_WRITTEN}.`{name}`"), [task.file() for task in each_of(tasks.iterator())])
+    finally:
+        staged.removeTasks(table.java, name)
+        cache.remove(name)
+
+
+def replace(
+    point: str,
+    model: StreamModel,
+    table: IcebergTable,
+    files: Files,
+    rows: DataFrame,
+    properties: Mapping[str, str],
+    settings: Mapping[str, str],
+) -> None:
+    """Put rows that say the same in the place of those of some files. Streams that read the table pass over it.
+
+    Args:
+        point: what it is called as a fail point.
+        model: whose table it is.
+        table: the table.
+        files: that go.
+        rows: that come, with its columns.
+        properties: of the snapshot.
+        settings: properties of the table.
+
+    Raises:
+        StreamError: another run of the model has written the table; nothing was changed.
+    """
+    with around(point, model.name):
+        written = _written(rows, table.java)
+        reached(f"{point}:written", model.name)
+        transaction = table.java.newTransaction()
+        changed = transaction.updateProperties()
+        for key, value in settings.items():
+            changed.set(key, value)
+        changed.commit()
+        update = transaction.newRewrite().validateFromSnapshot(table.known)
+        for file in files.java:
+            update.deleteFile(file)
+        for file in written:
+            update.addFile(file)
+        _commit(model, table, update, written, properties, by_anyone=False, transaction=transaction)
 
 
 def migrate(

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
+from ..quoting import literal
 from ..quoting import quote as quoted
 from .identifiers import type_text
+from .model import plain_path
 from .position import PREFIX
 from .session import active, java_class, jvm
 
@@ -252,6 +254,10 @@ class IcebergTable:
     def property(self, name: str) -> str | None:
         """A property of the table."""
         return self._table.properties().get(name)
+
+    def property_names(self) -> list[str]:
+        """What its properties are called."""
+        return [str(name) for name in each_of(self._table.properties().keySet().iterator())]
 
     def newest_summary(self) -> Mapping[str, str]:
         """The summary of the snapshot; empty if nothing was ever written."""
@@ -560,13 +566,36 @@ class IcebergTable:
         """When one of its snapshots was made, in milliseconds since 1970."""
         return int(self._table.snapshot(snapshot).timestampMillis())
 
-    def expire(self, before: int, at_least: int = 1, with_files: bool = True) -> None:
+    def expire(self, before: int, at_least: int = 1) -> None:
         """Forget the snapshots made before a time (milliseconds since 1970), and delete the files only they have.
 
-        The newest `at_least` stay, and so do those of tags and branches.
+        The newest `at_least` stay, and so do those of tags and branches. Files outside of the table's folder stay, too: they
+        were added to it, and are somebody else's.
         """
+        java = jvm(self._spark)
+        files = java.java.util.ArrayList()
         update = self._table.expireSnapshots().expireOlderThan(before).retainLast(at_least)
-        update.cleanExpiredFiles(with_files).commit()
+        update.deleteWith(_adding_to(java, files)).commit()
+        own = java.java.util.ArrayList()
+        for file in each_of(files.iterator()):
+            if self._is_in_folder(str(file)):
+                own.add(file)
+        io = self._table.io()
+        if java.java.lang.Class.forName("org.apache.iceberg.io.SupportsBulkOperations").isInstance(io):
+            io.deleteFiles(own)
+            return
+        for file in each_of(own.iterator()):
+            io.deleteFile(file)
+
+    def _is_in_folder(self, file: str) -> bool:
+        return plain_path(file).startswith(f"{plain_path(self.folder)}/")
+
+    def has_only_its_own(self) -> bool:
+        """Returns whether all files of the table are in its folder. Others were added to it, and are somebody else's."""
+        folder = literal(f"{plain_path(self.folder)}/")
+        path = "regexp_replace(file_path, '^file:/+', '/')"
+        others = f"select 1 from {self.name}.all_files where not startswith({path}, {folder}) limit 1"
+        return self._spark.sql(others).isEmpty()
 
     def set_defaults(self, properties: Mapping[str, str]) -> None:
         """Give the table properties that it hasn't."""
@@ -708,6 +737,16 @@ def _nothing(java: Any) -> Any:
     signature = invoke.MethodType.fromMethodDescriptorString("(Ljava/lang/Object;)V", None)
     consumer = lang.Class.forName("java.util.function.Consumer")
     return invoke.MethodHandleProxies.asInterfaceInstance(consumer, invoke.MethodHandles.empty(signature))
+
+
+def _adding_to(java: Any, found: Any) -> Any:
+    """A Consumer of Java's that adds what it is given to a list."""
+    invoke, lang = java.java.lang.invoke, java.java.lang
+    signature = invoke.MethodType.fromMethodDescriptorString("(Ljava/lang/Object;)Z", None)
+    add = invoke.MethodHandles.publicLookup().bind(found, "add", signature)
+    return invoke.MethodHandleProxies.asInterfaceInstance(
+        lang.Class.forName("java.util.function.Consumer"), add
+    )
 
 
 def added_rows(summary: Mapping[str, str], part: str) -> int:

@@ -140,16 +140,23 @@ class Maintenance:
         """See with the next commit whether there is something to expire: files were replaced by others."""
         self._is_old = True
 
-    def after_commit(self, spark: SparkSession) -> int:
-        """Do what is due; how many commits that took.
+    def after_commit(self, spark: SparkSession, before: Callable[[], int] = lambda: 0) -> int:
+        """Do what is due.
 
         What fails is told and tried again later: the rows are in the table.
+
+        Args:
+            spark: a session.
+            before: what else is done, and before; returns how many commits it took.
+
+        Returns:
+            How many commits that took.
 
         Raises:
             StreamError: another run of the model has written the table.
         """
         try:
-            return self._compact(spark) + self._expire()
+            return before() + self._compact(spark) + self._expire()
         except (FailPointError, StreamError):
             raise
         except Exception as problem:
@@ -204,6 +211,8 @@ class Maintenance:
 
     def _expire(self) -> int:
         if self._table.snapshot_count < self._snapshots + EVERY and not self._is_old:
+            return 0
+        if self._table.property("gc.enabled") == "false":
             return 0
         self._is_old = False
         self._table.refresh()

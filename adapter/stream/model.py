@@ -24,6 +24,8 @@ _BESIDE = re.compile(rf"(?:{NEW}|{PREVIOUS})[0-9a-f]{{8}}\Z")
 MIGRATE, FAIL = "migrate", "fail"
 FROM_NOW, BACKFILL = "from_now", "backfill"
 APPEND_NEW, SYNC, IGNORE = "append_new_columns", "sync_all_columns", "ignore"
+CHANGELOG_RETENTION = 7 * 86_400_000_000
+"""Microseconds: what Kafka keeps of a topic where nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,8 @@ class StreamModel:
     """What its contract asks of each row."""
     retention: Retention = Retention()
     """What is kept of its table and of `changes`."""
+    changelog_retention: int | None = CHANGELOG_RETENTION
+    """Microseconds for which `changes` has each change; older ones it has by their net effect. None: each one for ever."""
     upstream: Mapping[str, str] | None = None
     """By the name of their tables, in lower case, what dbt's `--select` calls the nodes that it reads; None: unknown."""
     trigger: str | None = None

@@ -7,39 +7,26 @@ long a snapshot is of use, and the properties of a table may say otherwise.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from ..environment.storage import Storage
-from ..quoting import literal
 from .iceberg import IcebergTable, beginning, each_of
 from .maintenance import OWN_AGE, OWN_NUMBER
-from .model import plain_path
 from .unread import unread
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MAX_SNAPSHOT_AGE = 5 * 24 * 60 * 60 * 1000
 """Milliseconds for which a snapshot is kept: Iceberg's default of `history.expire.max-snapshot-age-ms`."""
 
 
-def may_delete_files(spark: SparkSession, table: IcebergTable) -> bool:
+def may_delete_files(table: IcebergTable) -> bool:
     """Returns whether the files of a table may go with it: all are in its own folder, and neither a branch nor a tag keeps a
     snapshot, nor does the property ``gc.enabled`` say that they are somebody else's."""
     is_free = table.property("gc.enabled") != "false" and _refs(table) in ([], ["main"])
-    return is_free and _has_only_its_own(spark, table)
-
-
-def _has_only_its_own(spark: SparkSession, table: IcebergTable) -> bool:
-    """Returns whether all files of a table are in its folder. Others were added to it, and are somebody else's."""
-    folder = literal(f"{plain_path(table.folder)}/")
-    path = "regexp_replace(file_path, '^file:/+', '/')"
-    others = f"select 1 from {table.name}.all_files where not startswith({path}, {folder}) limit 1"
-    return spark.sql(others).isEmpty()
+    return is_free and table.has_only_its_own()
 
 
 def expire_old(storage: Storage, table: IcebergTable) -> bool:
-    """Forgets the snapshots of a table that are older than its properties say, with the files that only they have.
+    """Forgets the snapshots of a table that are older than its properties say, with the files that only they have (as of
+    `IcebergTable.expire`).
 
     These stay: the newest so many of ``history.expire.min-snapshots-to-keep`` (one, where nothing is said), those of
     branches and tags, what a stream of the storage root has not read, and the newest that appends and what came after it,
@@ -68,7 +55,7 @@ def expire_old(storage: Storage, table: IcebergTable) -> bool:
     before = min(before, *needed) if needed else before
     if oldest >= before:
         return False
-    table.expire(before, int(table.property(OWN_NUMBER) or 1), _has_only_its_own(table.spark, table))
+    table.expire(before, int(table.property(OWN_NUMBER) or 1))
     return True
 
 

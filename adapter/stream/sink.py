@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from ..query.program import BATCH_ID, CHANGE_TYPE
 from ..quoting import literal
 from . import commit, incremental_runs
-from .changes import INSERT, REPLACED_PROPERTY, Changes, changes_of
+from .change_types import INSERT
+from .changes import REPLACED_PROPERTY, Changes, changes_of
 from .columns import Widening, check_same
 from .constraints import checked
 from .failpoints import around
@@ -137,7 +138,7 @@ class Sink(ABC):
         if self._maintenance is None:
             self._maintenance = of_read_table("table", self.model, self.table, lambda: self.catch_up(spark))
         commits = self._maintenance.after_commit(spark)
-        return commits + (self._changes.maintain(spark) if self._changes is not None else 0)
+        return commits + (self._changes.maintain(spark, self.rows) if self._changes is not None else 0)
 
     def _lacks(self, decided: Position, position: Position | None) -> bool:
         if position is None:

@@ -13,7 +13,8 @@ from ..query.program import CHANGE_TYPE, TABLE_BEFORE, Upsert
 from ..quoting import literal, unquote
 from ..quoting import quote as quoted
 from . import commit
-from .changes import ADDS, AFTER, BEFORE, DELETE, INSERT, REPLACED_PROPERTY, each_change
+from .change_types import ADDS, AFTER, BEFORE, DELETE, INSERT
+from .changes import REPLACED_PROPERTY, each_change
 from .errors import StreamError
 from .failpoints import around
 from .iceberg import COMMIT, DELETED, FOLLOWED

@@ -26,6 +26,20 @@ def test_retention() -> None:
 
 
 @pytest.mark.parametrize(
+    ("config", "micros"),
+    [
+        ({}, 7 * 86_400_000_000),
+        ({"changelog_retention": None}, 7 * 86_400_000_000),
+        ({"changelog_retention": "1 day"}, 86_400_000_000),
+        ({"changelog_retention": "0 seconds"}, 0),
+        ({"changelog_retention": "forever"}, None),
+    ],
+)
+def test_how_long_changes_are_kept(config: dict[str, Any], micros: int | None) -> None:
+    assert read(**config).changelog_retention == micros
+
+
+@pytest.mark.parametrize(
     ("config", "told"),
     [
         ({"max_snapshot_age": "0 seconds"}, "'max_snapshot_age' '0 seconds' must be longer than nothing"),
@@ -35,6 +49,15 @@ def test_retention() -> None:
         ({"max_snapshots": "many"}, "'max_snapshots' is 'many'"),
         ({"target_file_size": "large"}, "'target_file_size' is 'large'"),
         ({"target_file_size": 0}, "'target_file_size' is 0"),
+        (
+            {"changelog_retention": "-1 day"},
+            "'changelog_retention' '-1 day' is negative; .* as in '7 days', or 'forever'",
+        ),
+        (
+            {"changelog_retention": "never"},
+            r"'changelog_retention' \(other than 'forever'\): 'never' is not an interval",
+        ),
+        ({"changelog_retention": True}, "'changelog_retention'"),
     ],
 )
 def test_a_retention_that_means_nothing(config: dict[str, Any], told: str) -> None:

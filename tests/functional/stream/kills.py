@@ -66,6 +66,7 @@ COMMITS = {
     "changelog.append": "changes",
     "changelog.compact": "changes",
     "changelog.expire": "changes",
+    "changelog.retention": "changes",
 }
 """The steps that are commits of Iceberg, and of which table of a model."""
 
@@ -225,6 +226,7 @@ class World:
             watermark_delay=DELAY,
             changelog=kind.changelog,
             retention=_FEW_SNAPSHOTS,
+            changelog_retention=0,
             columns=self._columns[kind.name],
         )
 
