@@ -106,11 +106,13 @@ def out_of_memory(text: str) -> str | None:
     if "PythonException" in text:
         return None  # of a Python function in the query, which may be connected with anything
     if _JVM_GONE.search(text):
-        from .environment.java import how_the_jvm_ended
+        from .environment.java import how_the_jvm_ended, jvm_answers
 
-        return how_the_jvm_ended() or (
-            f"Spark's JVM has ended. If that was for lack of memory, give it more: {more}"
-        )
+        if (ended := how_the_jvm_ended()) is not None:
+            return ended
+        if jvm_answers():
+            return None  # of another connection: to a catalog, a broker, a store
+        return f"Spark's JVM has ended. If that was for lack of memory, give it more: {more}"
     return None
 
 

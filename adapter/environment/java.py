@@ -294,6 +294,16 @@ def how_the_jvm_ended() -> str | None:
     return None if _latest is None else _latest.ended(patience=1.0)
 
 
+def jvm_answers() -> bool:
+    """Returns whether the JVM that this process is connected to does what it is asked."""
+    from pyspark import SparkContext
+
+    try:
+        return bool(SparkContext._gateway.jvm.System.nanoTime())
+    except Exception:
+        return False
+
+
 def _connect(port: int, secret: str) -> Any:
     from pyspark.java_gateway import launch_gateway
 

@@ -11,6 +11,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 
 from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming.environment import java
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.errors import readable
 from dbt.adapters.spark_streaming.stream.errors import StreamError, explain
@@ -220,6 +221,16 @@ def test_a_jvm_without_memory(message: str, what: str) -> None:
 def test_another_connection_that_is_refused() -> None:
     assert "memory" not in sentence("org.postgresql.util.PSQLException: Connection to crm:5432 refused.")
     assert "memory" not in sentence("java.net.ConnectException: Connection refused")
+
+
+def test_a_connection_of_python_that_is_reset_while_the_jvm_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "jvm_answers", lambda: True)
+    for problem in (
+        ConnectionResetError(104, "Connection reset by peer"),
+        ConnectionRefusedError(111, "Connection refused"),
+    ):
+        assert str(problem) in sentence(str(problem))
+        assert "JVM" not in sentence(str(problem))
 
 
 def test_a_jvm_that_ended_before_it_was_asked() -> None:
