@@ -364,7 +364,7 @@ def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list
         if isinstance(node, exp.Subquery):
             look(node.this)
         elif isinstance(node, exp.Query):
-            if any(_is_streaming(table) for table in every(node, exp.Table)):
+            if reads_input(node):
                 found.append(node)
         else:
             for child in node.iter_expressions():
@@ -385,6 +385,11 @@ def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list
 
 def _is_streaming(table: exp.Table) -> bool:
     return hints.is_streamed(table) or table.name.startswith(INPUT)
+
+
+def reads_input(node: exp.Expr) -> bool:
+    """Whether a query or relation reads a stream, or an input."""
+    return any(map(_is_streaming, every(node, exp.Table)))
 
 
 def reads_tables(template: exp.Expr) -> bool:

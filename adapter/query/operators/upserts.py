@@ -16,8 +16,9 @@ from ..identity import makes_several
 from ..plan import LookupTable
 from ..program import Lookup, Upsert
 from ..tables import lookup_keys
-from ..text.clauses import relations
+from ..text.clauses import aggregate, conjuncts, filters, joined, only_asks, relations
 from ..text.dialect import parse
+from ..text.nodes import every
 from ..windowing.windows import quote
 from .base import (
     GIVEN_BY,
@@ -28,6 +29,7 @@ from .base import (
     Project,
     Recompute,
     TopN,
+    input_name,
     over,
 )
 from .conditions import outputs
@@ -131,6 +133,8 @@ def replaced(flow: Dataflow) -> Replaced | None:
         return None
     scope = tuple(shown[each] for each in _in_order(below))
     certain = not any(select.args.get("joins") for select in selects)
+    if not certain and not key:
+        return None  # one row alone has no columns that a table's rows could be found by
     return Replaced(below, tuple(path), tuple(sorted(first[name] for name in key)), scope, certain)
 
 
@@ -186,9 +190,36 @@ def _select(step: Project | MaterializedProject) -> exp.Select:
 
 
 def _makes_several(select: exp.Select) -> bool:
-    """Whether one row becomes several whatever tables have, or comes beside rows of a table alone."""
-    joins = select.args.get("joins") or ()
-    return makes_several(select) or any(each.side in ("RIGHT", "FULL") for each in joins)
+    """Whether one row becomes several whatever tables have, or each row of a table without a key, or comes beside rows of a
+    table alone."""
+    if makes_several(select):
+        return True
+    read = joined(select)
+    if any(join is not None and join.side in ("RIGHT", "FULL") for _, join in read):
+        return True
+    tests = [*filters(select), *(test for _, join in read if join for test in conjuncts(join.args.get("on")))]
+    return not all(
+        node.name == input_name(0)
+        or (join is not None and (only_asks(join) or join.args.get("using")))
+        or _is_one_row(node)
+        or any(_picks(test, node.alias_or_name) for test in tests)
+        for node, join in read
+    )
+
+
+def _is_one_row(node: exp.Expr) -> bool:
+    """Whether a query in FROM is an aggregate of all its rows."""
+    query = node.unnest()
+    return isinstance(query, exp.Select) and aggregate(query) is not None and not query.args.get("group")
+
+
+def _picks(test: exp.Expr, alias: str) -> bool:
+    """Whether a condition equates an expression over one relation with something else: a key of it, as far as is known."""
+    if not isinstance(test, exp.EQ | exp.NullSafeEQ):
+        return False
+    of = [{column.table.lower() for column in every(side, exp.Column)} for side in test.iter_expressions()]
+    own = alias.lower()
+    return any(own in side or "" in side for side in of) and not all(side == {own} for side in of)
 
 
 def _carried(columns: Mapping[str, str], selects: Sequence[exp.Select]) -> dict[str, str]:
