@@ -359,6 +359,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             return limits.at_once(found) if at_once else found, program
 
         def replan() -> tuple[StreamModel, Program]:
+            self.environment.declared.look_again(sql)
             return described(None if gives is None else self.check_columns(model, sql, graph))
 
         project_root = self.config.credentials.project_root  # type: ignore[attr-defined]

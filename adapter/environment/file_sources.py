@@ -46,6 +46,13 @@ class DeclaredSources:
         """
         return any([self.make(source, project_root) for source in sources_in(sql)])
 
+    def look_again(self, sql: str) -> None:
+        """Have the tables of all declared sources that a text names looked at when they are read next: files may have come
+        with other columns."""
+        with self._lock:
+            for source in sources_in(sql):
+                self._made.pop(source.relation, None)
+
     def make(self, source: StreamSource, project_root: str) -> bool:
         """Make one. True if it is new.
 

@@ -101,6 +101,7 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
             "schemas.json",
             "topics.json",
             "files.json",
+            "columns.json",
             "whole.json",
             "bootstrap.json",
         )

@@ -24,6 +24,7 @@ from .deployments import check_settled
 from .differences import REPLAYED
 from .errors import StreamError, sentences
 from .failpoints import around, reached
+from .file_columns import FileColumns
 from .going_on import go_on, of_history, prepare, signed
 from .iceberg import IcebergTable
 from .identifiers import type_text
@@ -312,9 +313,12 @@ class RunningStream:
         self._read.check_same(self._fields)
         note_schemas(model, self._read, inputs, begun=self._batches.position.batch >= 0)
         note_topics(model, check_topics(session, model))
+        streams = read_streams(session, model, inputs)
+        self._file_columns = FileColumns(session, model, inputs, streams.schema)
+        self._file_columns.check_planned()
+        self._file_columns.note(begun=self._batches.position.batch >= 0)
         writer = (
-            read_streams(session, model, inputs)
-            .writeStream.queryName(model.key)
+            streams.writeStream.queryName(model.key)
             .option("checkpointLocation", model.checkpoint)
             .foreachBatch(_Callback(self))
         )
@@ -461,6 +465,7 @@ class RunningStream:
         starts = read_offsets(storage, checkpoint, number - 1) if number else []
         try:
             self._read.check(starts, read_offsets(storage, checkpoint, number))
+            self._file_columns.check(number)
         except SchemaChanged as problem:
             problem.result = _result(self._batches)
             raise

@@ -67,7 +67,7 @@ class ReadTables:
         self._began: dict[int, IcebergTable] = {}
         """As they were then."""
         self._now: dict[int, IcebergTable] = {}
-        self._columns = [_columns_of(inputs, source) for source in model.sources]
+        self._columns = [columns_read(inputs, source) for source in model.sources]
         self.fields: dict[int, Fields] = {}
         """By a source's place what is read of it."""
         for place, source in enumerate(model.sources):
@@ -141,14 +141,14 @@ def check_fields(
         table = load(spark, source.location)
         if table is None:
             continue
-        now = fields_of(table.schema_json(), _columns_of(inputs, source))
+        now = fields_of(table.schema_json(), columns_read(inputs, source))
         had = noted[place]
         others = [each for each in now if each in had and had[each][0] != now[each][0]]
         # What is nested in a column that is another one has other ids, too.
         others = [each for each in others if not any(each.startswith(f"{above}.") for above in others)]
         if others:
             raise StreamError(
-                f"Model {model.name}: {_listed(others)} of the table {source.location} that it streams from "
+                f"Model {model.name}: {listed(others)} of the table {source.location} that it streams from "
                 f"{'is another column' if len(others) == 1 else 'are other columns'} than when it was read: dropped and "
                 "added again, or another column has the name now. What the state has of it can't be taken back with the "
                 f"new column's values. Build this model anew: {model.rebuild}."
@@ -167,7 +167,7 @@ def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamIn
     before = noted_schemas(model.storage, model.checkpoint) if begun else {}
     found = {}
     for place, fields in read.fields.items():
-        wanted, has = _columns_of(inputs, model.sources[place]), {parts(path)[0] for path in fields}
+        wanted, has = columns_read(inputs, model.sources[place]), {parts(path)[0] for path in fields}
         # A column that is gone may come again, as another one.
         gone = {
             path: field
@@ -219,7 +219,7 @@ def _fields(kind: Mapping[str, Any], above: str) -> Iterator[tuple[str, int, str
             yield from _fields(of, f"{path}.")
 
 
-def _columns_of(inputs: Sequence[StreamInput], source: StreamSource) -> set[str] | None:
+def columns_read(inputs: Sequence[StreamInput], source: StreamSource) -> set[str] | None:
     """Returns the columns that are read of a source, in lower case; None: all of them."""
     wanted = [each.columns for each in inputs if each.relation == source.relation]
     if not wanted or None in wanted:
@@ -227,5 +227,10 @@ def _columns_of(inputs: Sequence[StreamInput], source: StreamSource) -> set[str]
     return {name.lower() for columns in wanted for name in columns or ()}
 
 
-def _listed(paths: Sequence[str]) -> str:
+def listed(paths: Sequence[str]) -> str:
+    """Returns names as a sentence has them.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
     return paths[0] if len(paths) == 1 else f"{', '.join(paths[:-1])} and {paths[-1]}"
