@@ -17,6 +17,7 @@ from .query.text.names import unmarked
 from .stream.identifiers import joined, parts, with_suffix
 from .stream.limits import limited
 from .stream.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
+from .stream.owner import catalog_of
 from .stream_source import at_project, stream_source
 
 
@@ -74,6 +75,7 @@ def model(
         on_new_metric=settings.on_new_metric,
         on_schema_change=_on_schema_change(node),
         upstream=_upstream(node, graph),
+        catalog=_catalog(target, environment),
         # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
         trigger=None,
     )
@@ -88,7 +90,14 @@ def place(node: Mapping[str, Any], environment: Environment) -> StreamModel:
         state=with_suffix(target, STATE),
         storage=environment.storage,
         sources=(),
+        catalog=_catalog(target, environment),
     )
+
+
+def _catalog(target: str, environment: Environment) -> dict[str, str] | None:
+    """Returns what the target's settings say of the catalog that a table is in; None if they are a server's."""
+    settings = environment.settings
+    return None if settings is None else catalog_of(settings, environment.storage, target)
 
 
 def _upstream(node: Mapping[str, Any], graph: Any) -> dict[str, str] | None:

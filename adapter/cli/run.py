@@ -21,6 +21,7 @@ from ..service.restart_policy import RestartPolicy
 from ..service.streams import Stream, Streams
 from ..service.supervisor import Supervisor
 from ..service.watchdog import NO_ANSWER, Watchdog
+from ..stream import owner
 from ..stream.stop_requests import stop_requests
 from ..text import counted
 from .interrupts import Signals, end_now, interrupts
@@ -151,8 +152,13 @@ class Service:
         self._watch = _Watch(environment, streams, self.supervisor, self._streams, self._board.say)
         # Of storage that is elsewhere it takes Spark to know.
         storage = environment.storage
+        self._others = {
+            name for name, model in self._models.items() if storage.is_local and owner.problem(model)
+        }
+        """Models whose files belong to a table of another target's catalog."""
         for name, stream in self._streams.items() if storage.is_local else ():
-            stream.request = stop_requests(storage).watch(self._models[name])
+            if name not in self._others:
+                stream.request = stop_requests(storage).watch(self._models[name])
         self._ours = {
             name for name, model in self._models.items() if storage.is_local and kept_elsewhere(model) is None
         }
@@ -231,6 +237,11 @@ class Service:
 
     def _is_ours(self, name: str) -> bool:
         """Returns whether this process looks after a model, and no other one does still."""
+        if name in self._others:
+            if self._streams[name].running is None:
+                return False
+            # Its catalog is only reached in another way.
+            self._others.discard(name)
         if name not in self._ours:
             model = self.supervisor.models[name]
             failed = model.last_error is not None and not is_held_elsewhere(model.last_error)

@@ -15,6 +15,7 @@ from rich.text import Text
 from .. import stream_node
 from ..model_names import label
 from ..service.health import FAILED, NEVER_RAN, RESTARTING, WAITING, read_health
+from ..stream import owner
 from ..stream.progress import lag_seconds, read_progress
 from ..stream.unreadable_rows import in_progress
 from ..stream.watermark import from_text
@@ -30,14 +31,15 @@ def collect(project: Project, selection: Selection) -> list[dict[str, Any]]:
     for node in nodes:
         with project_errors():
             described = stream_node.place(node, environment)
-        progress, health = read_progress(described), read_health(described)
+            others = owner.problem(described)
+        progress, health = (None, None) if others else (read_progress(described), read_health(described))
         if progress is not None:
             progress["lag_seconds"] = lag_seconds(progress)
         found.append(
             {
                 "model": label(node),
                 "table": node["relation_name"],
-                **(NEVER_RAN if health is None else health.shown()),
+                **({**NEVER_RAN, "note": others} if health is None else health.shown()),
                 "progress": progress,
             }
         )

@@ -7,7 +7,7 @@ import time
 from .. import stream_node
 from ..environment import Environment
 from ..service.health import read_health
-from ..stream import ownership, runner
+from ..stream import owner, ownership, runner
 from ..stream.lock import check_free, is_held
 from ..stream.model import StreamModel
 from ..stream.savepoints import TABLE
@@ -71,4 +71,7 @@ def _model(project: Project, name: str) -> tuple[Environment, StreamModel]:
     node = project.streaming_model(name)
     environment = project.environment()
     with project_errors():
-        return environment, stream_node.model(node, environment)
+        model = stream_node.model(node, environment)
+        if problem := owner.problem(model):
+            raise ProjectError(problem)
+        return environment, model

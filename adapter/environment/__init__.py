@@ -17,7 +17,7 @@ from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
 from dbt.adapters.spark_streaming.stream_source import declared_earlier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -47,6 +47,15 @@ class Environment(ABC):
         Raises:
             DbtRuntimeError: Spark can't be had, and why.
         """
+
+    @property
+    def settings(self) -> Mapping[str, str] | None:
+        """Spark's settings of the target, whether or not a session has started; None: they are a server's.
+
+        Raises:
+            DbtRuntimeError: the profile is wrong; what to write instead.
+        """
+        return None
 
     def run(self, sql: str, group: str, description: str, project_root: str) -> DataFrame:
         """Run a statement in the calling thread, as part of a group that can be cancelled."""

@@ -63,6 +63,11 @@ class SessionEnvironment(Environment):
         self._session: SparkSession | None = None
         self._classes: ClassData | None = None
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """See `Environment.settings`."""
+        return settings(self.credentials, self.storage)
+
     def session(self) -> SparkSession:
         """See `Environment.session`."""
         from pyspark.java_gateway import ensure_callback_server_started

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..environment.storage import Storage
 from ..redaction import without_secrets
+from ..stream import owner
 from ..stream.model import StreamModel
 from ..stream.watermark import to_text
 
@@ -112,7 +113,7 @@ def read_health(model: StreamModel, now: float | None = None) -> Health | None:
 
 def kept_elsewhere(model: StreamModel) -> Health | None:
     """Returns the health of a model that another process's ``dbt-stream run`` looks after, else None."""
-    found = read_health(model)
+    found = None if owner.problem(model) else read_health(model)
     if found is None or not found.is_alive or found.by != SERVICE:
         return None
     return None if (found.pid, found.host) == (os.getpid(), socket.gethostname()) else found
@@ -219,7 +220,7 @@ def noted_if_it_fails(model: StreamModel) -> Iterator[None]:
     except Exception as problem:
         with suppress(Exception):
             health = _failed(model, problem)
-            if health is not None and not _is_kept(model):
+            if health is not None and owner.problem(model) is None and not _is_kept(model):
                 writer = publisher(model.storage)
                 writer.publish(model.health, health)
                 writer.settle(5)

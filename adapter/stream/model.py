@@ -159,6 +159,9 @@ class StreamModel:
     """Microseconds for which `changes` has each change; older ones it has by their net effect. None: each one for ever."""
     upstream: Mapping[str, str] | None = None
     """By the name of their tables, in lower case, what dbt's `--select` calls the nodes that it reads; None: unknown."""
+    catalog: Mapping[str, str] | None = field(default=None, compare=False)
+    """What the target's settings say of the catalog of its table, as of `owner.catalog_of`; None: unknown before a session
+    is there."""
     trigger: str | None = None
     """None: take all that is there, then stop. Else an interval between micro-batches, as in
     '10 seconds'; the stream goes on until it is stopped."""

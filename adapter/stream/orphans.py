@@ -136,7 +136,7 @@ def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> It
                 "they were left "
                 "alone."
             )
-        elif noted.catalog != owner.catalog_of(spark, storage, noted.table):
+        elif noted.catalog != owner.catalog_of(spark.conf, storage, noted.table):
             yield (
                 f"{noted.table}: it is in another catalog ({noted.described}) than this target's; what is kept "
                 "of it was left "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..redaction import without_secrets
 from .errors import StreamError
@@ -47,21 +47,28 @@ class Owner:
         return ", ".join(f"{key} {value}" for key, value in self.catalog.items())
 
 
-def catalog_of(spark: SparkSession, storage: Storage, table: str) -> dict[str, str]:
-    """What a session says of the catalog that a table is in.
+class Conf(Protocol):
+    """Spark's settings: those of a session, or of a target whose session needn't have started."""
+
+    def get(self, key: str, default: str | None, /) -> str | None:
+        """Returns a setting, or the default if there is none of its name."""
+
+
+def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
+    """Returns what settings say of the catalog that a table is in.
 
     Args:
-        spark: the session.
+        conf: the settings.
         storage: the target's. What is below its root is written relative to it, so that it may be moved.
         table: the table's name.
     """
     named = parts(table)
-    name = named[0] if len(named) > 2 else str(spark.conf.get("spark.sql.defaultCatalog", "spark_catalog"))
+    name = named[0] if len(named) > 2 else str(conf.get("spark.sql.defaultCatalog", "spark_catalog"))
     prefix = f"spark.sql.catalog.{name}"
-    settings = {"name": name, "class": spark.conf.get(prefix, None)}
-    settings |= {option: spark.conf.get(f"{prefix}.{option}", None) for option in _TOLD}
+    settings = {"name": name, "class": conf.get(prefix, None)}
+    settings |= {option: conf.get(f"{prefix}.{option}", None) for option in _TOLD}
     return {
-        key: without_secrets(value.replace(storage.root, _ROOT)).rstrip("/")
+        key: without_secrets(str(value).replace(storage.root, _ROOT)).rstrip("/")
         for key, value in settings.items()
         if value is not None
     }
@@ -101,7 +108,7 @@ def claim(spark: SparkSession, model: StreamModel, uuid: str | None = None) -> N
     if uuid is None:
         table = find(spark, model.target)
         uuid = None if table is None else str(table.java.uuid())
-    now = Owner(model.target, catalog_of(spark, model.storage, model.target), uuid)
+    now = Owner(model.target, catalog_of(spark.conf, model.storage, model.target), uuid)
     if read(model.storage, model.key) != now:
         text = json.dumps({"format": FORMAT, **asdict(now)}, indent=1)
         model.storage.write_text(_place(model.storage, model.key), text)
@@ -130,15 +137,28 @@ def check(spark: SparkSession, model: StreamModel) -> None:
                     "Move it away or delete it, and run the command again."
                 )
         return
-    here = catalog_of(spark, model.storage, model.target)
+    here = catalog_of(spark.conf, model.storage, model.target)
     if noted.catalog == here or _is_same_table(spark, model, noted):
         return
-    raise StreamError(
-        f"Model {model.name}: what is kept under {model.storage.root} of {model.target} (checkpoint, "
-        "savepoints) belongs to the "
-        f"table {noted.table} of another catalog ({noted.described}); this target's is {_told(here)}. Nothing "
-        "was changed. Give "
-        "each target a 'storage_root' of its own in the profile, or another 'schema'."
+    raise StreamError(_of_another(model, noted, here))
+
+
+def problem(model: StreamModel) -> str | None:
+    """Returns what to say where the files of a model belong to a table of another catalog, going by the settings of the
+    target; else None. Needs no Spark, so it can't tell a catalog that is only reached in another way by now."""
+    if model.catalog is None or (noted := read(model.storage, model.key)) is None:
+        return None
+    here = model.catalog
+    if all(here.get(key, value) == value for key, value in noted.catalog.items()):
+        return None
+    return _of_another(model, noted, here)
+
+
+def _of_another(model: StreamModel, noted: Owner, here: Mapping[str, str]) -> str:
+    return (
+        f"Model {model.name}: what is kept under {model.storage.root} of {model.target} (checkpoint, savepoints) belongs to "
+        f"the table {noted.table} of another catalog ({noted.described}); this target's is {_told(here)}. Nothing was "
+        "changed. Give each target a 'storage_root' of its own in the profile, or another 'schema'."
     )
 
 
@@ -151,7 +171,7 @@ def is_left_of_another(spark: SparkSession, model: StreamModel) -> bool:
         and table is not None
         and table.known is None
         and noted.uuid not in (None, str(table.java.uuid()))
-        and noted.catalog == catalog_of(spark, model.storage, model.target)
+        and noted.catalog == catalog_of(spark.conf, model.storage, model.target)
     )
 
 

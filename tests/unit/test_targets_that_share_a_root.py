@@ -1,0 +1,121 @@
+"""A target reads nothing of another target's models that have the same names under one storage root."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming import stream_node
+from dbt.adapters.spark_streaming.cli import status, stop
+from dbt.adapters.spark_streaming.cli.project import ProjectError, Selection
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.service import health
+from dbt.adapters.spark_streaming.service.health import RUNNING, SERVICE, Health, kept_elsewhere, read_health
+from dbt.adapters.spark_streaming.stream import owner
+from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.model import StreamModel
+
+PREFIX = "spark.sql.catalog.lakehouse"
+NODE: Any = {"name": "views", "relation_name": "shop.views", "config": {}}
+
+
+def settings(root: Path, **options: str) -> dict[str, str]:
+    found = {
+        "type": "jdbc",
+        "uri": f"jdbc:sqlite:{root}/catalog.db",
+        "warehouse": f"{root}/warehouse",
+    } | options
+    return {PREFIX: "org.apache.iceberg.spark.SparkCatalog"} | {f"{PREFIX}.{k}": v for k, v in found.items()}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> StreamModel:
+    """A model of a target, that runs."""
+    storage: Any = Storage(str(tmp_path), lambda: None)
+    made = StreamModel("views", "lakehouse.shop.views", "lakehouse.shop.views__state", storage, ())
+    session: Any = type("Session", (), {"conf": settings(tmp_path)})
+    owner.claim(session, made, uuid="u")
+    health.write_health(storage, made.health, Health("views", RUNNING, 1.0, by=SERVICE), 15.0)
+    storage.write_text(made.progress, '{"model": "views"}')
+    return of_target(made, tmp_path)
+
+
+def of_target(model: StreamModel, root: Path, **options: str) -> StreamModel:
+    catalog = owner.catalog_of(settings(root, **options), model.storage, model.target)
+    return replace(model, catalog=catalog)
+
+
+OTHERS = [
+    {"uri": "jdbc:sqlite:/elsewhere/catalog.db"},
+    {"warehouse": "s3://elsewhere"},
+    {"type": "rest", "uri": "https://catalog"},
+]
+
+
+@pytest.mark.parametrize("options", OTHERS)
+def test_another_catalog_is_told_without_spark(
+    model: StreamModel, tmp_path: Path, options: dict[str, str]
+) -> None:
+    assert owner.problem(model) is None
+    other = of_target(model, tmp_path, **options)
+    said = owner.problem(other)
+    assert said is not None
+    assert "belongs to the table lakehouse.shop.views of another catalog (name lakehouse" in said
+    assert owner.problem(replace(model, catalog=None)) is None, "a server's settings aren't known"
+    # What the profile doesn't say, somebody else may have set.
+    assert owner.problem(replace(model, catalog={"name": "lakehouse"})) is None
+    owner.forget(model)
+    assert owner.problem(other) is None
+
+
+def test_health_is_the_first_targets(
+    model: StreamModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health.os, "getpid", lambda: 1)
+    other = of_target(model, tmp_path, **OTHERS[0])
+    assert kept_elsewhere(model) is not None
+    assert kept_elsewhere(other) is None, "a run of it isn't passed over"
+    health.write_health(model.storage, model.health, Health("views", health.STOPPED, 1.0), 15.0)
+    with pytest.raises(StreamError), health.noted_if_it_fails(other):
+        raise StreamError("it can't begin")
+    found = read_health(model)
+    assert found is not None
+    assert found.state == health.STOPPED
+
+
+class Project:
+    """A project of one model."""
+
+    def __init__(self, model: StreamModel) -> None:
+        self.model = model
+
+    def streaming_models(self, selection: Selection) -> list[Any]:
+        return [NODE]
+
+    def streaming_model(self, name: str) -> Any:
+        return NODE
+
+    def environment(self) -> None:
+        return None
+
+
+def test_status_and_stop(model: StreamModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project: Any = Project(model)
+    for name in ("place", "model"):
+        monkeypatch.setattr(stream_node, name, lambda *arguments: project.model)
+    monkeypatch.setattr(status, "label", lambda node: "views")
+    monkeypatch.setattr(status, "lag_seconds", lambda progress: None)
+    (entry,) = status.collect(project, Selection())
+    assert (entry["state"], entry["progress"]["model"]) == (RUNNING, "views")
+
+    project.model = of_target(model, tmp_path, **OTHERS[0])
+    (entry,) = status.collect(project, Selection())
+    assert (entry["state"], entry["progress"]) == ("stopped", None)
+    assert "belongs to the table lakehouse.shop.views of another catalog" in entry["note"]
+    for command in (lambda: stop.stop_model(project, "views", 1), lambda: stop.reset_model(project, "views")):
+        with pytest.raises(ProjectError, match="of another catalog"):
+            command()
+    assert not model.storage.exists(model.stop_request)
