@@ -39,7 +39,7 @@ from .text import counted
 
 if TYPE_CHECKING:
     # What runs streams needs PySpark; who only plans them does without.
-    from .stream.runner import StreamResult
+    from .stream.result import StreamResult
 
 FLUSH = "flush"
 _TITLES = {

@@ -396,7 +396,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         with handle.errors(), streaming.sentences():
             # Of a stream that was stopped there is more to come, for which its windows stay open.
             if flush and not result.stopped:
-                result = runner.added(result, runner.flush(session, *plans[-1]))
+                result = result.followed_by(runner.flush(session, *plans[-1]))
         return streaming.response(result)
 
     def _noted_if_it_fails(self, model: Mapping[str, Any]) -> AbstractContextManager[None]:

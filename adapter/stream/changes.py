@@ -29,7 +29,7 @@ from .maintenance import Maintenance, of_read_table
 from .model import StreamModel
 from .ownership import foreign, owned
 from .ownership import properties as made_as
-from .position import PREFIX, Position, read_position
+from .position import FOLLOWS, PREFIX, Position, read_position
 from .savepoints import CHANGELOG
 from .session import sql
 from .writing import one_file
@@ -41,8 +41,6 @@ REPLACED_PROPERTY = f"{PREFIX}rows-are-replaced"
 """The property of a model's table whose rows change."""
 KEY_PROPERTY = f"{PREFIX}key"
 """The property of a changelog with the columns that identify a row, as JSON. Only where rows change."""
-FOLLOWS = f"{PREFIX}table-snapshot"
-"""The property of a commit that makes the changelog follow a table which others changed: the table's snapshot."""
 
 
 class Changes:

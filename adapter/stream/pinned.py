@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ..query.program import Program
 from ..text import agreeing, counted
 from .changed_files import ReadFiles
-from .changes import FOLLOWS
 from .checkpoint import files_read, read_offsets, read_whole
 from .errors import StreamError
 from .iceberg import APPEND, REPLACE, IcebergTable, load
@@ -18,7 +17,7 @@ from .identifiers import joined, parts
 from .initial_offset import bootstrapped_from
 from .limits import without_limits
 from .model import CHANGES, StreamModel, StreamSource, plain_path
-from .position import read_position
+from .position import FOLLOWS, read_position
 from .source_order import in_first_order, noted_sources
 from .upstream import FROM_TIMESTAMP
 

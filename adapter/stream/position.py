@@ -14,6 +14,8 @@ COMPACTED = f"{PREFIX}compacted"
 """The property of a commit that puts small files together."""
 GROWTH = f"{PREFIX}growth"
 """The property with the `Growth` of each part of the state."""
+FOLLOWS = f"{PREFIX}table-snapshot"
+"""The property of a commit that makes the changelog follow a table which others changed: the table's snapshot."""
 _FLUSHES = 1_000
 """Steps between two micro-batches, as numbers."""
 

@@ -7,14 +7,14 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
 from ..query.errors import QueryError
 from ..query.program import Program, StreamInput
-from . import owner, unreadable_rows
+from . import owner
 from .batches import Batches
 from .bootstrap import begin_with_table
 from .changed_files import ReadFiles
@@ -49,6 +49,7 @@ from .ownership import check_names, drop
 from .position import Position
 from .progress import caught_up
 from .recovery import Found, check, unfinished
+from .result import StreamResult
 from .savepoints import CHANGELOG, MIGRATION, STATE, check_whole
 from .saving import forget_all, save_before
 from .session import working_session
@@ -57,10 +58,8 @@ from .source_order import in_first_order, note_order
 from .source_schemas import ReadTables, SchemaChanged, check_fields, note_schemas
 from .sources import as_a_whole, read_streams
 from .state import StateTable
-from .state_figures import PartMetrics, added_up
 from .stop_requests import stop_requests
 from .topics import check_topics, note_topics
-from .unreadable_rows import Unreadable
 from .upsert import UpsertSink
 from .upstream import check_beginnings, check_sources, check_versions, lost, overtaken
 
@@ -75,31 +74,6 @@ logger = AdapterLogger("Spark")
 _POOL = "spark.scheduler.pool"
 _LOOK = 1.0
 """Seconds from one look to the next at whether a run should end."""
-
-
-@dataclass(frozen=True)
-class StreamResult:
-    """What a run did."""
-
-    batches: int
-    rows_in: int
-    rows_out: int
-    late_rows: int
-    """Dropped, for all their windows were closed."""
-    null_time_rows: int
-    """Dropped, for they have no event time."""
-    watermark: int | None
-    """In microseconds since 1970 (UTC); None if there is none yet."""
-    lookup_requests: int = 0
-    """To tables outside."""
-    lookup_keys: int = 0
-    """That these were asked for."""
-    stopped: bool = False
-    """Whether it ended before its input did, for somebody asked for that."""
-    state: Sequence[PartMetrics] = ()
-    """The parts of its state, and what was done with them."""
-    unreadable: Unreadable = field(default_factory=dict)
-    """Rows with values that couldn't be read."""
 
 
 def run_stream(
@@ -121,37 +95,19 @@ def run_stream(
         StreamError: the stream can't start, go on or was cut short. Each of its micro-batches is in its
             table entirely or not at all.
     """
-    before = None
+    before: StreamResult | None = None
     while True:
         try:
             with RunningStream(spark, model, program) as stream:
-                return added(before, stream.wait())
+                result = stream.wait()
+                return before.followed_by(result) if before else result
         except SchemaChanged as problem:
             if replan is None:
                 raise
             logger.info(problem.restarts)
             if problem.result is not None:
-                before = added(before, problem.result)
+                before = before.followed_by(problem.result) if before else problem.result
         model, program = replan()
-
-
-def added(first: StreamResult | None, then: StreamResult) -> StreamResult:
-    """Returns two runs of a model as one."""
-    if first is None:
-        return then
-    return replace(
-        then,
-        batches=first.batches + then.batches,
-        rows_in=first.rows_in + then.rows_in,
-        rows_out=first.rows_out + then.rows_out,
-        late_rows=first.late_rows + then.late_rows,
-        null_time_rows=first.null_time_rows + then.null_time_rows,
-        unreadable=unreadable_rows.added(first.unreadable, then.unreadable),
-        lookup_requests=first.lookup_requests + then.lookup_requests,
-        lookup_keys=first.lookup_keys + then.lookup_keys,
-        stopped=first.stopped or then.stopped,
-        state=added_up(first.state, then.state),
-    )
 
 
 def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamResult:

@@ -27,7 +27,7 @@ from .upstream import can_begin, check_continues, replaced
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .runner import StreamResult
+    from .result import StreamResult
 
 SCHEMAS = "schemas.json"
 """The file of a checkpoint that notes what its rows were read with."""

@@ -15,7 +15,8 @@ from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream import upsert
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.ownership import properties
-from dbt.adapters.spark_streaming.stream.runner import StreamResult, flush, reset, run_stream
+from dbt.adapters.spark_streaming.stream.result import StreamResult
+from dbt.adapters.spark_streaming.stream.runner import flush, reset, run_stream
 from dbt.adapters.spark_streaming.stream.savepoints import TABLE
 
 SCHEMA = "stream_tests"

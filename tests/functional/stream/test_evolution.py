@@ -21,7 +21,8 @@ from dbt.adapters.spark_streaming.stream import failpoints
 from dbt.adapters.spark_streaming.stream import state as state_module
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.runner import StreamResult, flush, run_stream
+from dbt.adapters.spark_streaming.stream.result import StreamResult
+from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
 from tests.functional.stream.harness import SCHEMA, replayed
 from tests.spark_rows import asks, rows_of
 from tests.thorough import mostly_thorough
