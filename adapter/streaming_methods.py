@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         constraints,
         deployments,
         iceberg,
-        limits,
         owner,
         ownership,
         runner,
@@ -57,7 +56,6 @@ else:
         constraints,
         deployments,
         iceberg,
-        limits,
         owner,
         ownership,
         runner,
@@ -71,7 +69,6 @@ else:
             "stream.constraints",
             "stream.deployments",
             "stream.iceberg",
-            "stream.limits",
             "stream.owner",
             "stream.ownership",
             "stream.runner",
@@ -356,7 +353,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             found = stream_node.model(model, self.environment, program, project_root, graph)
             found = replace(found, keep_state=keep_state, columns=gives)
             found = _bootstrapped(found, bootstrap, graph)
-            return limits.at_once(found) if at_once else found, program
+            return found.at_once() if at_once else found, program
 
         def replan() -> tuple[StreamModel, Program]:
             self.environment.declared.look_again(sql)

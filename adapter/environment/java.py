@@ -298,8 +298,9 @@ def jvm_answers() -> bool:
     """Returns whether the JVM that this process is connected to does what it is asked."""
     from pyspark import SparkContext
 
+    gateway = SparkContext._gateway
     try:
-        return bool(SparkContext._gateway.jvm.System.nanoTime())
+        return gateway is not None and bool(gateway.jvm.System.nanoTime())
     except Exception:
         return False
 

@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..quoting import literal
@@ -19,7 +18,7 @@ from .session import sql
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .model import StreamModel
+    from .model import Constraint, StreamModel
 
 _ASKED = f"{PREFIX}constraints"
 """The property of a table that says which constraints all of its rows meet."""
@@ -29,16 +28,6 @@ _RAISED = re.compile(
 )
 _SHOWN = 500
 """Letters of a row that a message shows."""
-
-
-@dataclass(frozen=True)
-class Constraint:
-    """What must hold of each row."""
-
-    broken: str
-    """SQL over the table's columns: true of a row that breaks it."""
-    says: str
-    """What it asks, as a sentence without its end."""
 
 
 def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:

@@ -12,11 +12,6 @@ source's options say how many are taken.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .model import StreamModel
 
 LIMITS = frozenset(
     name.lower()
@@ -52,12 +47,6 @@ def without_limits(options: Mapping[str, str]) -> dict[str, str]:
     {'latestFirst': 'false'}
     """
     return {name: value for name, value in options.items() if name.lower() not in LIMITS}
-
-
-def at_once(model: StreamModel) -> StreamModel:
-    """The model with no limit on its sources: all that they hold is one micro-batch."""
-    unlimited = (replace(source, options=without_limits(source.options)) for source in model.sources)
-    return replace(model, sources=tuple(unlimited))
 
 
 def limited(format: str, options: Mapping[str, str], rows: int) -> dict[str, str]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
 from ..environment.storage import Storage
 from ..lookup_source import LookupSource
 from ..unreadable import WARN
 from .identifiers import last, parts, with_suffix
-
-if TYPE_CHECKING:
-    from .constraints import Constraint
+from .limits import without_limits
 
 STATE, CHANGES = "__state", "__changes"
 """What is added to a table's name for those of its state and of its changes."""
@@ -118,6 +115,16 @@ def plain_path(location: str) -> str:
 
 
 @dataclass(frozen=True)
+class Constraint:
+    """What must hold of each row."""
+
+    broken: str
+    """SQL over the table's columns: true of a row that breaks it."""
+    says: str
+    """What it asks, as a sentence without its end."""
+
+
+@dataclass(frozen=True)
 class StreamModel:
     """A model that is kept up to date from streams."""
 
@@ -173,6 +180,11 @@ class StreamModel:
         if self.upstream is None or name.lower() in self.upstream:
             return f"`dbt run --full-refresh --select {(self.upstream or {}).get(name.lower(), name)}+`"
         return f"`dbt run --full-refresh --select {self.name}+`, once who writes that table has made it from scratch"
+
+    def at_once(self) -> StreamModel:
+        """Returns the model with no limit on its sources: all that they hold is one micro-batch."""
+        unlimited = (replace(source, options=without_limits(source.options)) for source in self.sources)
+        return replace(self, sources=tuple(unlimited))
 
     @property
     def changes(self) -> str:

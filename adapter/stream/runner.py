@@ -40,7 +40,6 @@ from .initial_offset import (
     wait_for_source,
     whole_tables,
 )
-from .limits import at_once
 from .lock import locked
 from .lookups import Lookups
 from .microbatch import Work
@@ -290,7 +289,7 @@ class RunningStream:
         micro-batch, by a query of its own. Gives that query if somebody asked the stream to stop meanwhile."""
         while begin_with_all(session, model) or begins_with_all(model):
             self._with_all = True
-            query = self._start(session, replace(at_once(model), trigger=None), inputs)
+            query = self._start(session, replace(model.at_once(), trigger=None), inputs)
             try:
                 stopped, problem = self._watch(query, math.inf)
             finally:
