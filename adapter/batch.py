@@ -166,7 +166,9 @@ def microbatch(
     """
     start, end = (_moment(node["batch"][key]) for key in ("event_time_start", "event_time_end"))
     if node.get("language") == "python":
-        return Incremental(sql, event_time.condition(quote(node["config"]["event_time"]), start, end))
+        return Incremental(
+            sql, event_time.condition(quote(unquote(node["config"]["event_time"])), start, end)
+        )
     if not reads_windows(sql):
         return _rows_of_batch(node, sql, (start, end), types)
     batch = TimeRange(ranges.micros(start), ranges.micros(end))
@@ -181,7 +183,7 @@ def microbatch(
 
 def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: TypesRunner) -> Incremental:
     """The rows of a batch of a model without windows, none of which is left to another batch."""
-    column = node["config"]["event_time"]
+    column = unquote(node["config"]["event_time"])
     try:
         found = filtered(sql, batch)
     except QueryError:

@@ -13,6 +13,7 @@ from .query.text import own_names
 from .stream.changes import KEY_PROPERTY, REPLACED_PROPERTY
 from .stream.iceberg import IcebergTable, load
 from .stream.identifiers import last
+from .stream.incremental_runs import have_written
 from .stream.model import feed_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def with_feeds(
         feed = load(spark, feed_of(table))
         key = feed.property(KEY_PROPERTY) if feed is not None else None
         if feed is not None and key is not None:
+            _check_followed(load(spark, table), relation)
             said = found.get(relation, Known())
             found[relation] = replace(
                 said, key=tuple(json.loads(key)), changes=True, columns=_as_ours(feed.column_names)
@@ -46,6 +48,7 @@ def with_feeds(
         _note_columns(found, relation, of_table)
         if of_table is not None and of_table.property(REPLACED_PROPERTY) is not None:
             if feed is not None:
+                _check_followed(of_table, relation)
                 # Nothing tells its rows apart: each change says the whole of the row that came or went.
                 found[relation] = replace(found.get(relation, Known()), key=(), changes=True)
                 continue
@@ -55,6 +58,16 @@ def with_feeds(
                 f"streaming model reads it (`dbt run --select {name}`)."
             )
     return found
+
+
+def _check_followed(table: IcebergTable | None, relation: str) -> None:
+    """Raises where rows of a model's table are in no changelog, for it is no streaming model any more."""
+    if table is not None and have_written(table):
+        raise QueryError(
+            f"{relation} was a streaming model, and an incremental run has put rows into it since that aren't in its "
+            "changelog. Build it anew as what it is now, and then this model: `dbt run --full-refresh --select "
+            f"{last(table.name)}+`."
+        )
 
 
 def with_columns(

@@ -54,16 +54,19 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from dbt.adapters.spark_streaming import batch, stream_node, streaming
-    from dbt.adapters.spark_streaming.stream import iceberg, ownership, replaced_tables
+    from dbt.adapters.spark_streaming.stream import batch_tables, iceberg, ownership, replaced_tables
+    from dbt.adapters.spark_streaming.stream.batch_tables import Before
 else:
     batch, stream_node, streaming = map(Lazily, ("batch", "stream_node", "streaming"))
-    iceberg, ownership, replaced_tables = map(
-        Lazily, ("stream.iceberg", "stream.ownership", "stream.replaced_tables")
+    batch_tables, iceberg, ownership, replaced_tables = map(
+        Lazily, ("stream.batch_tables", "stream.iceberg", "stream.ownership", "stream.replaced_tables")
     )
 
 logger = AdapterLogger("Spark")
 
 FULL = CapabilitySupport(support=Support.Full)
+_BATCH = ("table", "incremental", "snapshot", "seed", "view")
+"""Materializations of nodes that aren't streams, and may be built where one was."""
 
 
 @dataclass
@@ -144,8 +147,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             model_adapter_details=cls._get_adapter_specific_run_info(config),
         )
 
-    def pre_model_hook(self, config: Any) -> None:
-        """Give a node what it leaves open, just before it is built.
+    def pre_model_hook(self, config: Any) -> Before | None:
+        """Give a node what it leaves open, just before it is built. Returns what has its name, for `post_model_hook`.
 
         dbt-spark's macros read ``file_format`` in a dozen places, each with another default
         (parquet, delta, none). Set here, all of them see the same one. A ``unique_key`` without
@@ -153,7 +156,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """
         node_config = getattr(getattr(config, "model", None), "config", None)
         if node_config is None:
-            return
+            return None
         self.check_rewrite_configs(config.model)
         self._check_replaceable(config.model)
         if node_config.get("file_format") is None:
@@ -166,6 +169,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             node_config["incremental_strategy"] = "merge"
         if node_config.get("materialized") == "snapshot":
             self._quote_snapshot_columns(config.model)
+        return self._before(config.model)
 
     def _quote_snapshot_columns(self, node: Any) -> None:
         """Quote the columns that a snapshot's configs name. dbt writes them into its SQL as they are, as they may be
@@ -192,21 +196,30 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             ]
             node.config[name] = quoted[0] if isinstance(configs[name], str) else quoted
 
-    def post_model_hook(self, config: Any, context: Any) -> None:
-        """Expires old snapshots of the table that a batch node has built."""
-        node = getattr(config, "model", None)
-        if node is None or node.config.get("materialized") not in (
-            "table",
-            "incremental",
-            "snapshot",
-            "seed",
-        ):
+    def _before(self, node: Any) -> Before | None:
+        """Returns what has the name of a batch node; None: it has no table that can be looked at."""
+        kind = node.config.get("materialized")
+        if kind not in _BATCH or not node.relation_name or self.environment.is_remote:
+            return None
+        replaces = kind in ("table", "view") or (
+            kind in ("incremental", "seed") and self._is_full_refresh(node)
+        )
+        with streaming.sentences():
+            place = stream_node.place(node.to_dict(), self.environment)
+            return batch_tables.before(self.environment.session(), place, replaces)
+
+    def _is_full_refresh(self, node: Any) -> bool:
+        asked = node.config.get("full_refresh")
+        return bool(getattr(self.config.args, "FULL_REFRESH", False) if asked is None else asked)
+
+    def post_model_hook(self, config: Any, context: Before | None) -> None:
+        """Notes that the table of a batch node is ours, and expires its old snapshots."""
+        if context is None:
             return
-        if node.config.get("file_format") != "iceberg" or not node.relation_name:
-            return
+        node = config.model
         with self._told_if_not_small(node.name):
-            name = stream_node.in_catalog(node.relation_name, self.environment)
-            table = iceberg.find(self.environment.session(), name)
+            place = stream_node.place(node.to_dict(), self.environment)
+            table = batch_tables.settle(self.environment.session(), place, context)
             if table is not None:
                 replaced_tables.expire_old(self.environment.storage, table)
 
@@ -220,12 +233,19 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available.parse_none
     def drop_replaced(self, relation: SparkStreamingRelation) -> None:
-        """Drops the table in whose place a node builds its own, with its files if all of them are in the table's folder."""
-        table = None
-        if relation.is_table and relation.is_iceberg:
+        """Drops the table in whose place a node builds its own.
+
+        Its files go with it if this package made it, and all of them are in its folder.
+        """
+        table, name = None, ""
+        if relation.is_table and relation.is_iceberg and not self.environment.is_remote:
             name = stream_node.in_catalog(relation.render(), self.environment)
             table = iceberg.find(self.environment.session(), name)
-        if table is None or not replaced_tables.may_delete_files(table):
+        if (
+            table is None
+            or not batch_tables.is_ours(table, name)
+            or not replaced_tables.may_delete_files(table)
+        ):
             self.drop_relation(relation)
             return
         self.cache_dropped(relation)

@@ -3,6 +3,7 @@
 windows  a tumble of a minute with an exact distinct count, appended
 ranking  the 10 products of each category with the greatest sum, replaced row by row, with a change feed
 reader   a sum over `ranking`, which reads the feed every two seconds
+rebuilt  a `table`, an `incremental` and a streaming model that dbt runs again and again, by turns with `--full-refresh`
 
 Each micro-batch is a file of `--rows` rows that was appended to a table by a commit of its own. What is printed of
 `windows` and of `ranking` (with its reader): the cost of the last `--sample` micro-batches against that of the first as
@@ -25,6 +26,7 @@ from typing import Any
 
 import pyarrow
 import pyarrow.parquet
+from dbt.cli.main import dbtRunner
 from micro_batch import Probe
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
@@ -32,6 +34,7 @@ from dbt.adapters.spark_streaming.environment import close_environments, get_env
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.text.intervals import parse
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream import batches as batches_module
 from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable, load
@@ -53,6 +56,14 @@ select category, product, total, place from (
   )
 ) where place <= 10
 """
+AT_ONCE = "tblproperties={'history.expire.max-snapshot-age-ms': '1'}"
+REBUILT = {
+    "source.sql": "{{ config(materialized='incremental') }}\nselect id % 20 as k, id as v from range(1000)\n",
+    "whole.sql": f"{{{{ config(materialized='table', {AT_ONCE}) }}}}\nselect * from {{{{ ref('source') }}}}\n",
+    "more.sql": f"{{{{ config(materialized='incremental', {AT_ONCE}) }}}}\nselect k from {{{{ ref('whole') }}}} limit 100\n",
+    "streamed.sql": "{{ config(materialized='streaming_table', constant_domains=['k'], changelog=true, max_snapshots=2, "
+    "changelog_retention='0 seconds') }}\nselect k, sum(v) as v from {{ stream(ref('source')) }} group by k\n",
+}
 READER = "select category, sum(total) as total from (select /*+ STREAM */ * from ranking) group by category"
 
 
@@ -134,6 +145,7 @@ class Bench:
                 (each for each in files if each.name.endswith(".metadata.json")), key=lambda each: each.name
             )
             found = {
+                "rows": table.count("total-records"),
                 "snapshots": table.snapshot_count,
                 "files read": table.count("total-data-files"),
                 "files on disk": len(data),
@@ -157,7 +169,8 @@ class Bench:
         if "ranking" in self.options.query:
             program = generate.program(planner.plan(RANKING))
             columns = "category string, product bigint, total bigint, place int"
-            ranking = self.model("ranking", columns, events, changelog=True)
+            kept = parse(self.options.changelog_retention, "--changelog-retention:")
+            ranking = self.model("ranking", columns, events, changelog=True, changelog_retention=kept)
             # The feed is there once there are rows.
             first = replace(ranking, trigger="0 seconds")
             with RunningStream(self.spark, first, program) as stream:
@@ -171,6 +184,38 @@ class Bench:
             with RunningStream(self.spark, reader, reading) as following:
                 self.go(ranking, program)
                 following.query.processAllAvailable()
+
+    def rebuild(self) -> None:
+        """Has dbt build the models of a project again and again."""
+        project = self.root / "project"
+        (project / "models").mkdir(parents=True)
+        (project / "dbt_project.yml").write_text("name: rebuilt\nversion: 0.1.0\nprofile: rebuilt\n")
+        storage = json.dumps(str(project / "storage"))
+        (project / "profiles.yml").write_text(
+            "rebuilt: {target: dev, outputs: {dev: {type: spark_streaming, schema: bench, threads: 1, "
+            f"master: 'local[2]', storage_root: {storage}}}}}}}\n"
+        )
+        for name, text in REBUILT.items():
+            (project / "models" / name).write_text(text)
+        dbt = ["--project-dir", str(project), "--profiles-dir", str(project)]
+        for number in range(self.options.rebuilds):
+            refresh = ["--full-refresh"] if number % 2 else []
+            done = dbtRunner().invoke(["--quiet", "build", *refresh, *dbt])
+            if not done.success:
+                raise SystemExit(str(done.exception or done.result))
+            if (number + 1) % max(1, self.options.rebuilds // 5) == 0:
+                for name in ("source", "whole", "more", "streamed", "streamed__changes", "streamed__state"):
+                    (folder,) = (
+                        each for each in (project / "storage").rglob(name) if (each / "metadata").is_dir()
+                    )
+                    files = [each for each in folder.rglob("*") if each.is_file()]
+                    size = sum(each.stat().st_size for each in files) >> 10
+                    print(
+                        f"bench.{name}",
+                        number + 1,
+                        {"files on disk": len(files), "kB on disk": size},
+                        flush=True,
+                    )
 
     def go(self, model: StreamModel, program: Program) -> None:
         """Until all micro-batches are in, or the time is over."""
@@ -222,8 +267,13 @@ def main() -> None:
         "--minutes", type=float, default=180, help="when to end at the latest, for each query"
     )
     arguments.add_argument(
-        "--query", nargs="+", choices=("windows", "ranking"), default=["windows", "ranking"]
+        "--query",
+        nargs="+",
+        choices=("windows", "ranking", "rebuilt"),
+        default=["windows", "ranking", "rebuilt"],
     )
+    arguments.add_argument("--rebuilds", type=int, default=50)
+    arguments.add_argument("--changelog-retention", default="10 minutes")
     arguments.add_argument("--root", default="/tmp/dbt-spark-streaming-many")
     options = arguments.parse_args()
     try:
@@ -231,6 +281,9 @@ def main() -> None:
         bench.feed()
         bench.run()
         bench.show()
+        if "rebuilt" in options.query:
+            close_environments()
+            bench.rebuild()
     finally:
         close_environments()
 

@@ -35,6 +35,9 @@ class Environment(ABC):
     `get_environment` gives the one that fits; nothing is started before `session` is asked for.
     """
 
+    is_remote = False
+    """Whether Spark is on a server, so that Iceberg's tables can be asked in SQL only."""
+
     def __init__(self, credentials: SparkStreamingCredentials) -> None:
         self.credentials = credentials
         self.storage = Storage(credentials.storage_root, self.session)

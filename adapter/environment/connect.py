@@ -26,6 +26,8 @@ DEFAULT_CATALOG = "lakehouse"
 class ConnectEnvironment(Environment):
     """A session on a server that others started, with the catalogs that it has."""
 
+    is_remote = True
+
     def __init__(self, credentials: SparkStreamingCredentials) -> None:
         super().__init__(credentials)
         self._lock = threading.RLock()

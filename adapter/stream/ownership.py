@@ -104,9 +104,11 @@ def check_droppable(spark: SparkSession, model: StreamModel) -> None:
 
 
 def drop(spark: SparkSession, model: StreamModel, role: str) -> None:
-    """Drop one of a model's tables with its files, if it was made for the model."""
-    if owned(spark, model, role) is not None:
-        spark.sql(f"drop table if exists {name_of(model, role)} purge")
+    """Drop one of a model's tables, if it was made for the model; with its files, unless somebody has added others to it."""
+    table = owned(spark, model, role)
+    if table is not None:
+        purge = " purge" if table.has_only_its_own() else ""
+        spark.sql(f"drop table if exists {name_of(model, role)}{purge}")
 
 
 def hand_over(table: IcebergTable, role: str, target: str) -> None:

@@ -27,6 +27,12 @@
 {% endmacro %}
 
 
+{% macro spark_streaming__handle_existing_table(full_refresh, old_relation) -%}
+    {#- A view comes in its place. -#}
+    {%- do adapter.drop_replaced(old_relation) -%}
+{%- endmacro %}
+
+
 {% macro drop_with_files(relation) %}
     {#- Another table of this name may get this folder, and nothing would know the files any more. -#}
     {%- call statement('drop_relation', auto_begin=False) -%}

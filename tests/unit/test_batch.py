@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from dbt.adapters.base.relation import EventTimeFilter
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming import batch
@@ -17,6 +18,7 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.text.intervals import DAY, HOUR
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.query.windowing.ranges import TimeRange, WindowRange
+from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 
 HOURS = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 hour"))
 SQL = f"select window_start, window_end, count(*) as n from {HOURS} group by window_start, window_end"
@@ -297,3 +299,19 @@ def test_only_closed_windows_are_filled() -> None:
 def test_a_key_that_isnt_unique() -> None:
     found = readable(RuntimeError("[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE …"))
     assert found.startswith("The unique_key isn't unique: several rows of the query have the same key")
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("ts", "ts"),
+        ("#ts", "`#ts`"),
+        ("`#ts`", "`#ts`"),
+        ("tab\there", "`tab\there`"),
+        ("meta.at", "meta.at"),
+    ],
+)
+def test_dbts_filter_of_a_batch_quotes_the_column(name: str, column: str) -> None:
+    found = EventTimeFilter(field_name=name, start=datetime(2024, 3, 4), end=datetime(2024, 3, 5))
+    relation = SparkStreamingRelation.create(schema="s", identifier="i", event_time_filter=found)
+    assert f"{column} >= '2024-03-04 00:00:00+00:00' and {column} < '" in str(relation)
