@@ -8,10 +8,9 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 
 from .stream.checkpoint import read_checkpoint
+from .stream.cleaned_files import cleaned_folders, cleaning
 from .stream.model import StreamModel, plain_path
 from .stream_source import StreamSource, sources_in, stream_source
-
-_OPTION = "cleansource"
 
 
 def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, anew: bool) -> None:
@@ -27,22 +26,27 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, anew:
         DbtRuntimeError: who needs the files, and what to do.
     """
     for source in model.sources:
-        said = {name.lower(): str(value).lower() for name, value in source.options.items()}
-        if not source.is_files or said.get(_OPTION, "off") == "off":
+        if (becomes := cleaning(source)) is None:
             continue
         name = getattr(stream_source(source.relation), "name", source.relation)
-        begins = f"Model {model.name}: its source {name} has the option cleanSource: {said[_OPTION]}, so"
+        begins = f"Model {model.name}: its source {name} has the option cleanSource: {becomes}, so"
         if others := _readers(source.location, node, graph):
             raise DbtRuntimeError(
                 f"{begins} files are gone once this model has read them, and {', '.join(others)} "
                 f"{'read' if len(others) > 1 else 'reads'} them too. Leave cleanSource out, or have one model read the "
                 "source and the others that model."
             )
+        if not anew or model.bootstrap is not None:
+            continue
         checkpoint = read_checkpoint(model.storage, model.checkpoint)
-        if anew and (model.is_beside or (checkpoint is not None and checkpoint.planned is not None)):
+        has_read = checkpoint is not None and checkpoint.planned is not None
+        # A model that was reset has no checkpoint any more.
+        if model.is_beside or has_read or plain_path(source.location) in cleaned_folders(model):
+            goes_on = ", or let the model go on as it is" if has_read else ""
             raise DbtRuntimeError(
                 f"{begins} the files that it has read are gone, and a table that is built again would lack their rows. Put "
-                "the files back and leave cleanSource out for this run, or let the model go on as it is."
+                "the files back and leave cleanSource out for this run (without the files, it begins with those that are "
+                f"there){goes_on}."
             )
 
 

@@ -44,7 +44,7 @@ def with_feeds(
                 said, key=tuple(json.loads(key)), changes=True, columns=_as_ours(feed.column_names)
             )
             continue
-        of_table = load(spark, table)
+        of_table = _load(spark, relation, table)
         _note_columns(found, relation, of_table)
         if of_table is not None and of_table.property(REPLACED_PROPERTY) is not None:
             if feed is not None:
@@ -68,6 +68,20 @@ def _check_followed(table: IcebergTable | None, relation: str) -> None:
             "changelog. Build it anew as what it is now, and then this model: `dbt run --full-refresh --select "
             f"{last(table.name)}+`."
         )
+
+
+def _load(spark: SparkSession, relation: str, table: str) -> IcebergTable | None:
+    from pyspark.errors import IllegalArgumentException
+
+    try:
+        return load(spark, table)
+    except IllegalArgumentException as problem:
+        if "is not an Iceberg table" not in str(problem):
+            raise
+        raise QueryError(
+            f"{relation} is a table in another format than Iceberg's, so it can't be read as a stream. Streams are Iceberg "
+            "tables, folders of files, and topics of Kafka."
+        ) from problem
 
 
 def with_columns(

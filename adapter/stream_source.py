@@ -18,8 +18,8 @@ from .stream.limits import without_limits
 
 KEYS = ("format", "options", "path", "schema", "value_format", "unique_key", "on_error", "connection")
 
-# A source in one of these is a table of its catalog, which dbt refers to as to any other.
-TABLE_FORMATS = ("iceberg", "delta")
+ICEBERG = "iceberg"
+"""A source in this format is a table of its catalog, which dbt refers to as to any other."""
 
 KAFKA = "kafka"
 
@@ -81,7 +81,7 @@ class StreamSource:
     @property
     def is_table(self) -> bool:
         """Whether it is a table of a catalog, not something that is declared by `sources.yml`."""
-        return self.format in TABLE_FORMATS
+        return self.format == ICEBERG
 
     @property
     def is_files(self) -> bool:
@@ -109,6 +109,8 @@ class StreamSource:
         format = config.get("format", "iceberg")
         if not isinstance(format, str):
             raise DbtRuntimeError(f"Source {name}: 'format' must be a name such as parquet, not {format!r}.")
+        if format.lower() not in (ICEBERG, KAFKA, *FILE_FORMATS):
+            raise DbtRuntimeError(f"Source {name}: {_unknown(format)}")
         options = config.get("options") or {}
         if not isinstance(options, Mapping):
             raise DbtRuntimeError(
@@ -188,6 +190,21 @@ def _on_error(name: str, format: str | None, value: Any, options: Mapping[str, s
             "out."
         )
     return same
+
+
+_TABLES = {"delta": "Delta", "hudi": "Hudi"}
+
+
+def _unknown(format: str) -> str:
+    """Why a format isn't one of a stream, and what to write instead."""
+    known = f"Formats are {', '.join((ICEBERG, KAFKA, *FILE_FORMATS))}."
+    if (tables := _TABLES.get(format.lower())) is None:
+        return f"its 'format' is {without_secrets(repr(format))}, which no stream is read in. {known}"
+    return (
+        f"its 'format' is {format}, and {tables} tables aren't read as streams. Leave 'stream' out to read the table in "
+        "batch; for a stream, have an incremental model copy the rows that come to an Iceberg table, and read that. "
+        f"{known}"
+    )
 
 
 _OF_BATCH = {

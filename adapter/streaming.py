@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
-from . import feeds, stream_config
+from . import feeds, project_relations, stream_config
 from .environment import Environment
 from .errors import of_spark, readable
 from .messages import out_of_memory, said
@@ -162,7 +162,7 @@ def plan_in_run(
         QueryError: as in `plan`, or rows of a table change and nothing says how.
     """
     with named(node):
-        read = feeds.with_feeds(environment.session(), known(graph), tables(sql, environment))
+        read = feeds.with_feeds(environment.session(), known(graph, node=node), tables(sql, environment))
     return plan(node, sql, read, asks(environment, project_root))
 
 
@@ -357,7 +357,10 @@ def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> No
 
 
 def known(
-    graph: Any, upstream: Sequence[Mapping[str, Any]] = (), ask: QueryRunner | None = None
+    graph: Any,
+    upstream: Sequence[Mapping[str, Any]] = (),
+    ask: QueryRunner | None = None,
+    node: Mapping[str, Any] | None = None,
 ) -> dict[str, Known]:
     """What a project says of its relations.
 
@@ -365,25 +368,26 @@ def known(
         graph: dbt's.
         upstream: compiled streaming models, in the order they depend on each other: rows of theirs may change.
         ask: as in `planner.plan`.
+        node: the model that reads them; of several sources that are one table, those count that it names.
 
     Raises:
         QueryError: one of them can't be planned.
     """
-    found = {}
-    for group in ("nodes", "sources"):
-        for node in (graph or {}).get(group, {}).values():
-            relation, time = node.get("relation_name"), (node.get("config") or {}).get("event_time")
-            if relation:
-                meta = ((node.get("config") or {}).get("meta") or {}) if group == "sources" else {}
-                key = (meta.get("stream") or {}).get("unique_key")
-                columns = (key,) if isinstance(key, str) else tuple(key or ())
-                found[relation] = Known(event_time=time, key=columns, lookup="lookup" in meta)
-    for node in upstream:
-        replaces = program(node, plan(node, node["compiled_code"], found, ask)).upsert
+    said = project_relations.said(graph)
+    changing: dict[str, Known] = {}
+
+    def read_by(node: Mapping[str, Any] | None) -> dict[str, Known]:
+        found = project_relations.known(said, graph, node)
+        for relation, changes in changing.items():
+            known = found.get(relation, Known())
+            found[relation] = replace(known, key=changes.key, changes=True)
+        return found
+
+    for each in upstream:
+        replaces = program(each, plan(each, each["compiled_code"], read_by(each), ask)).upsert
         if replaces is not None:
-            said = found.get(node["relation_name"], Known())
-            found[node["relation_name"]] = replace(said, key=replaces.key or (), changes=True)
-    return found
+            changing[each["relation_name"]] = Known(key=replaces.key or ())
+    return read_by(node)
 
 
 def _found(plan: Plan) -> str:

@@ -231,11 +231,12 @@ class StreamingMethods(metaclass=AdapterMeta):
                 program,
                 self.config.credentials.project_root,  # type: ignore[attr-defined]
             )
+            if anew:
+                described = _bootstrapped(described, bootstrap, graph)
             check_cleaned(described, model, graph, anew)
             named = stream_node.model(model, self.environment, program, graph=graph)
             ownership.check_names(self.environment.session(), named, bool(program.levels))
             if anew:
-                described = _bootstrapped(described, bootstrap, graph)
                 session = self.environment.session()
                 if bootstrapping.check_bootstrap(session, described, program.inputs) is None:
                     upstream.check_beginnings(session, described)

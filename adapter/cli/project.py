@@ -77,7 +77,7 @@ class Project:
         upstream = [other for other in nodes if other["config"]["materialized"] in MATERIALIZATIONS]
         with project_errors():
             ask = streaming.asks(self.environment(), str(self.folder)) if asking else None
-            return node, streaming.known(graph, [other for other in upstream if other is not node], ask)
+            return node, streaming.known(graph, [other for other in upstream if other is not node], ask, node)
 
     def run(
         self, names: Sequence[str], *options: str, tables: Mapping[str, str] | None = None

@@ -8,9 +8,11 @@ from .. import stream_node
 from ..environment import Environment
 from ..service.health import read_health
 from ..stream import owner, ownership, runner
+from ..stream.cleaned_files import cleaned_folders
 from ..stream.lock import check_free, is_held
 from ..stream.model import StreamModel
 from ..stream.savepoints import TABLE
+from ..stream.source_schemas import listed
 from .project import Project, ProjectError, project_errors
 
 _LOOK, _LOOK_AWAY = 0.2, 1.0
@@ -56,7 +58,13 @@ def reset_model(project: Project, name: str) -> str:
         ownership.check_droppable(session, model)
         runner.reset(session, model)
         ownership.drop(session, model, TABLE)
-    return f"{name} is forgotten: the next `dbt run --select {name}` begins at its sources' beginning."
+    said = f"{name} is forgotten: the next `dbt run --select {name}` begins at its sources' beginning."
+    if folders := cleaned_folders(model):
+        said += (
+            f" Files of {listed(sorted(folders))} that it had read are gone by cleanSource, so that run is refused until "
+            "the source has no cleanSource."
+        )
+    return said
 
 
 def _is_going_on(model: StreamModel) -> bool:

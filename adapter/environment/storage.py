@@ -95,6 +95,11 @@ class Storage:
         """A note for each model: which table its files belong to."""
         return self.path("tables")
 
+    @property
+    def cleaned(self) -> str:
+        """A note for each model whose sources' files are moved or removed once they are read."""
+        return self.path("cleaned")
+
     def path(self, *parts: str) -> str:
         """A path under the root."""
         return posixpath.join(self.root, *parts)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from .errors import QueryError
 from .plan import Stream
 from .program import BATCH_ID, CHANGE_TYPE
 from .text import hints
@@ -29,6 +30,8 @@ class Known:
     """Whether it is a table outside, which joins ask for keys."""
     columns: tuple[str, ...] = ()
     """Those of its columns that generated SQL may call its own so (`own_names`), where that is known."""
+    conflict: str | None = None
+    """Why it can't be told which of several things holds that the project says of it."""
 
     @property
     def replaces(self) -> bool:
@@ -75,6 +78,8 @@ class Streams:
     def _name(self, table: exp.Table, relation: str) -> None:
         stream = self.streams.get(relation.lower())
         if stream is None:
+            if conflict := self._known.get(relation.lower(), Known()).conflict:
+                raise QueryError(conflict)
             view = "stream_" + "".join(char if char.isalnum() else "_" for char in table.name.lower())
             while any(view == other.view for other in self.streams.values()):
                 view += "_2"

@@ -105,8 +105,9 @@ class ReadFiles:
             batch: as in `check`.
         """
         for place in self._places:
+            source = self._model.sources[place]
             if again := self._read_and_changed(place, batch):
-                what = f"{counted(len(again), 'file')} of its source {self._model.sources[place].relation}"
+                what = f"{counted(len(again), 'file')} of its source {source.name or source.relation}"
                 logger.warning(
                     f"Model {self._model.name}: {what} {agreeing(len(again), 'was', 'were')} written again, as {again[0]}. "
                     "By keep_state, the rows that were read stay, and none is read again."
@@ -137,7 +138,7 @@ class ReadFiles:
         if new := [path for path in now if _is_read(path, source.location)]:
             logger.warning(
                 f"Model {self._model.name}: of the {counted(read, 'file')} that it has read of its source "
-                f"{source.relation} none is in {source.location} any more, and {counted(len(new), 'other')} "
+                f"{source.name or source.relation} none is in {source.location} any more, and {counted(len(new), 'other')} "
                 f"{agreeing(len(new), 'is', 'are')}, whose rows come beside those that are in. That is as it should be "
                 "where files are moved away once they were read; the source's option 'ignoreMissingFiles: true' says that "
                 f"they are. If the folder was replaced by another one, build the model anew: {self._model.rebuild}."

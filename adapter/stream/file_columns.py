@@ -140,7 +140,7 @@ class FileColumns:
         of_one = " of one file" if source.format not in _OF_RECORDS else ""
         merge = "say 'mergeSchema: true' in its options, or " if source.format in _MERGED else ""
         said = (
-            f"Model {self._model.name}: new files of its source {source.relation} have {listed(lost)}, which "
+            f"Model {self._model.name}: new files of its source {source.name or source.relation} have {listed(lost)}, which "
             f"{agreeing(len(lost), 'is', 'are')} none of the columns that Spark finds{of_one}"
         )
         remedy = f"{merge}declare the source's columns as 'schema', with or without {agreeing(len(lost), 'it', 'them')}"

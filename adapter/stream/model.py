@@ -222,6 +222,11 @@ class StreamModel:
         return f"{self.storage.progress}/{self.key}.health.json"
 
     @property
+    def cleaned(self) -> str:
+        """The file that says of which folders files are gone that it has read. It stays when the model is forgotten."""
+        return f"{self.storage.cleaned}/{self.key}.json"
+
+    @property
     def savepoints(self) -> str:
         """The folder of its savepoints."""
         return f"{self.storage.savepoints}/{self.key}"

@@ -19,6 +19,7 @@ from .batches import Batches
 from .bootstrap import begin_with_table
 from .changed_files import ReadFiles
 from .checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
+from .cleaned_files import forget_cleaned, note_cleaned
 from .columns import alterations, widenings
 from .deployments import check_settled
 from .differences import REPLAYED
@@ -254,6 +255,8 @@ class RunningStream:
             owner.claim(session, model)
             note_order(order)
             self._files.accept(self._batches.position.batch)
+            if self._batches.position.batch < 0:
+                forget_cleaned(ordered)
             begin_with_table(session, ordered, inputs, begun=self._batches.position.batch >= 0)
             reached("stream:starting", model.name)
             stopped = self._take_all(session, ordered, inputs)
@@ -397,6 +400,7 @@ class RunningStream:
                 return True
             self._check_tables(number)
             self._files.check_now_and_then(self._batches.position.batch)
+            note_cleaned(self._ordered, number)
             # Also where the source had no rows when the stream began, and has its first now.
             with_all = self._with_all or (number == 0 and bootstrapped_from(self.model) is not None)
             self._check_beginning(batch.sparkSession, number, with_all)

@@ -106,10 +106,14 @@ def _places(model: StreamModel, noted: Sequence[dict[str, str]]) -> list[int]:
     """Where each source that the checkpoint knows is among those of the model."""
     now = [_identity(source) for source in model.sources]
     found: dict[int, int] = {}
-    # A table or folder is the same by any name; one that was moved is, by its name.
-    for key in ("reads", "relation"):
+    # A table or folder is the same by any name; one that was moved is, by its name. Several sources may be one folder.
+    for keys in (("reads", "relation"), ("reads",), ("relation",)):
         for at, known in enumerate(noted):
-            same = [n for n, each in enumerate(now) if each[key] == known[key] and n not in found.values()]
+            same = [
+                n
+                for n, each in enumerate(now)
+                if all(each[key] == known[key] for key in keys) and n not in found.values()
+            ]
             if at not in found and same:
                 found[at] = same[0]
                 _check_folder(model, model.sources[same[0]], known)

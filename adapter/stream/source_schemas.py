@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..environment.storage import Storage
 from ..query.program import StreamInput
+from ..stream_source import as_written
 from .checkpoint import last_snapshot
 from .errors import StreamError
 from .iceberg import IcebergTable, load
@@ -44,7 +45,9 @@ class SchemaChanged(StreamError):
     """What the query did until then."""
 
     def __init__(self, model: str, source: str, columns: Sequence[str]) -> None:
-        self._found = f"Model {model}: columns of {source} changed while it ran ({', '.join(columns)})."
+        self._found = as_written(
+            f"Model {model}: columns of {source} changed while it ran ({', '.join(columns)})."
+        )
         super().__init__(f"{self._found} Nothing of this micro-batch was taken in: run it again.")
 
     @property

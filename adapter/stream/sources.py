@@ -16,7 +16,7 @@ from ..quoting import quote as quoted
 from ..unreadable import DROPPED, UNREADABLE, Records
 from .columns import fits
 from .errors import StreamError
-from .file_names import check_folder
+from .file_names import check_folder, is_pattern
 from .iceberg import IcebergTable
 from .identifiers import type_text
 from .initial_offset import Whole, reading_options
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
 
+_TABLE_LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
 _ANY_AGE = "100000d"
 """How much older than the newest one that was read a file may be. Spark passes over those that are a week older, without a
 word; to know which ones are read it needs no age, for its log in the checkpoint has all of them."""
@@ -209,6 +210,16 @@ def _read_files(
         raise StreamError(
             f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
         )
+    for log, kind in _TABLE_LOGS.items():
+        if not is_pattern(source.location) and files.exists(
+            jvm(spark).org.apache.hadoop.fs.Path(folder, log)
+        ):
+            raise StreamError(
+                f"Model {model.name}: the folder {source.location} of its stream {source.relation} is a {kind} table, for "
+                f"it has {log}, which says which of the files hold rows. Read as files, rows would come that were deleted "
+                f"or replaced. {kind} tables aren't read as streams: have an incremental model copy the rows that come to "
+                "an Iceberg table, and read that."
+            )
     check_folder(spark, model, source, model.sources.index(source))
 
     def read(options: Mapping[str, str], schema: StructType | str) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming import source_tables, stream_source
 from dbt.adapters.spark_streaming.cleaned_sources import check_cleaned
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream.cleaned_files import forget_cleaned, note_cleaned
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 
 
@@ -45,12 +47,17 @@ def graph(**reads: str) -> dict[str, Any]:
     return {"nodes": nodes, "sources": sources}
 
 
-def problem(tmp_path: Path, graph: dict[str, Any], anew: bool = False, **options: str) -> str | None:
-    source = StreamSource(relation("bids"), "/in/bids", "json", options=options or {"cleanSource": "archive"})
+def model(tmp_path: Path, **options: str) -> StreamModel:
+    source = StreamSource(
+        relation("bids"), "file:///in/bids/", "json", options=options or {"cleanSource": "archive"}
+    )
     storage = Storage(str(tmp_path), lambda: None)
-    model = StreamModel("m", "lake.db.m", "lake.db.m__state", storage, (source,))
+    return StreamModel("m", "lake.db.m", "lake.db.m__state", storage, (source,))
+
+
+def problem(tmp_path: Path, graph: dict[str, Any], anew: bool = False, **options: str) -> str | None:
     try:
-        check_cleaned(model, {"unique_id": "m"}, graph, anew)
+        check_cleaned(model(tmp_path, **options), {"unique_id": "m"}, graph, anew)
     except DbtRuntimeError as problem:
         return str(problem.msg)
     return None
@@ -77,12 +84,47 @@ def test_others_that_read_the_folder_are_named(
     assert problem(tmp_path, graph(m="source.bids", **others), cleanSource="off") is None
 
 
+def plan(
+    model: StreamModel, files: str = '{"path": "file:///in/bids/a", "timestamp": 1, "batchId": 0}'
+) -> None:
+    for name, text in (
+        ("metadata", '{"id": "x"}'),
+        ("offsets/0", 'v1\n{}\n{"logOffset":0}'),
+        ("sources/0/0", f"v1\n{files}"),
+    ):
+        model.storage.write_text(f"{model.checkpoint}/{name}", text)
+
+
 def test_a_model_that_has_read_isnt_built_again(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "checkpoints" / "lake.db.m"
-    (checkpoint / "offsets").mkdir(parents=True)
-    (checkpoint / "metadata").write_text('{"id": "x"}')
-    (checkpoint / "offsets" / "0").write_text("v1")
+    plan(model(tmp_path))
     assert problem(tmp_path, graph(m="source.bids")) is None
     said = problem(tmp_path, graph(m="source.bids"), anew=True)
     assert said is not None
     assert "a table that is built again would lack their rows" in said
+    assert said.endswith(
+        "(without the files, it begins with those that are there), or let the model go on as it is."
+    )
+    table = replace(model(tmp_path), bootstrap="lake.db.rows_so_far")
+    check_cleaned(table, {"unique_id": "m"}, graph(m="source.bids"), True)
+
+
+def test_nor_is_one_that_was_reset(tmp_path: Path) -> None:
+    made = model(tmp_path)
+    plan(made, files="")
+    note_cleaned(made, 0)
+    made.storage.delete(made.checkpoint)
+    assert problem(tmp_path, graph(m="source.bids"), anew=True) is None, "it has read no file"
+
+    plan(made)
+    note_cleaned(made, 0)
+    made.storage.delete(made.checkpoint)
+    forget_cleaned(made)
+    said = problem(tmp_path, graph(m="source.bids"), anew=True)
+    assert said is not None
+    assert said.endswith("(without the files, it begins with those that are there).")
+
+    # It begins with the files that were put back.
+    kept = model(tmp_path, cleanSource="off")
+    check_cleaned(kept, {"unique_id": "m"}, graph(m="source.bids"), True)
+    forget_cleaned(kept)
+    assert problem(tmp_path, graph(m="source.bids"), anew=True) is None

@@ -52,6 +52,14 @@ def test_ddl_stays_as_it_is() -> None:
             "Source raw.bid: 'fromat' is not a key of 'stream'. Known keys are: connection, format,",
         ),
         ({"format": ["csv"]}, "Source raw.bid: 'format' must be a name"),
+        (
+            {"format": "Delta", "options": {"path": "x"}},
+            "Source raw.bid: its 'format' is Delta, and Delta tables aren't read as streams. Leave 'stream' out to read the",
+        ),
+        (
+            {"format": "rate"},
+            "Source raw.bid: its 'format' is 'rate', which no stream is read in. Formats are iceberg, kafka, parquet, json,",
+        ),
         ({"format": "csv"}, "Source raw.bid: the format csv needs a 'path' under 'options'"),
         (
             {"format": "csv", "options": {"path": "x", "maxFilesPerTriger": 3}},

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.stream.changed_files import list_files
+from dbt.adapters.spark_streaming.stream.cleaned_files import cleaned_folders
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamSource
 
 from . import programs
-from .harness import EVENTS, Stream
+from .harness import EVENTS, Stream, made_for
 
 ROWS = "ts timestamp, k string, doubled bigint"
 
@@ -77,3 +78,18 @@ def test_a_file_is_put_right_before_it_was_read(spark: Any, storage_root: Path, 
     assert s.run().rows_in == 1
     assert s.run().rows_in == 0
     assert keys(s) == ["a", "b"]
+
+
+def test_files_that_are_cleaned_are_noted(spark: Any, storage_root: Path, tmp_path: Path) -> None:
+    """Also beyond a reset, after which the model would begin without them."""
+    s, folder = Stream(spark, storage_root, programs.pass_through(), ROWS), tmp_path / "in"
+    put(folder / "a.json", ("a", 1))
+    s.reads(StreamSource("events", str(folder), "json", EVENTS, {"cleanSource": "delete"}))
+    s.run()
+    s.reset()
+    assert cleaned_folders(s.model) == {str(folder)}
+    target = s.model.target
+    spark.sql(f"create or replace table {target} ({ROWS}) using iceberg {made_for(target)}")
+    s.reads(StreamSource("events", str(folder), "json", EVENTS))
+    assert s.run().rows_in == 1
+    assert cleaned_folders(s.model) == set()

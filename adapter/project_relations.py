@@ -1,0 +1,93 @@
+"""What a project says of the relations that its models read. Several sources, or a source and a model, may be one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .query.streams import Known
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a node or a source says of its table."""
+
+    id: str
+    name: str
+    """``source.table``, or the model's."""
+    is_source: bool
+    known: Known
+
+
+def said(graph: Any) -> dict[str, list[Said]]:
+    """Returns what all nodes and sources of dbt's graph say, by the relations that they are."""
+    found: dict[str, list[Said]] = {}
+    for group in ("nodes", "sources"):
+        for id, node in (graph or {}).get(group, {}).items():
+            relation, config = node.get("relation_name"), node.get("config") or {}
+            if not relation:
+                continue
+            is_source = group == "sources"
+            meta = (config.get("meta") or {}) if is_source else {}
+            key = (meta.get("stream") or {}).get("unique_key")
+            columns = (key,) if isinstance(key, str) else tuple(key or ())
+            says = Known(event_time=config.get("event_time"), key=columns, lookup="lookup" in meta)
+            name = f"{node.get('source_name')}.{node.get('name')}" if is_source else str(node.get("name"))
+            found.setdefault(relation, []).append(Said(id, name, is_source, says))
+    return found
+
+
+def known(
+    said: Mapping[str, Sequence[Said]], graph: Any, node: Mapping[str, Any] | None = None
+) -> dict[str, Known]:
+    """Returns what holds of each relation.
+
+    Args:
+        said: as of the function of that name.
+        graph: dbt's.
+        node: who reads them. Of several sources that are one table, those count that it names.
+    """
+    reads = _reads(graph, node)
+    return {relation: _agreed(relation, entries, reads) for relation, entries in said.items()}
+
+
+def _agreed(relation: str, entries: Sequence[Said], reads: set[str]) -> Known:
+    entries = [each for each in entries if each.id in reads] or entries
+    if not all(each.is_source for each in entries):
+        # A source may be there to say what a model doesn't, or the other way round.
+        entries = [each for each in entries if each.known != Known()] or entries
+    first = entries[0]
+    for other in entries:
+        differ = [
+            f"{what} {_shown(one)} and {_shown(two)}"
+            for what, one, two in (
+                ("event_time", first.known.event_time, other.known.event_time),
+                ("unique_key", first.known.key, other.known.key),
+            )
+            if one != two
+        ]
+        if differ:
+            return Known(
+                conflict=f"{first.name} and {other.name} are the same table {relation}, and the project says different "
+                f"things of them ({'; '.join(differ)}). Say the same of both, or name one of them alone in this query."
+            )
+    return first.known
+
+
+def _shown(value: object) -> str:
+    return "none" if not value else ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _reads(graph: Any, node: Mapping[str, Any] | None) -> set[str]:
+    """The nodes and sources that a model reads, also through ephemeral ones."""
+    nodes = (graph or {}).get("nodes", {})
+    found: set[str] = set()
+    left = [node] if node is not None else []
+    while left:
+        for id in (left.pop().get("depends_on") or {}).get("nodes", ()):
+            if id not in found:
+                found.add(id)
+                if (nodes.get(id, {}).get("config") or {}).get("materialized") == "ephemeral":
+                    left.append(nodes[id])
+    return found
