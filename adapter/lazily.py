@@ -18,7 +18,7 @@ class Lazily:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = f"{__package__}.{name}"
+        self._name = f"dbt.adapters.spark_streaming.{name}"
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):

@@ -26,6 +26,13 @@ MODEL = StreamModel(
 )
 
 
+@pytest.fixture(autouse=True)
+def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JVM that another test of this process started has its own end."""
+    monkeypatch.setattr(java, "_latest", None)
+
+
+
 def sentence(message: str) -> str:
     return explain(MODEL, RuntimeError(message)).msg
 
