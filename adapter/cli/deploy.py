@@ -18,7 +18,7 @@ from ..stream.progress import read_progress
 from ..stream.promoting import Standing, Swapped
 from ..stream.runner import run_stream
 from ..text import counted
-from .project import Project, ProjectError, project_errors
+from .project import Project, ProjectError, owned, project_errors
 
 
 def init(project: Project, name: str, anew: bool) -> str:
@@ -220,4 +220,4 @@ def _model(project: Project, name: str) -> tuple[StreamModel, Environment]:
     node = project.streaming_model(name)
     environment = project.environment()
     with project_errors():
-        return stream_node.model(node, environment), environment
+        return owned(environment, stream_node.model(node, environment)), environment

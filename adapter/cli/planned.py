@@ -14,7 +14,7 @@ from ..query.text.functions import QueryRunner
 from ..stream.columns import check_table
 from ..stream.identifiers import type_text
 from ..stream.model import StreamModel
-from .project import Project, project_errors
+from .project import Project, owned, project_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def planned_with_query(project: Project, name: str) -> tuple[Planned, Query]:
         ask = streaming.asks(environment, str(project.folder))
         plan = streaming.plan_as_in_run(node, sql, known, environment, str(project.folder))
         program = streaming.program(node, plan)
-        model = stream_node.model(node, environment, program, str(project.folder))
+        model = owned(environment, stream_node.model(node, environment, program, str(project.folder)))
         environment.declared.make_mentioned(sql, str(project.folder))
         session = environment.session()
         gives = streaming.columns_of(session, sql, ask)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..credentials import SparkStreamingCredentials
     from ..environment import Environment
     from ..query.streams import Known
+    from ..stream.model import StreamModel
 
 
 class ProjectError(Exception):
@@ -331,3 +332,17 @@ def project_errors() -> Iterator[None]:
         yield
     except (QueryError, DbtBaseException) as problem:
         raise ProjectError(str(problem)) from problem
+
+
+def owned(environment: Environment, model: StreamModel) -> StreamModel:
+    """Returns a model whose files are those of its table in this target's catalog. Spark is started only where the target's
+    settings leave doubt.
+
+    Raises:
+        StreamError: they belong to another target's table.
+    """
+    from ..stream import owner
+
+    if owner.problem(model) is not None:
+        owner.check(environment.session(), model)
+    return model

@@ -16,7 +16,7 @@ from ..stream.lock import check_free
 from ..stream.model import StreamModel
 from ..stream.savepoints import Savepoint, listed
 from .planned import planned
-from .project import Project, project_errors
+from .project import Project, owned, project_errors
 from .state import terminal
 
 
@@ -133,4 +133,4 @@ def _model(project: Project, name: str) -> tuple[StreamModel, Environment]:
     node = project.streaming_model(name)
     environment = project.environment()
     with project_errors():
-        return stream_node.model(node, environment), environment
+        return owned(environment, stream_node.model(node, environment)), environment

@@ -7,13 +7,13 @@ import time
 from .. import stream_node
 from ..environment import Environment
 from ..service.health import read_health
-from ..stream import owner, ownership, runner
+from ..stream import ownership, runner
 from ..stream.cleaned_files import cleaned_folders
 from ..stream.lock import check_free, is_held
 from ..stream.model import StreamModel
 from ..stream.savepoints import TABLE
 from ..stream.source_schemas import listed
-from .project import Project, ProjectError, project_errors
+from .project import Project, ProjectError, owned, project_errors
 
 _LOOK, _LOOK_AWAY = 0.2, 1.0
 
@@ -79,7 +79,4 @@ def _model(project: Project, name: str) -> tuple[Environment, StreamModel]:
     node = project.streaming_model(name)
     environment = project.environment()
     with project_errors():
-        model = stream_node.model(node, environment)
-        if problem := owner.problem(model):
-            raise ProjectError(problem)
-        return environment, model
+        return environment, owned(environment, stream_node.model(node, environment))

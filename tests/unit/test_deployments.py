@@ -117,7 +117,7 @@ def files(model: StreamModel, place: int, *names: str) -> None:
     log = Path(model.checkpoint) / "sources" / str(place)
     log.mkdir(parents=True)
     for number, name in enumerate(names):
-        (log / str(number)).write_text("v1\n" + json.dumps({"path": name, "batchId": number}))
+        (log / str(number)).write_text("v1\n" + json.dumps({"path": name, "timestamp": 1, "batchId": number}))
 
 
 def test_how_far_folders_and_topics_are_read(model: StreamModel, staged: Deployment) -> None:
@@ -133,10 +133,10 @@ def test_how_far_folders_and_topics_are_read(model: StreamModel, staged: Deploym
     assert behind(SPARK, model, new) == [Lag("/in", 2, "files"), Lag("topic", 8, "messages")]
     checkpoint(new, ["topic", "else", "/in"], [{"t": {"0": 9, "1": 5}}, {"logOffset": 9}, {"logOffset": 1}])
     (Path(new.checkpoint) / "sources" / "2" / "0").write_text(
-        "\n".join(["v1", *(json.dumps({"path": each, "batchId": 0}) for each in "abd")])
+        "\n".join(["v1", *(json.dumps({"path": each, "timestamp": 1, "batchId": 0}) for each in "abd")])
     )
     (Path(new.checkpoint) / "sources" / "2" / "1").write_text(
-        "v1\n" + json.dumps({"path": "c", "batchId": 1})
+        "v1\n" + json.dumps({"path": "c", "timestamp": 1, "batchId": 1})
     )
     assert behind(SPARK, model, new) == []
     # What is planned and not done has to be done again.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dbt.adapters.spark_streaming import stream_node
-from dbt.adapters.spark_streaming.cli import status, stop
+from dbt.adapters.spark_streaming.cli import deploy, savepoints, status, stop
 from dbt.adapters.spark_streaming.cli.project import ProjectError, Selection
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.service import health
@@ -89,8 +90,8 @@ def test_health_is_the_first_targets(
 class Project:
     """A project of one model."""
 
-    def __init__(self, model: StreamModel) -> None:
-        self.model = model
+    def __init__(self, model: StreamModel, root: Path) -> None:
+        self.model, self._conf = model, settings(root, **OTHERS[0])
 
     def streaming_models(self, selection: Selection) -> list[Any]:
         return [NODE]
@@ -98,12 +99,13 @@ class Project:
     def streaming_model(self, name: str) -> Any:
         return NODE
 
-    def environment(self) -> None:
-        return None
+    def environment(self) -> Any:
+        catalog = SimpleNamespace(tableExists=lambda name: False)
+        return SimpleNamespace(session=lambda: SimpleNamespace(conf=self._conf, catalog=catalog))
 
 
 def test_status_and_stop(model: StreamModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project: Any = Project(model)
+    project: Any = Project(model, tmp_path)
     for name in ("place", "model"):
         monkeypatch.setattr(stream_node, name, lambda *arguments: project.model)
     monkeypatch.setattr(status, "label", lambda node: "views")
@@ -115,7 +117,12 @@ def test_status_and_stop(model: StreamModel, tmp_path: Path, monkeypatch: pytest
     (entry,) = status.collect(project, Selection())
     assert (entry["state"], entry["progress"]) == ("stopped", None)
     assert "belongs to the table lakehouse.shop.views of another catalog" in entry["note"]
-    for command in (lambda: stop.stop_model(project, "views", 1), lambda: stop.reset_model(project, "views")):
+    for command in (
+        lambda: stop.stop_model(project, "views", 1),
+        lambda: stop.reset_model(project, "views"),
+        lambda: savepoints.savepoints(project, "views"),
+        lambda: deploy.status(project, "views"),
+    ):
         with pytest.raises(ProjectError, match="of another catalog"):
             command()
     assert not model.storage.exists(model.stop_request)
