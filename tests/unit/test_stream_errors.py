@@ -32,7 +32,6 @@ def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "_latest", None)
 
 
-
 def sentence(message: str) -> str:
     return explain(MODEL, RuntimeError(message)).msg
 
