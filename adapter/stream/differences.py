@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .alike import ALIKE, CALLED, KEPT, as_kept, kept_alike, same_parts
+from .columns import is_promotion
 from .edited_clauses import CLAUSES, edited_clauses
 
 RESULTS = "results"
@@ -833,6 +834,17 @@ def _of_ranking(
     return ("top",) if was == now else ()
 
 
+def _is_kept_alike(had: Sequence[str], has: Sequence[str]) -> bool:
+    """Returns whether an aggregate is kept in the same way, or its sum in a wider type.
+
+    >>> _is_kept_alike(["sum", "decimal(15,2)"], ["sum", "decimal(22,2)"]), _is_kept_alike(["sum", "double"], ["sum"])
+    (True, False)
+    """
+    *before, was = had
+    *after, now = has
+    return before == after and (was == now or is_promotion(was.lower(), now.lower()))
+
+
 def _of_aggregates(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:
     before, after = old["metrics"], new["metrics"]
     gone, come = [key for key in before if key not in after], [key for key in after if key not in before]
@@ -846,7 +858,7 @@ def _of_aggregates(found: Evolution, old: Mapping[str, Any], new: Mapping[str, A
             found, {key: before[key]["sql"] for key in gone}, {key: after[key]["sql"] for key in come}
         )
     for key in kept:
-        if before[key]["kept"] != after[key]["kept"]:
+        if not _is_kept_alike(before[key]["kept"], after[key]["kept"]):
             found.refused.append(_SAID["kept"])
         elif not same_rows and not _is_over_same(before[key], after[key]):
             found.refused.append(f"what {after[key]['sql']} is made of, below the aggregates")

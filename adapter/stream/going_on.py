@@ -240,7 +240,7 @@ def prepare(
             raise StreamError(
                 f"Model {model.name}: {changed_in([*_of_fields(migration)])}. To have the state go on with it: {how}."
             )
-        if migration.widen or migration.narrow:
+        if migration.widen or migration.narrow or migration.promote:
             return Change(found, migration, signature, layout.apart, layout.schema)
         return Change(found, None, signature) if signature != had else None
     if model.columns is None:

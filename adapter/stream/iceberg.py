@@ -374,14 +374,19 @@ class IcebergTable:
         return ", ".join(listed)
 
     def columns_but(self, known: Collection[int]) -> dict[str, str]:
-        """Returns the columns whose field ids aren't known, with their types, if rows of before them have NULL there."""
-        kinds = {each.name: type_text(each.dataType) for each in columns_in_spark(self._spark, self._table)}
-        fields = self._table.schema().columns().iterator()
-        found = {}
-        while fields.hasNext():
-            field = fields.next()
-            if int(field.fieldId()) not in known and field.initialDefault() is None:
-                found[str(field.name())] = kinds[field.name()]
+        """Returns the columns, and fields in them, whose ids aren't known, with their types, if older rows have NULL there.
+
+        The type of a name that several have, of other types, is empty.
+        """
+        types = java_class(self._spark, _TYPES)
+        index = java_class(self._spark, "org.apache.iceberg.types.TypeUtil")
+        found: dict[str, str] = {}
+        for field in index.indexById(self._table.schema().asStruct()).values():
+            if int(field.fieldId()) in known or field.initialDefault() is not None:
+                continue
+            kind = type_text(_in_spark(types.convert(field.type()).json()))
+            if found.setdefault(str(field.name()), kind) != kind:
+                found[str(field.name())] = ""
         return found
 
     def at(self, snapshot: int, more: str = "") -> str:
@@ -682,6 +687,14 @@ def stored_types(spark: SparkSession, kinds: Mapping[str, str]) -> dict[str, str
     types = java_class(spark, _TYPES)
     stored = StructType.fromJson(json.loads(types.convert(types.convert(asked)).json()))
     return {field.name: type_text(field.dataType) for field in stored.fields}
+
+
+def _in_spark(kind: str) -> Any:
+    """A type of Spark's from its JSON."""
+    from pyspark.sql.types import StructType
+
+    named = {"name": "it", "type": json.loads(kind), "nullable": True, "metadata": {}}
+    return StructType.fromJson({"type": "struct", "fields": [named]}).fields[0].dataType
 
 
 def columns_in_spark(spark: SparkSession, table: Any) -> StructType:

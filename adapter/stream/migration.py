@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..query.text.nested_types import fields_of
-from .columns import Widening, Wider, is_promotion
+from .columns import Widening, Wider, fits, is_promotion, widening
 from .differences import Evolution
 
 
@@ -61,9 +62,16 @@ def widened(wider: Widening) -> Migration:
         add={},
         parts=(),
         left={},
-        widen={".".join(path): fields for path, fields in wider.fields.items()},
-        promote={".".join(path): kind for path, kind in wider.promote.items()},
+        **_in_table(wider),
     )
+
+
+def _in_table(wider: Widening) -> dict[str, Any]:
+    """`Migration.widen` and `Migration.promote`."""
+    return {
+        "widen": {".".join(path): fields for path, fields in wider.fields.items()},
+        "promote": {".".join(path): kind for path, kind in wider.promote.items()},
+    }
 
 
 def migration(
@@ -83,8 +91,9 @@ def migration(
         later: columns that sources have got since, in lower case, with their types: a row that is kept has NULL there.
 
     >>> found = Evolution(renamed={"a": "a"}, own={"a"}, dropped={"stage_1": {"b"}}, begun={"stage_1": {"c"}})
-    >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "int", "c": "int"})[0]
-    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={}, widen={}, narrow={}, promote={}, begun=())
+    >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "bigint", "c": "int"})[0]
+    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={}, widen={}, narrow={}, promote={'a': 'bigint'}, \
+begun=())
     """
     problems = []
     begun = set(wants) - {*kept} if found.sweeps else set().union(*found.begun.values())
@@ -105,13 +114,13 @@ def migration(
                 f"the column {was} of its state would be called {now}, and something else has one of the names"
             )
     there = {rename.get(name, name): kind for name, kind in has.items() if name not in drop}
-    widen, narrow = {}, {}
+    wider, narrow = Widening(), {}
     for name, kind in wants.items():
         has_kind = there.get(name, kind).lower()
         if has_kind == kind.lower() or is_promotion(kind.lower(), has_kind):
             continue
-        if fields := _wider(there[name], kind, later or {}):
-            widen[name] = fields
+        if more := _wider(name, there[name], kind, later or {}):
+            wider |= more
         elif name in found.of_rows and (gone := _without(there[name], kind)):
             narrow[name] = gone
         else:
@@ -129,40 +138,23 @@ def migration(
         parts=tuple(found.gone_parts),
         begun=tuple(sorted(found.begun_parts)),
         left=left,
-        widen=widen,
         narrow=narrow,
+        **_in_table(wider),
     )
     return made, problems
 
 
-def _wider(was: str, wanted: str, later: Mapping[str, str]) -> tuple[Wider, ...]:
-    """The fields that a struct has more than another, if these are such columns, and all else is the same; none if not.
+def _wider(name: str, was: str, wanted: str, later: Mapping[str, str]) -> Widening | None:
+    """How a column gets wider, if all fields that it gets are such columns; None if it can't.
 
-    >>> _wider("struct<a:int,b:int>", "struct<a:int,c:string,b:int>", {"c": "string"})
-    (Wider(name='c', kind='string', after='a'),)
-    >>> _wider("struct<a:int>", "struct<a:int,c:int>", {"c": "string"})
-    ()
-    >>> _wider("struct<a:int>", "struct<c:int>", {"c": "int"})
-    ()
+    >>> _wider("r", "struct<a:int,b:int>", "struct<a:bigint,c:string,b:int>", {"c": "string"})
+    Widening(promote={('r', 'a'): 'bigint'}, fields={('r',): (Wider(name='c', kind='string', after='a'),)})
+    >>> _wider("r", "struct<a:int>", "struct<a:int,c:int>", {"c": "string"})
+    >>> _wider("r", "struct<a:int>", "struct<c:int>", {"c": "int"})
     """
-    had, has = fields_of(was), fields_of(wanted)
-    if had is None or has is None:
-        return ()
-    left, after = [*had], None
-    more: list[Wider] = []
-    for name, kind in has:
-        if left and (name, kind.lower()) == (left[0][0], left[0][1].lower()):
-            left.pop(0)
-        elif (
-            later.get(name.lower()) == kind.lower()
-            and name not in dict(had)
-            and name not in {each.name for each in more}
-        ):
-            more.append(Wider(name, kind, after))
-        else:
-            return ()
-        after = name
-    return () if left else tuple(more)
+    found = None if fits(wanted.lower(), was.lower()) else widening((name,), was, wanted)
+    fields = [each for listed in found.fields.values() for each in listed] if found else []
+    return found if all(later.get(each.name.lower()) == each.kind.lower() for each in fields) else None
 
 
 def _without(was: str, wanted: str) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from ..query.program import STEP
@@ -20,13 +21,13 @@ from ..quoting import quote as quoted
 from . import commit
 from .apart import Called, seen_by
 from .clock import instant
-from .columns import holds_interval, is_promotion, is_rounded
+from .columns import Widening, holds_interval, is_rounded, widening
 from .errors import StreamError
 from .failpoints import around
 from .iceberg import IcebergTable, added_rows
 from .identifiers import type_text
 from .maintenance import PROPERTIES, Maintenance
-from .migration import Migration
+from .migration import Migration, widened
 from .model import Retention, StreamModel
 from .ownership import drop, owned
 from .ownership import properties as made_as
@@ -574,23 +575,24 @@ class StateTable:
         Raises:
             Widened: its columns are wider now.
         """
-        wider: dict[str, str] = {}
+        wider: list[Widening] = []
         found = self._texts(spark, parts, partial(self._check_type, wider))
         if not wider:
             return found
         assert self._table is not None
         last = read_position(self._table.last_summary())
         assert last is not None
-        change = Migration(drop=(), rename={}, add={}, parts=(), left={}, promote=wider)
+        change = widened(reduce(or_, wider))
         commit.migrate(spark, "state.migrate", self._model, self._table, change, {}, last.properties())
         self._columns = self._shown = None
         raise Widened
 
-    def _check_type(self, wider: dict[str, str], name: str, given: str, kind: str) -> None:
+    def _check_type(self, wider: list[Widening], name: str, given: str, kind: str) -> None:
         """Passes values that a column can hold, or can once it is made `wider`. Where a column of a source has become of
         another type, they would be rounded, without a word."""
-        if is_promotion(kind.lower(), given.lower()):
-            wider[name] = given
+        more = widening((name,), kind, given)
+        if more and not more.fields:
+            wider.append(more)
         elif is_rounded(given.lower(), kind.lower()):
             raise StreamError(
                 f"Model {self._model.name}: its query gives values of {given.upper()} for {name} of its state, which is "

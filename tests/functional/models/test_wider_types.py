@@ -8,6 +8,8 @@ import pytest
 import yaml
 from dbt.tests.util import run_dbt
 
+from tests.functional.stream.harness import sorted_rows
+
 INCREMENTAL = "{{ config(materialized='incremental', on_schema_change='sync_all_columns', …) }}\n"
 STREAM = (
     "{{ config(materialized='streaming_table', on_schema_change='sync_all_columns', changelog=true, …) }}\n"
@@ -115,3 +117,88 @@ class TestWiderTypes:
         spark.sql(f"alter table {schema}.as_it_is alter column v type bigint")
         self.run("--select", "as_it_is")
         assert spark.sql(f"select max(v) from {schema}.as_it_is__changes").first()[0] == BIG
+
+
+KEYED = "constant_domains=['k']"
+STATES = {
+    "g": (
+        f"changelog=true, {KEYED}",
+        "select k, max(i) as i, max(f) as f, sum(d) as d, max(s) as s from SRC group by k",
+    ),
+    "rows_": ("changelog=true", "select * from SRC"),
+    "last": (
+        KEYED,
+        "select k, i, s from (select *, row_number() over (partition by k order by v desc) as r from SRC) "
+        "where r = 1",
+    ),
+    "last_a": (
+        KEYED,
+        "select k, s.a as a from (select k, s, row_number() over (partition by k order by v desc) as r from SRC) "
+        "where r = 1",
+    ),
+    "by_v": (KEYED, "select k, max_by(i, v) as i, max_by(s, v) as s, avg(d) as d from SRC group by k"),
+    "values_": (KEYED, "select k, count(distinct d) as d, count(distinct s) as s from SRC group by k"),
+    "of_g": ("constant_domains=['i']", "select i, count(*) as c, max(f) as f, sum(d) as d from G group by i"),
+    "top_g": (KEYED, "select k, i, f, s from G order by i desc, k limit 3"),
+    "star_g": ("", "select * from G where k is not null"),
+    "joined": (
+        "",
+        "select a.k, a.i, b.i as j, b.s from G as a join {{ stream(ref('last')) }} as b on a.k = b.k",
+    ),
+    "over_rows": (
+        KEYED,
+        "select k, sum(i) as i, max_by(s, v) as s, max(f) as f from {{ stream(ref('rows_')) }} group by k",
+    ),
+}
+"""Streaming models over a source, and over each other: their configs and texts."""
+ONE, TWO = ("named_struct('a', 3, 'b', 'new')", "named_struct('a', 4, 'b', null)")
+
+
+@pytest.mark.thorough
+class TestStatesGetWider:
+    """A source's columns get wider, its struct gets a field: states, tables, changelogs and their readers follow."""
+
+    @pytest.fixture(scope="class")
+    def models(self, unique_schema: str) -> dict[str, str]:
+        source = {"name": "raw", "schema": unique_schema, "tables": [{"name": "src"}]}
+        config = "{{ config(materialized='streaming_table', on_schema_change='sync_all_columns', … ) }}\n"
+        return {
+            "sources.yml": yaml.safe_dump({"sources": [source]}),
+            **{
+                f"{name}.sql": config.replace("…", more)
+                + text.replace("SRC", "{{ stream(source('raw', 'src')) }}").replace(
+                    "G ", "{{ stream(ref('g')) }} "
+                )
+                for name, (more, text) in STATES.items()
+            },
+        }
+
+    def test_all_follow(self, spark: Any, project: Any) -> None:
+        src = f"{project.test_schema}.src"
+        spark.sql(
+            f"create table {src} (k string, i int, f float, d decimal(5,2), s struct<a:int>, v bigint) using iceberg"
+        )
+        spark.sql(
+            f"insert into {src} values ('x', 1, 1.5f, 1.25bd, struct(1), 1), ('y', 2, 0.1f, 2.25bd, struct(2), 2)"
+        )
+        self.run_and_compare(spark, project)
+        for change in ("column i type bigint", "column f type double", "column d type decimal(12,2)"):
+            spark.sql(f"alter table {src} alter {change}")
+        spark.sql(f"alter table {src} add column s.b string")
+        spark.sql(
+            f"insert into {src} values ('x', {BIG}, 1e300d, 1234567.25bd, {ONE}, 3), ('z', 3, 2.5d, 1bd, {ONE}, 4)"
+        )
+        self.run_and_compare(spark, project)
+        spark.sql(f"insert into {src} values ('y', {BIG}, 2e300d, 1234567.25bd, {TWO}, 5)")
+        self.run_and_compare(spark, project)
+
+    def run_and_compare(self, spark: Any, project: Any) -> None:
+        run_dbt(["run"])
+        schema = project.test_schema
+        for name, (_, text) in STATES.items():
+            text = text.replace("SRC", f"{schema}.src").replace("G ", f"{schema}.g ")
+            for other in ("last", "rows_"):
+                text = text.replace(f"{{{{ stream(ref('{other}')) }}}}", f"{schema}.{other}")
+            expected, found = spark.sql(text), spark.table(f"{schema}.{name}")
+            assert found.dtypes == expected.dtypes, name
+            assert sorted_rows(found.collect()) == sorted_rows(expected.collect()), name
