@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .service import health, preparation
     from .stream import bootstrap as bootstrapping
     from .stream import (
+        changed_files,
         columns,
         constraints,
         deployments,
@@ -52,6 +53,7 @@ else:
     ranks, semicolons = Lazily("query.ranking.ranks"), Lazily("query.text.semicolons")
     (
         bootstrapping,
+        changed_files,
         columns,
         constraints,
         deployments,
@@ -65,6 +67,7 @@ else:
         Lazily,
         (
             "stream.bootstrap",
+            "stream.changed_files",
             "stream.columns",
             "stream.constraints",
             "stream.deployments",
@@ -240,6 +243,7 @@ class StreamingMethods(metaclass=AdapterMeta):
                 session = self.environment.session()
                 if bootstrapping.check_bootstrap(session, described, program.inputs) is None:
                     upstream.check_beginnings(session, described)
+                    changed_files.warn_of_gone(session, described, program.inputs)
             times = generate.times(found)
             if times is not None:
                 handle = self.connections.get_thread_connection().handle

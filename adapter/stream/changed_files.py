@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -21,11 +21,13 @@ from .checkpoint import file_entries, place_in_log, read_offsets
 from .errors import StreamError
 from .file_names import is_pattern
 from .model import plain_path
+from .source_order import in_first_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..environment.storage import Storage
+    from ..query.program import StreamInput
     from .model import StreamModel, StreamSource
 
 logger = AdapterLogger("Spark")
@@ -142,6 +144,30 @@ class ReadFiles:
                 f"{agreeing(len(new), 'is', 'are')}, whose rows come beside those that are in. That is as it should be "
                 "where files are moved away once they were read; the source's option 'ignoreMissingFiles: true' says that "
                 f"they are. If the folder was replaced by another one, build the model anew: {self._model.rebuild}."
+            )
+
+
+def warn_of_gone(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput]) -> None:
+    """Warns where files that a model has read are gone, for a table that is built again lacks their rows.
+
+    Args:
+        spark: a session.
+        model: the model, with its checkpoint.
+        inputs: its streams.
+    """
+    try:
+        ordered = in_first_order(model, inputs).model
+    except StreamError:
+        return  # it has read other sources
+    for place, source in enumerate(ordered.sources):
+        entries = file_entries(model.storage, model.checkpoint, place) if source.is_files else {}
+        there = list_files(spark, model.storage, source) if entries else {}
+        gone = sorted(path for each in entries if plain_path(path := unquote(each)) not in there)
+        if gone:
+            logger.warning(
+                f"Model {model.name}: {len(gone):,} of {counted(len(entries), 'file')} that it has read of its source "
+                f"{source.name or source.relation} {agreeing(len(gone), 'is', 'are')} gone, as {gone[0]}: the table that is "
+                "built now lacks their rows."
             )
 
 

@@ -9,7 +9,7 @@ As each micro-batch is looked at, no row that was read had another column than t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -110,7 +110,7 @@ class FileColumns:
             files = files_of_batch(self._model.storage, self._model.checkpoint, place, batch)
             if not (new := self._new(place, files)):
                 continue
-            found = self._found(source, [source.location], {})
+            found = self._columns(source, [source.location], {})
             if lost := [path for path in new if path not in found]:
                 self._tell(source, lost)
             else:
@@ -124,9 +124,28 @@ class FileColumns:
         is_alone = source.format in _ONE_BY_ONE or any(map(is_pattern, files))
         options = _NOT_A_PATTERN | ({"mergeSchema": "true"} if source.format in _MERGED else {})
         groups = [[each] for each in files] if is_alone else [[*files]]
-        found = {path for group in groups for path in self._found(source, group, options)}
+        found = {path for group in groups for path in self._columns(source, group, options)}
         new = sorted(path for path in found - self._has[place] if wanted is None or parts(path)[0] in wanted)
         return [path for path in new if not any(path.startswith(f"{above}.") for above in new)]
+
+    def _columns(
+        self, source: StreamSource, files: Sequence[str], options: Mapping[str, str]
+    ) -> Collection[str]:
+        """The columns of some files, or folders, without those of files that can't be read: what is wrong with them, or that
+        they are gone, is said when they are read."""
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        try:
+            return self._found(source, files, options)
+        except (PySparkException, Py4JJavaError):
+            # One may keep the others from being read, and types may differ that a reader can make one.
+            if len(files) == 1:
+                return set()
+            half = len(files) // 2
+            return {
+                path for some in (files[:half], files[half:]) for path in self._columns(source, some, options)
+            }
 
     def _found(self, source: StreamSource, files: Sequence[str], options: Mapping[str, str]) -> set[str]:
         reader = self._spark.read.format(source.format).options(

@@ -12,8 +12,9 @@ from urllib.parse import quote
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query.program import StreamInput
 from dbt.adapters.spark_streaming.stream import changed_files
-from dbt.adapters.spark_streaming.stream.changed_files import ReadFiles
+from dbt.adapters.spark_streaming.stream.changed_files import ReadFiles, warn_of_gone
 from dbt.adapters.spark_streaming.stream.errors import StreamError
 from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
 
@@ -164,3 +165,19 @@ def test_a_running_query_looks_now_and_then(folder: Folder, monkeypatch: pytest.
     monkeypatch.setattr(changed_files.time, "monotonic", lambda: now + 3600)
     with pytest.raises(StreamError):
         files.check_now_and_then(0)
+
+
+def test_a_table_that_is_built_again_lacks_files_that_are_gone(folder: Folder) -> None:
+    inputs = [StreamInput("raw.orders", "stream_orders", None, None)]
+    warn_of_gone(NO_SPARK, folder.model, inputs)
+    for name in ("a.json", "b c.json", "d.json"):
+        folder.put(name)
+    folder.plan("a.json", "b c.json")
+    warn_of_gone(NO_SPARK, folder.model, inputs)
+    assert folder.warnings == []
+    (folder.folder / "b c.json").unlink()
+    warn_of_gone(NO_SPARK, folder.model, inputs)
+    assert folder.warnings == [
+        f"Model m: 1 of 2 files that it has read of its source raw.orders is gone, as file://{folder.folder}/b c.json: the "
+        "table that is built now lacks their rows."
+    ]

@@ -139,6 +139,29 @@ def test_a_column_that_nothing_reads_is_no_reason(spark: Any, storage_root: Path
         take(stream, 3)
 
 
+def test_files_that_cannot_be_looked_at_together(spark: Any, storage_root: Path, tmp_path: Path) -> None:
+    """What is wrong with a file is said where it is read, and a new column is found all the same."""
+    folder = Folder(spark, tmp_path / "in", "parquet")
+    folder.put("a", k="a", v=1)
+    s = reading(spark, storage_root, folder, ignoreCorruptFiles="true")
+    s.run()
+
+    def put(name: str, columns: str) -> None:
+        written = tmp_path / name
+        spark.sql(f"select {columns}").coalesce(1).write.parquet(str(written))
+        next(written.glob("*.parquet")).rename(folder.folder / f"{name}.parquet")
+
+    put("b", "'b' as k, 2 as v")
+    put("c", "'c' as k, 3L as v")
+    (folder.folder / "d.parquet").write_text("no parquet")
+    assert s.run().rows_in == 2
+    assert s.rows() == [("a", 1), ("b", 2), ("c", 3)]
+    put("e", "'e' as k, 4 as v")
+    put("f", "'f' as k, 4L as v, 'here' as note")
+    with pytest.raises(StreamError, match="new files of its source events have note"):
+        s.run()
+
+
 def test_a_field_of_a_struct(spark: Any, storage_root: Path, tmp_path: Path) -> None:
     folder = Folder(spark, tmp_path / "in", "json")
     folder.put("a", k="a", meta={"v": 1})
