@@ -476,29 +476,29 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
     return {field.name: type_text(field.dataType) for field in found.schema.fields}
 
 
-def standing_text(sql: str, ask: QueryRunner | None = None) -> str:
+def standing_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
     """A text that is run as it stands, in a view, by `dbt show` or in a test: with the ties of its rankings broken as in a
-    table, and without the steps that windows leave out, which no macro can tell, since it knows no keys.
+    table, and without the rows and steps that a stream leaves out, which no macro can tell, since it knows no keys.
 
     Args:
         sql: a model's compiled text.
-        ask: as in `planner.plan`.
+        ask, known: as in `planner.plan`.
 
     Raises:
         QueryError: nothing says which steps are left out.
     """
     if planner.leaves_out_steps(sql):
-        return batch_text(sql, ask)
-    return planner.text_in_batch(sql, ask) if planner.reads_streams(sql) else sql
+        return batch_text(sql, ask, known)
+    return planner.text_in_batch(sql, ask, known) if planner.reads_streams(sql) else sql
 
 
-def batch_text(sql: str, ask: QueryRunner | None = None) -> str:
+def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
     """A text for batch: planned as for a stream where it has state, so that the rows are the same
     (ties of a ranking too), and a window costs its slices; else as it is.
 
     Args:
         sql: a model's compiled text.
-        ask: as in `planner.plan`.
+        ask, known: as in `planner.plan`.
     """
     mini_batch.check(sql)
     if not planner.reads_streams(sql):
@@ -507,5 +507,5 @@ def batch_text(sql: str, ask: QueryRunner | None = None) -> str:
         found = planner.plan_windows(sql, batch=True, ask=ask)
     except QueryError:
         # What a stream can't do, or does as operators, batch can: the macros print plain SQL.
-        return planner.text_in_batch(sql, ask)
-    return generate.batch(found) if found.stages else planner.text_in_batch(sql, ask)
+        return planner.text_in_batch(sql, ask, known)
+    return generate.batch(found) if found.stages else planner.text_in_batch(sql, ask, known)

@@ -122,27 +122,28 @@ class StreamingMethods(metaclass=AdapterMeta):
         return expansion.expand_stream(str(relation))
 
     @available.parse(lambda *arguments, **named: "")
-    def batch_text(self, sql: str) -> str:
+    def batch_text(self, sql: str, graph: Any = None) -> str:
         """A model's text for batch, with windows planned through slices and the columns' types as
-        the plain text has them."""
+        the plain text has them; `graph`: dbt's."""
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
-            planned = streaming.batch_text(sql, self._asks())
+            planned = streaming.batch_text(sql, self._asks(), streaming.known(graph))
         return self.typed(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")
-    def standing_text(self, sql: str) -> str:
-        """A text that a view or a test runs as it stands, without the steps that `emit='on_change'` leaves out."""
+    def standing_text(self, sql: str, graph: Any = None) -> str:
+        """A text that a view or a test runs as it stands, without the steps that `emit='on_change'` leaves out, and the
+        rows that a stream drops for their event time; `graph`: dbt's."""
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
-            planned = streaming.standing_text(sql, self._asks())
+            planned = streaming.standing_text(sql, self._asks(), streaming.known(graph))
         return self.typed(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")
-    def view_text(self, sql: str) -> str:
+    def view_text(self, sql: str, graph: Any = None) -> str:
         """The same for a view, with named windows written out: Spark doesn't find their names when it reads a view."""
         with streaming.sentences():
-            return ranks.with_windows_written_out(self.standing_text(sql))
+            return ranks.with_windows_written_out(self.standing_text(sql, graph))
 
     def _asks(self) -> QueryRunner:
         return streaming.asks(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]

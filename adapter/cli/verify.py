@@ -47,7 +47,7 @@ def _asked(query: Query, is_append: bool) -> Asked:
 
     def text(views: Mapping[str, str]) -> str:
         try:
-            return comparing.reading(streaming.batch_text(query.sql, query.ask), views)
+            return comparing.reading(streaming.batch_text(query.sql, query.ask, query.known), views)
         except QueryError as problem:
             raise StreamError(f"Model {query.node['name']}: {problem}") from problem
 

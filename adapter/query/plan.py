@@ -10,6 +10,7 @@ from .aggregation.aggregates import Types
 from .operators.base import Dataflow
 from .program import MiniBatch
 from .ranking.ranks import Top
+from .untimed_rows import Dropped
 from .windowing.windows import Window
 
 FLAGS = FIRST, SEEN, TIMES = "first", "in", "times"
@@ -303,6 +304,8 @@ class Plan:
     of which type they are."""
     taken: frozenset[str] = frozenset()
     """Names of the author's that generated SQL may have for something else; they are marked in here (`own_names`)."""
+    dropped: tuple[Dropped, ...] = ()
+    """Where the stream drops rows without an event time, which a text for batch then leaves out, too."""
 
     @property
     def windows(self) -> WindowPlan | None:

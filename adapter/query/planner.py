@@ -11,7 +11,7 @@ from typing import TypeVar
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from . import bounded_queries, column_names, event_clock, mini_batch
+from . import bounded_queries, column_names, event_clock, mini_batch, untimed_rows
 from .aggregation.grouping import check_items
 from .errors import NotInStages, NotMeant, QueryError, Unbounded
 from .operators import conditions, lateral_joins
@@ -188,8 +188,9 @@ def _planned(
     ask: QueryRunner | None,
     ttl: int | None,
     emission: Emission,
+    may_grow: bool = False,
 ) -> Plan:
-    """The same as `plan` of a text that is parsed. Changes the tree."""
+    """The same as `plan` of a text that is parsed; `may_grow`: whatever its state. Changes the tree."""
     read = _read(text, parsed, ask)
     outside = lookups.place(read.tree, [relation for relation, what in known.items() if what.lookup])
     event_clock.mark(read.tree, known)
@@ -203,7 +204,7 @@ def _planned(
         except QueryError as problem:
             refused = problem
     try:
-        return _in_operators(read, known, outside, domains, ttl, emission)
+        return _in_operators(read, known, outside, domains, ttl, emission, may_grow)
     except Unbounded as problem:
         if refused is None:
             raise
@@ -292,6 +293,7 @@ class _Text:
 
 def _parsed(text: str) -> exp.Query:
     tree = parse(text)
+    untimed_rows.number(tree)
     hints.close_printed(tree)
     return tree
 
@@ -356,16 +358,18 @@ def _in_operators(
     domains: Collection[str],
     ttl: int | None,
     emission: Emission,
+    may_grow: bool,
 ) -> Plan:
     """The plan of a text that is put together of any parts. Changes its tree."""
     read.check_stars()
     tree, rewrites = read.tree, read.rewrites
     # What reads a stream is one operator wherever it stands.
     ctes.check_read_once(tree, lambda query: not hints.reads_stream(query))
-    batch = sql(_with_ties_broken(limits.write_as_ranks(on_change.told(tree), hints.reads_stream)))
-    flow, streams, ended = dataflow(
-        tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission
+    batch = _with_ties_broken(limits.write_as_ranks(on_change.told(tree), hints.reads_stream))
+    flow, streams, ended, dropped = dataflow(
+        tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission, may_grow
     )
+    untimed_rows.left_out(batch, dropped)
     rewrites.check(in_operators=True)
     if not flow.is_stateless:
         read.check_names()
@@ -388,7 +392,7 @@ def _in_operators(
         inputs,
         flow,
         tuple(relation for relation in streams.static if relation not in views),
-        batch,
+        sql(batch),
         ended,
         tuple(rewrites.done),
         outside,
@@ -396,6 +400,7 @@ def _in_operators(
         unknown_functions=read.unknown_functions,
         unclear_columns=read.unclear_columns,
         clauses=read.clauses,
+        dropped=dropped,
     )
 
 
@@ -451,18 +456,19 @@ def leaves_out_steps(text: str) -> bool:
     return any(map(on_change.is_silent, hints.windows_under(parse(text))))
 
 
-def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
-    """A text for batch that doesn't stay within windows: the same, with the ties of its rankings broken as in a stream, and
-    without QUALIFY, which Spark doesn't read.
+def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
+    """A text for batch that doesn't stay within windows: the same, with the ties of its rankings broken as in a stream,
+    without the rows that a stream drops for their event time, and without QUALIFY, which Spark doesn't read.
 
     Args:
         text: a model's compiled text.
-        ask: as in `plan`.
+        ask, known: as in `plan`.
 
     Raises:
         QueryError: as SQL it would have rows that a stream leaves out.
     """
     tree = parse(text)
+    untimed_rows.number(tree)
     told = qualify.without_qualify(ranks.without_names(on_change.told(tree)))
     if not _has_rows_given(told):
         hints.mark_streams(told)
@@ -473,7 +479,24 @@ def text_in_batch(text: str, ask: QueryRunner | None = None) -> str:
     except QueryError:
         pass  # any rows may be the first in batch
     broken = _with_ties_broken(told)
+    untimed_rows.left_out(broken, _dropped(text, ask, known or {}))
     return text if broken == tree else sql(broken)
+
+
+def _dropped(
+    text: str, ask: QueryRunner | None, known: Mapping[str, Known]
+) -> tuple[untimed_rows.Dropped, ...]:
+    """Returns where a stream of the same text drops rows without an event time."""
+    timed = {name.lower() for name, what in known.items() if what.event_time is not None}
+    try:
+        if not timed or timed.isdisjoint(name.lower() for name in stream_relations(text)):
+            return ()
+        found = _with_names_apart(
+            text, known, (), ask, partial(_planned, ttl=None, emission=FINAL, may_grow=True)
+        )
+    except QueryError:
+        return ()  # no stream is of that text
+    return tuple(each.as_written() for each in found.dropped)
 
 
 def _has_rows_given(tree: exp.Query) -> bool:

@@ -36,7 +36,7 @@
     {% endif %}
     with snapshot_query as (
 
-        {{ adapter.batch_text(source_sql) }}
+        {{ adapter.batch_text(source_sql, graph) }}
 
     ),
 

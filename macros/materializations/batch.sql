@@ -4,14 +4,14 @@
   for come first.
 
   Views stay as written, so that any engine can read them, and so do `dbt show` and tests. Only the ties of rankings
-  are broken as in a table. Where windows leave steps out (`emit='on_change'`), which no macro can tell, they run what a
+  are broken as in a table, and rows left out that a stream drops for their event time. Where windows leave steps out (`emit='on_change'`), which no macro can tell, they run what a
   table does.
 -#}
 
 {% macro spark_streaming__create_table_as(temporary, relation, compiled_code, language='sql') -%}
   {%- if language == 'sql' -%}
     {%- set compiled_code = adapter.rewrite_by_config(compiled_code, model if model is defined else none) -%}
-    {%- set compiled_code = adapter.batch_text(compiled_code) -%}
+    {%- set compiled_code = adapter.batch_text(compiled_code, graph) -%}
   {%- endif -%}
   {%- set existing = none if temporary else load_cached_relation(relation) -%}
   {#- A stream over this table begins with its first snapshot, and can't read one that replaces. -#}
@@ -28,20 +28,20 @@
 
 
 {% macro spark_streaming__create_view_as(relation, sql) -%}
-  {{ return(spark__create_view_as(relation, adapter.view_text(sql))) }}
+  {{ return(spark__create_view_as(relation, adapter.view_text(sql, graph))) }}
 {%- endmacro %}
 
 
 {% macro spark_streaming__get_limit_sql(sql, limit) -%}
-  {{ return(default__get_limit_sql(adapter.standing_text(sql), limit)) }}
+  {{ return(default__get_limit_sql(adapter.standing_text(sql, graph), limit)) }}
 {%- endmacro %}
 
 
 {% macro spark_streaming__get_test_sql(main_sql, fail_calc, warn_if, error_if, limit) -%}
-  {{ return(default__get_test_sql(adapter.standing_text(main_sql), fail_calc, warn_if, error_if, limit)) }}
+  {{ return(default__get_test_sql(adapter.standing_text(main_sql, graph), fail_calc, warn_if, error_if, limit)) }}
 {%- endmacro %}
 
 
 {% macro spark_streaming__get_unit_test_sql(main_sql, expected_fixture_sql, expected_column_names) -%}
-  {{ return(default__get_unit_test_sql(adapter.standing_text(main_sql), expected_fixture_sql, expected_column_names)) }}
+  {{ return(default__get_unit_test_sql(adapter.standing_text(main_sql, graph), expected_fixture_sql, expected_column_names)) }}
 {%- endmacro %}

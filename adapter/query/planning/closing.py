@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -58,15 +57,33 @@ def closed_unless(
     return found
 
 
-def counting_late(planner: Planner, operator: Operator) -> Operator:
-    """The same, with its late rows counted, if it has rows as they come: of itself, or of what it puts together."""
+def late_counted(
+    planner: Planner, select: exp.Select, inputs: Sequence[Operator], streams: Sequence[FromItem]
+) -> tuple[Operator, ...]:
+    """The inputs of a join with their late rows counted; `streams`: the same, as the SELECT reads them."""
+    return tuple(
+        counting_late(planner, each, select, item.alias) for each, item in zip(inputs, streams, strict=True)
+    )
+
+
+def counting_late(planner: Planner, operator: Operator, select: exp.Select, alias: str) -> Operator:
+    """The same, with its late rows counted, if it has rows as they come: of itself, or of what it puts together.
+
+    Args:
+        planner: of the tree.
+        operator: what a SELECT reads.
+        select: the SELECT.
+        alias: what it calls the relation.
+    """
     time = operator.relation.event_time
     if time is not None:
         name = f"timely_{digest(operator.name)}"
-        return planner.add(LateRows(name, (operator,), time, operator.relation))
+        found = planner.add(LateRows(name, (operator,), time, operator.relation))
+        return planner.drops(found, select, time, alias)
     if not isinstance(operator, Project | UnionAll):
         return operator
-    inputs = tuple(map(partial(counting_late, planner), operator.inputs))
+    # What a column below is called in the text isn't told.
+    inputs = tuple(counting_late(planner, each, exp.Select(), "") for each in operator.inputs)
     if inputs == operator.inputs:
         return operator
     name = f"{operator.name.partition('_')[0]}_{digest(operator.name, *(each.name for each in inputs))}"

@@ -21,7 +21,7 @@ from ..text.clauses import only_asks
 from ..text.dialect import canonical, is_of, relation_of, relations_around, sql, walk_same_query
 from ..text.names import digest
 from ..text.nodes import every
-from .closing import closed_unless, counting_late
+from .closing import closed_unless, late_counted
 from .from_items import FromItem, reads_stream, times_of
 from .inputs import read_from, with_inputs
 from .join_conditions import (
@@ -162,7 +162,7 @@ def plan_join(
     passed = next(filter(None, (outputs.ends.get(alias.lower()) for alias in aliases)), None)
     if plain:
         if until:
-            inputs = tuple(map(partial(counting_late, planner), inputs))
+            inputs = late_counted(planner, select, inputs, streams)
         weighed = [(each.alias, weight_of(number)) for number, each in enumerate(streams)]
         text = sql(with_weight(template, weighed) if changes else template)
         name = f"join_{digest(canonical(template), *(each.name for each in inputs))}"
@@ -182,7 +182,7 @@ def plan_join(
         )
     alone = None if inner or changes else _until_alone(select, streams)
     if alone:
-        inputs = tuple(map(partial(counting_late, planner), inputs))
+        inputs = late_counted(planner, select, inputs, streams)
         growth = None
         if not any(each.join is not None and each.join.kind == "SEMI" for each in streams):
             return _outer_in_time(planner, select, template, inputs, streams, alone, keys, outputs)

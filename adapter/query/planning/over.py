@@ -150,7 +150,8 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
             select, template, source.alias, inputs[0], name, bounds[name], made, is_timed
         )
         if found is not None:
-            return _ranked(planner, replace(found, growth=growth))
+            ranking = _ranked(planner, replace(found, growth=growth))
+            return ranking if made.changes else planner.drops(ranking, select)
     decide_extremes(template)
     refuse_chance(select, made.key, partial(conditions.why_not_over_again, template, relation.keys))
     if not is_result(select) or made.key is None:
@@ -243,7 +244,7 @@ def _over_in_time(
     if planner.ttl is not None:
         _begin_anew(weighed, source.alias)
     (below,) = inputs
-    return planner.add(
+    found = planner.add(
         OverAggregate(
             f"{'running' if values else 'over'}_{digest(below.name, text)}",
             inputs,
@@ -261,6 +262,7 @@ def _over_in_time(
             sql(template) if values else "",
         )
     )
+    return planner.drops(found, select) if waits else found
 
 
 def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> tuple[exp.Select, FromItem]:

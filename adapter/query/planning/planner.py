@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 
 from sqlglot import exp
 
-from .. import event_clock
+from .. import event_clock, untimed_rows
 from ..errors import NotMeant, QueryError, Unbounded
 from ..operators import unbounded_state
 from ..operators.base import Dataflow, Operator, Recompute, TopN, in_order
@@ -44,7 +44,8 @@ def dataflow(
     rewrites: Rewrites,
     windows: Callable[[exp.Query, Streams, int, bool], WindowPlan],
     emission: Emission = FINAL,
-) -> tuple[Dataflow, Streams, tuple[str, ...]]:
+    may_grow: bool = False,
+) -> tuple[Dataflow, Streams, tuple[str, ...], tuple[untimed_rows.Dropped, ...]]:
     """The operators of a tree whose streams and static tables are marked. Changes the tree.
 
     Args:
@@ -56,9 +57,11 @@ def dataflow(
         windows: the planner of queries that stay within windows: of a query, the streams of the whole tree, how many
             stages others have, and whether rows of windows are kept where they are read as they are.
         emission: when results of windows come.
+        may_grow: passes states that grow for ever.
 
     Returns:
-        The operators, the streams, and the rankings that filters end, as the user wrote them.
+        The operators, the streams, the rankings that filters end, as the user wrote them, and where rows without an event
+        time are dropped.
 
     Raises:
         QueryError: it has no meaning over a stream, or its state can grow for ever.
@@ -69,7 +72,7 @@ def dataflow(
         return Planner(tree, known, ttl, domains, rewrites, windows, emission)
 
     planner = planner_of(tree.copy() if ranked else tree)
-    flow = planner.plan(comes_once=ranked)
+    flow = planner.plan(comes_once=ranked, may_grow=may_grow)
     alone = [
         each
         for each in flow.operators
@@ -81,8 +84,11 @@ def dataflow(
     if (alone and found is None) or (forgets and found is not None and not found.certain):
         # Something stands above it that isn't told by the text alone.
         planner = planner_of(tree)
-        flow = planner.plan()
-    return flow, planner.streams, tuple(planner.ranks)
+        flow = planner.plan(may_grow=may_grow)
+    dropped = dict.fromkeys(
+        each for operator in flow.operators for each in planner.dropped.get(operator.name, ())
+    )
+    return flow, planner.streams, tuple(planner.ranks), tuple(dropped)
 
 
 class Planner:
@@ -111,11 +117,18 @@ class Planner:
         self.visited: dict[Hashable, Operator] = {}
         """What queries have become, by all that they say."""
         self.ranks: dict[str, None] = {}
+        self.dropped: dict[str, tuple[untimed_rows.Dropped, ...]] = {}
+        """By operator where it drops rows without an event time."""
         self.window_stages = 0
 
-    def plan(self, comes_once: bool = False) -> Dataflow:
-        """The operators of the whole tree; `comes_once`: first rows that are the result come once, and groups that are it
-        may be others each time they are computed."""
+    def plan(self, comes_once: bool = False, may_grow: bool = False) -> Dataflow:
+        """Returns the operators of the whole tree.
+
+        Args:
+            comes_once: first rows that are the result come once, and groups that are it may be others each time they are
+                computed.
+            may_grow: passes states that grow for ever.
+        """
         if comes_once:
             results.mark(self.tree)
         root = self.visit(self.tree)
@@ -130,7 +143,7 @@ class Planner:
             )
         key = root.relation.key if root.relation.changes else None
         flow = Dataflow(root, None if key is None else tuple(sorted(key)), operators)
-        if self.ttl is None:
+        if self.ttl is None and not may_grow:
             self.check_bounded(flow)
         return flow
 
@@ -182,6 +195,12 @@ class Planner:
     def add(self, operator: Operator) -> Operator:
         """An operator; the one of its name that is there, if there is one."""
         return self.operators.setdefault(operator.name, operator)
+
+    def drops(self, operator: Operator, select: exp.Select, time: str = "", alias: str = "") -> Operator:
+        """Notes that an operator drops rows without an event time; arguments as of `untimed_rows.of`."""
+        found = (*self.dropped.get(operator.name, ()), *untimed_rows.of(select, time, alias))
+        self.dropped[operator.name] = tuple(dict.fromkeys(found))
+        return operator
 
     def place(self, operator: Operator, alias: str) -> exp.Expr:
         """What stands for an operator in a tree that is visited again."""

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 _SEVERAL_STAGES = "Results of several stages."
 
 
+_OF_MACRO = exp.Select()
+"""What a window macro prints leaves out rows without an event time in batch, too."""
+
+
 def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
     """Windows, and all that stays within one, by the planner of windows.
 
@@ -181,7 +185,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     name = f"windows_{digest(below.name, window.hint())}"
     if open_for is not None:
         relation = replace(relation, open_for=open_for, delays=_delays_in(window, below, open_for))
-        below = counting_late(planner, below)
+        below = counting_late(planner, below, _OF_MACRO, "")
         name = f"windows_{digest(below.name, window.hint(), f'open for {open_for}')}"
     if not window.merges:
         return planner.add(WindowRows(name, (below,), text, relation, str(window), window))
