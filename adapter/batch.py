@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -19,7 +19,7 @@ from .query.text.intervals import DAY
 from .query.windowing import ranges
 from .query.windowing.ranges import TimeRange, WindowRange
 from .query.windowing.window_range import Overwriting, Reach, TimesRunner, reads_windows
-from .quoting import find_name, literal, quote, unquote
+from .quoting import find_name, literal, path_of, quote_time, time_name, unquote
 
 WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
 
@@ -166,9 +166,7 @@ def microbatch(
     """
     start, end = (_moment(node["batch"][key]) for key in ("event_time_start", "event_time_end"))
     if node.get("language") == "python":
-        return Incremental(
-            sql, event_time.condition(quote(unquote(node["config"]["event_time"])), start, end)
-        )
+        return Incremental(sql, event_time.condition(_time(node), start, end))
     if not reads_windows(sql):
         return _rows_of_batch(node, sql, (start, end), types)
     batch = TimeRange(ranges.micros(start), ranges.micros(end))
@@ -178,32 +176,61 @@ def microbatch(
     overwriting = Overwriting(by_instants(sql, (start, end)), ask)
     size = node["config"]["batch_size"]
     ends = overwriting.check_batch(batch, getattr(size, "value", size))
+    since = _on_clock(start, overwriting, ask, types) if whole and _is_first(node, batch) else None
+    if since is not None and since < ranges.micros(start):
+        ends = ends.hull(overwriting.touched(TimeRange(since, ranges.micros(start))))
     return _made(overwriting, ends, node, table)
+
+
+def _is_first(node: Mapping[str, Any], batch: TimeRange) -> bool:
+    """Returns whether a model's config begin lies in a batch."""
+    begin = node["config"].get("begin")
+    if begin is None or batch.since is None or batch.until is None:
+        return False
+    return batch.since <= ranges.micros(_moment(begin)) < batch.until
+
+
+def _on_clock(start: datetime, overwriting: Overwriting, ask: TimesRunner, types: TypesRunner) -> int:
+    """Returns when the first batch begins: where the time of a stream is what a clock shows, as soon as the session's clock
+    shows its start, which east of UTC is earlier."""
+    for stream in overwriting.plan.streams:
+        if stream.event_time is None:
+            continue
+        kinds = types(f"select {quote_time(stream.event_time)} from {stream.relation}").values()
+        if not {"timestamp_ntz", "date"}.isdisjoint(kinds):
+            clock = start.astimezone(timezone.utc).replace(tzinfo=None)
+            (shown,) = ask(f"select unix_micros(cast(timestamp_ntz'{clock}' as timestamp))")
+            return int(shown)  # type: ignore[arg-type]
+    return ranges.micros(start)
 
 
 def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: TypesRunner) -> Incremental:
     """The rows of a batch of a model without windows, none of which is left to another batch."""
-    column = unquote(node["config"]["event_time"])
+    column, time = node["config"]["event_time"], _time(node)
     try:
         found = filtered(sql, batch)
     except QueryError:
         found = []  # Spark may read what isn't read here
     listed = {name.lower(): kind for name, kind in types(sql).items()}
-    if column.lower() not in listed:
+    path = path_of(time)
+    if path[0].lower() not in listed:
         raise QueryError(
             f"config 'event_time' is '{column}', and the query has no column of that name; it has {', '.join(listed)}."
         )
-    kinds = {listed[column.lower()]}
+    kinds = {listed[path[0].lower()]}
+    if len(path) > 1:
+        kinds = {*types(f"select {time} from (\n{sql}\n)").values()}
     for relation, name in found:
         kinds.update(types(f"select {name} from {relation}").values())
-    time = quote(column)
     if "timestamp" in kinds and len(kinds) > 1:
         # Some times are instants and some are what a clock shows: all are told by the session's clock.
-        sql, time = by_instants(sql, batch), f"cast({time} as timestamp)"
-    condition = event_time.condition(time, *batch)
+        sql, instant = by_instants(sql, batch), f"cast({time} as timestamp)"
+    else:
+        instant = time
+    condition = event_time.condition(instant, *batch)
     kept = condition
     if all(each.text in sql for each in event_time.bounds(*batch)):
-        shown = f"coalesce(cast({quote(column)} as string), 'NULL')"
+        shown = f"coalesce(cast({time} as string), 'NULL')"
         message = literal(
             f"Model {node['name']}: the batch from {batch[0]} to {batch[1]} has a row whose {column} lies outside of it, at "
         )
@@ -328,6 +355,11 @@ def _newest(
             "the model reads, or give --event-time-start and --event-time-end."
         )
     return overwriting.touched(overwriting.since(newest, 1 if lookback is None else lookback))
+
+
+def _time(node: Mapping[str, Any]) -> str:
+    """Returns SQL of a model's config event_time."""
+    return quote_time(time_name(node["config"]["event_time"]))
 
 
 def _moment(value: Any) -> datetime:

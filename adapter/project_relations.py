@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .query.streams import Known
+from .quoting import shown_time, time_name
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ def said(graph: Any) -> dict[str, list[Said]]:
             meta = (config.get("meta") or {}) if is_source else {}
             key = (meta.get("stream") or {}).get("unique_key")
             columns = (key,) if isinstance(key, str) else tuple(key or ())
-            says = Known(event_time=config.get("event_time"), key=columns, lookup="lookup" in meta)
+            time = config.get("event_time")
+            says = Known(event_time=time and time_name(time), key=columns, lookup="lookup" in meta)
             name = f"{node.get('source_name')}.{node.get('name')}" if is_source else str(node.get("name"))
             found.setdefault(relation, []).append(Said(id, name, is_source, says))
     return found
@@ -62,7 +64,10 @@ def _agreed(relation: str, entries: Sequence[Said], reads: set[str]) -> Known:
         differ = [
             f"{what} {_shown(one)} and {_shown(two)}"
             for what, one, two in (
-                ("event_time", first.known.event_time, other.known.event_time),
+                (
+                    "event_time",
+                    *(each and shown_time(each) for each in (first.known.event_time, other.known.event_time)),
+                ),
                 ("unique_key", first.known.key, other.known.key),
             )
             if one != two

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 _QUOTED = re.compile(r"\s*`((?:[^`]|``)+)`\s*")
+_PART = re.compile(r"`(?:[^`]|``)+`|[^`.]+")
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _EXPRESSION = re.compile(r"[(),`]")
@@ -62,6 +63,54 @@ def quote_path(path: Iterable[str]) -> str:
     `meta`.`at.utc`
     """
     return ".".join(map(quote, path))
+
+
+def path_of(text: str) -> tuple[str, ...]:
+    """Returns the column and the fields in it that an author names, each with quotes or without.
+
+    >>> path_of("meta.at"), path_of("`a.b`"), path_of("meta.`at utc`"), path_of(" ts ")
+    (('meta', 'at'), ('a.b',), ('meta', 'at utc'), ('ts',))
+    >>> path_of("days(meta.at)"), path_of(".at")
+    (('days(meta.at)',), ('.at',))
+    """
+    text = text.strip()
+    found = [] if "(" in text else _PART.findall(text)
+    if ".".join(found) != text:
+        return (unquote(text),)
+    return tuple(unquote(part) for part in found)
+
+
+def time_name(text: str) -> str:
+    """Returns a column as a plain name, and a field of one as a path in quotes (`is_path`).
+
+    >>> time_name("ts"), time_name("`a.b`"), time_name("meta.at")
+    ('ts', 'a.b', '`meta`.`at`')
+    """
+    path = path_of(text)
+    return quote_path(path) if len(path) > 1 else path[0]
+
+
+def is_path(name: str) -> bool:
+    """Returns whether what `time_name` gave is a field of a column."""
+    return name.startswith("`") and len(path_of(name)) > 1
+
+
+def quote_time(name: str) -> str:
+    """Returns SQL of what `time_name` gave.
+
+    >>> quote_time("a.b"), quote_time("`meta`.`at`")
+    ('`a.b`', '`meta`.`at`')
+    """
+    return name if is_path(name) else quote(name)
+
+
+def shown_time(name: str) -> str:
+    """Returns what `time_name` gave for a message.
+
+    >>> shown_time("ts"), shown_time("`meta`.`at`")
+    ('ts', 'meta.at')
+    """
+    return ".".join(path_of(name)) if is_path(name) else name
 
 
 def quote_configured(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import DbtRuntimeError
+from jinja2 import Undefined
 
 from .cleaned_sources import check_cleaned
 from .column import SparkStreamingColumn
@@ -105,10 +106,11 @@ class StreamingMethods(metaclass=AdapterMeta):
             CompilationError: an argument that is wrong; what to write instead.
         """
         with streaming.sentences():
+            given = [None if isinstance(each, Undefined) else each for each in lengths]
             window = window_arguments.make(
                 kind,
-                time_col,
-                *lengths,
+                None if isinstance(time_col, Undefined) else time_col,
+                *given,
                 offset=offset,
                 emit=emit,
                 partition_by=partition_by,
@@ -122,28 +124,30 @@ class StreamingMethods(metaclass=AdapterMeta):
         return expansion.expand_stream(str(relation))
 
     @available.parse(lambda *arguments, **named: "")
-    def batch_text(self, sql: str, graph: Any = None) -> str:
+    def batch_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """A model's text for batch, with windows planned through slices and the columns' types as
-        the plain text has them; `graph`: dbt's."""
+        the plain text has them; `graph`: dbt's; `model`: whose text
+        it is."""
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
-            planned = streaming.batch_text(sql, self._asks(), streaming.known(graph))
+            planned = streaming.batch_text(sql, self._asks(), streaming.known(graph, node=model))
         return self.typed(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")
-    def standing_text(self, sql: str, graph: Any = None) -> str:
+    def standing_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """A text that a view or a test runs as it stands, without the steps that `emit='on_change'` leaves out, and the
-        rows that a stream drops for their event time; `graph`: dbt's."""
+        rows that a stream drops for their event time; `graph`: dbt's; `model`: whose text
+        it is."""
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
-            planned = streaming.standing_text(sql, self._asks(), streaming.known(graph))
+            planned = streaming.standing_text(sql, self._asks(), streaming.known(graph, node=model))
         return self.typed(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")
-    def view_text(self, sql: str, graph: Any = None) -> str:
+    def view_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """The same for a view, with named windows written out: Spark doesn't find their names when it reads a view."""
         with streaming.sentences():
-            return ranks.with_windows_written_out(self.standing_text(sql, graph))
+            return ranks.with_windows_written_out(self.standing_text(sql, graph, model))
 
     def _asks(self) -> QueryRunner:
         return streaming.asks(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]

@@ -41,6 +41,31 @@ def _selects(command: Command) -> Command:
     return with_selection
 
 
+def _of_models(command: Command) -> Command:
+    """Gives a command a model's name, or in its place dbt's ``--select`` and ``--exclude``: it gets the names, and whether
+    they were selected."""
+
+    def with_names(
+        project: Project, model: str | None, select: Sequence[str], exclude: Sequence[str], **others: Any
+    ) -> None:
+        is_selected = bool(select or exclude)
+        if is_selected == (model is not None):
+            raise click.UsageError("Name one model, or select models with --select.")
+        names = [str(model)]
+        if is_selected:
+            with _sentences():
+                names = project.selected(Selection(tuple(select), tuple(exclude)))
+        command(project, names, is_selected, **others)
+
+    with_names.__name__, with_names.__doc__ = command.__name__, command.__doc__
+    for option, what in (
+        (("--exclude",), "What to leave out, as in dbt."),
+        (("--select", "-s"), "dbt's node selection, in the place of MODEL."),
+    ):
+        with_names = click.option(*option, cls=Words, help=what)(with_names)
+    return click.argument("model", required=False)(with_names)
+
+
 @click.group(cls=Main, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version, package_name="dbt-spark-streaming")
 def main() -> None:
@@ -48,21 +73,23 @@ def main() -> None:
 
 
 @main.command()
-@click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--sql/--no-sql", default=True, show_default=True, help="Print the SQL of a micro-batch, too.")
 @click.pass_obj
-def explain(project: Project, model: str, as_json: bool, sql: bool) -> None:
+@_of_models
+def explain(project: Project, names: Sequence[str], is_selected: bool, as_json: bool, sql: bool) -> None:
     """The plan of MODEL: its tree of operators, their state, and the SQL of a micro-batch."""
     from .explain import as_json as plan_as_json
     from .explain import print_plan
 
     with _sentences():
-        node, known = project.compiled_with_known(model)
+        compiled = [project.compiled_with_known(name) for name in names]
         if as_json:
-            _print_json(plan_as_json(node, known))
+            found = [plan_as_json(*each) for each in compiled]
+            _print_json(found if is_selected else found[0])
         else:
-            print_plan(node, known, sql)
+            for node, known in compiled:
+                print_plan(node, known, sql)
 
 
 @main.command()
@@ -123,15 +150,16 @@ def run(
 
 
 @main.command()
-@click.argument("model")
 @click.option("--timeout", type=float, default=60, show_default=True, help="Seconds to wait until it has.")
 @click.pass_obj
-def stop(project: Project, model: str, timeout: float) -> None:
+@_of_models
+def stop(project: Project, names: Sequence[str], is_selected: bool, timeout: float) -> None:
     """End a run of MODEL that is going on elsewhere, after the micro-batch it is in or without that."""
     from .stop import stop_model
 
     with _sentences():
-        click.echo(stop_model(project, model, timeout))
+        for name in names:
+            click.echo(stop_model(project, name, timeout))
 
 
 @main.command()
@@ -175,14 +203,15 @@ def clean(
 
 
 @main.command()
-@click.argument("model")
 @click.pass_obj
-def flush(project: Project, model: str) -> None:
+@_of_models
+def flush(project: Project, names: Sequence[str], is_selected: bool) -> None:
     """Close all open windows of MODEL, as at the end of its input. Later rows for them are dropped as late."""
     from .flush import flush_model
 
     with _sentences():
-        click.echo(flush_model(project, model))
+        for name in names:
+            click.echo(flush_model(project, name))
 
 
 @main.command()
@@ -199,21 +228,23 @@ def backfill(project: Project, model: str, start: datetime, end: datetime) -> No
 
 
 @main.command()
-@click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def verify(project: Project, model: str, as_json: bool) -> None:
+@_of_models
+def verify(project: Project, names: Sequence[str], is_selected: bool, as_json: bool) -> None:
     """Compare the table of MODEL with a batch run of its text over the same input. Neither is touched."""
     from .verify import print_verified
     from .verify import verify as verify_model
 
     with _sentences():
-        found = verify_model(project, model)
+        found = []
+        for name in names:
+            found.append(verify_model(project, name))
+            if not as_json:
+                print_verified(found[-1])
         if as_json:
-            _print_json(found)
-        else:
-            print_verified(found)
-    if not found["equal"]:
+            _print_json(found if is_selected else found[0])
+    if not all(each["equal"] for each in found):
         sys.exit(1)
 
 

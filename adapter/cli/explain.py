@@ -26,6 +26,7 @@ from ..query.program import Lookup, Program
 from ..query.streams import Known
 from ..query.text import intervals
 from ..query.windowing.emission import Emission
+from ..quoting import shown_time
 from ..stream_config import StreamConfig
 from ..stream_source import as_written
 from .project import ProjectError
@@ -67,7 +68,7 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
             {
                 "relation": as_written(stream.relation),
                 "columns": None if stream.columns is None else list(stream.columns),
-                "event_time": stream.event_time,
+                "event_time": stream.event_time and shown_time(stream.event_time),
                 "watermark": _watermark(found),
                 "changelog": stream.feed,
             }
@@ -197,7 +198,10 @@ def _streams(found: _Explained) -> Table:
     for stream in found.plan.streams:
         columns = "all" if stream.columns is None else "those the query names"
         table.add_row(
-            as_written(relation(stream.relation)), columns, stream.event_time or "computed", _watermark(found)
+            as_written(relation(stream.relation)),
+            columns,
+            shown_time(stream.event_time or "computed"),
+            _watermark(found),
         )
     return table
 

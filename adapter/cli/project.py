@@ -185,7 +185,7 @@ class Project:
     def streaming_models(
         self, selection: Selection = Selection(), manifest: Any = None
     ) -> list[Mapping[str, Any]]:
-        """Returns the nodes of the selected streaming models, by name.
+        """Returns the nodes of the selected streaming models: those that others read first, and by name.
 
         Args:
             selection: which; default: all.
@@ -214,7 +214,24 @@ class Project:
             )
             wanted = set(listed)
             nodes = {k: node for k, node in nodes.items() if node["original_file_path"] in wanted}
-        return sorted(nodes.values(), key=model_names.label)
+        depths = _depths({unique_id: node.depends_on_nodes for unique_id, node in manifest.nodes.items()})
+        return sorted(nodes.values(), key=lambda node: (depths[node["unique_id"]], model_names.label(node)))
+
+    def selected(self, selection: Selection) -> list[str]:
+        """Returns the names of the selected streaming models, as `streaming_model` takes them.
+
+        Raises:
+            ProjectError: none is selected.
+        """
+        found = [model_names.label(node) for node in self.streaming_models(selection)]
+        if not found:
+            words = " ".join(
+                [*selection.select, *(["--exclude", *selection.exclude] if selection.exclude else [])]
+            )
+            raise ProjectError(
+                f"No streaming model is selected by {words}; `dbt-stream status` lists those there are."
+            )
+        return found
 
     def environment(self) -> Environment:
         """The target's environment, once dbt has read the project. Spark isn't started by asking for it."""
@@ -276,6 +293,21 @@ class Project:
         # Who only looks leaves in target/ what dbt's own commands have written there.
         looking = ["--quiet", "--log-level", "none", "--no-write-json"] if quiet else []
         return _runner(manifest, heard).invoke([*looking, command, *arguments, *options])
+
+
+def _depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Returns how many nodes stand one above the other up to each.
+
+    >>> _depths({"c": ["b"], "a": ["raw"], "b": ["a"]})
+    {'a': 1, 'b': 2, 'c': 3}
+    """
+    found: dict[str, int] = {}
+    left = dict(parents)
+    while ready := [name for name, above in left.items() if not any(each in left for each in above)]:
+        for name in ready:
+            found[name] = 1 + max((found.get(each, 0) for each in left[name]), default=0)
+        left = {name: above for name, above in left.items() if name not in found}
+    return found
 
 
 def _exactly(node: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from ..quoting import is_path
 from . import stream_rewrites
 from .streams import Known
 from .text import hints
@@ -83,7 +84,7 @@ def _with_predicate(tree: exp.Query, read: exp.Subquery, known: Mapping[str, Kno
         Whether there is one: of a stream without an event time there is not.
     """
     times = {*_times(tree, next(every(read, exp.Table)), known)}
-    if len(times) != 1:
+    if len(times) != 1 or any(map(is_path, times)):
         return False
     around = read.find_ancestor(exp.Select)
     assert around is not None

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from ..quoting import is_path, path_of, quote_time, shown_time
 from .errors import QueryError
 from .expansion import WINDOW_COLUMNS
 from .program import now
@@ -138,16 +139,20 @@ class _Marker:
         for select in hints.windows_under(tree):
             window = hints.window_of(select)
             assert window is not None
-            found = self._of(hints.input_of(select), window.time_col)
-            self.times |= found.same
+            path = path_of(window.time)
+            found = self._of(hints.input_of(select), path[0])
             base |= found.base
+            if len(path) == 1:
+                self.times |= found.same
         for table in every(tree, exp.Table):
             if hints.is_stream(table):
                 relation = hints.relation_name(table).lower()
                 time = self.known.get(relation, Known()).event_time
                 if time is not None:
-                    base.add((relation, time.lower()))
-                    self.times.add((relation, time.lower()))
+                    column = path_of(quote_time(time))[0].lower()
+                    base.add((relation, column))
+                    if not is_path(time):
+                        self.times.add((relation, column))
                 elif not any(relation == other for other, _ in base):
                     self.untold.add(relation)
         self.base = frozenset(base)
@@ -213,7 +218,12 @@ class _Marker:
                 f"'{sql(node)}' compares a column of {relation} with the clock, which is the watermark where that column is "
                 "the event time, and nothing says which column is; give it dbt's config event_time."
             )
-        time = sorted(name for _, name in base & self.base)[0]
+        relation, time = sorted(base & self.base, key=lambda each: each[1])[0]
+        told = self.known.get(relation, Known()).event_time
+        if told is not None and is_path(told) and path_of(told)[0].lower() == time:
+            raise QueryError(
+                f"'{sql(node)}' compares event time with {sql(clock)}: {as_a_column(relation, told)}."
+            )
         raise QueryError(
             f"'{sql(node)}' compares event time with {sql(clock)}. In a streaming model that clock is the watermark, so "
             "that a replay gives the same rows, and a row can only be judged by how far it lies behind: write "
@@ -225,9 +235,16 @@ class _Marker:
 
     def _column(self, column: exp.Column, select: exp.Select) -> Lineage:
         sources = relations(select)
-        if column.table:
+        first, *fields = [part.name for part in column.parts]
+        owners = [each for each in sources if each.alias_or_name.lower() == first.lower()]
+        if fields and owners:
+            sources, (first, *fields) = owners, fields
+        elif fields and any(each.alias_or_name.lower() == column.table.lower() for each in sources):
             sources = [each for each in sources if each.alias_or_name.lower() == column.table.lower()]
-        return self._of_any(sources, column.name)
+            first, fields = column.name, []
+        found = self._of_any(sources, first)
+        # A field of a column isn't the column.
+        return Lineage(found.base) if fields else found
 
     def _of_any(self, sources: Sequence[exp.Expr], name: str) -> Lineage:
         found = [lineage for each in sources if (lineage := self._of(each, name)).base]
@@ -301,6 +318,15 @@ class _Marker:
         for table in every(query, exp.Table):
             if hints.is_stream(table):
                 yield hints.relation_name(table).lower(), ""
+
+
+def as_a_column(relation: str, time: str) -> str:
+    """Returns what to write where the event time of a stream has to be a column, and is a field of one."""
+    shown = shown_time(time)
+    return (
+        f"the event time {shown} of {relation} is a field of a struct, so read a model that hands it on as a column, as in "
+        f"SELECT *, {shown} AS event_time, and has dbt's config event_time: event_time"
+    )
 
 
 def show_watermark(tree: exp.Expr) -> None:

@@ -37,7 +37,7 @@ def without_windows(query: str, alias: str) -> str:
 
 
 def _slices(relation: str, window: Window) -> str:
-    time = f"`rows`.{quote(window.time_col)}"
+    time = f"`rows`.{window.time}"
     end = "windows.end_micros"
     slice_end = window.slice_end(window.micros(time))
     if window.kind == "tumble":
@@ -71,7 +71,7 @@ def _window_columns(window: Window, start: str, end: str) -> str:
 
 def _sessions(relation: str, window: Window) -> str:
     """By gaps and islands: a row opens a session when the row of its key before it is too far away."""
-    time = f"`rows`.{quote(window.time_col)}"
+    time = f"`rows`.{window.time}"
     keys = ", ".join(f"`row`.{quote(name)}" for name in window.partition_by)
     by_key = f"partition by {keys} " if keys else ""
     of_session = f"over (partition by {', '.join([keys, 'session']) if keys else 'session'})"

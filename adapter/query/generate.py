@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ..quoting import shown_time
 from . import event_clock
 from .operators import generate as operators
 from .operators.base import WindowResults
@@ -217,7 +218,7 @@ def times(plan: Plan) -> str | None:
     steps = _tables(windows)
     names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
     columns = ", ".join(
-        f"(select first(event_time) from (\n{_indented(stage.rows)}\n)) as {quote(stage.window.time_col)}"
+        f"(select first(event_time) from (\n{_indented(stage.rows)}\n)) as {quote(shown_time(stage.window.time_col))}"
         for stage in windows.stages
         if stage.level == 0
     )

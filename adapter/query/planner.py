@@ -11,6 +11,7 @@ from typing import TypeVar
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from ..quoting import is_path
 from . import bounded_queries, column_names, event_clock, mini_batch, untimed_rows
 from .aggregation.grouping import check_items
 from .errors import NotInStages, NotMeant, QueryError, Unbounded
@@ -95,7 +96,18 @@ def plan(
             raise Unbounded(
                 f"There is no function {called}, as which an aggregate may be misspelt. {problem}"
             ) from problem
-        raise Unbounded(f"{problem}{bounded_queries.by_time(text, known or {}, fits)}") from problem
+        by_time = bounded_queries.by_time(text, known or {}, fits)
+        by_time = _of_fields(text, known or {}) if by_time == "." else by_time
+        raise Unbounded(f"{problem}{by_time}") from problem
+
+
+def _of_fields(text: str, known: Mapping[str, Known]) -> str:
+    """Returns the end of the sentence, with what to do where the event time of a stream is a field."""
+    streams = {name.lower() for name in stream_relations(text)}
+    for relation, what in known.items():
+        if what.event_time is not None and is_path(what.event_time) and relation.lower() in streams:
+            return f"; or bound it by time: {event_clock.as_a_column(relation, what.event_time)}."
+    return "."
 
 
 def _without(misspelt: Sequence[str], made: Callable[[], Plan]) -> None:
@@ -165,6 +177,7 @@ def _with_names_apart(
         made: makes the plan of a text and its tree, with the same.
     """
     tree = _parsed(text)
+    known = _in_their_case(known, tree)
     taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
     if not taken:
         return made(text, tree, known, domains, ask=ask)
@@ -178,6 +191,31 @@ def _with_names_apart(
     with own_names.as_written():
         found = made(text, tree, own_names.marked(known), domains, ask=None if ask is None else asked)
     return replace(found, taken=taken)
+
+
+def _in_their_case(known: Mapping[str, Known], tree: exp.Query) -> Mapping[str, Known]:
+    """Returns what is known of relations without those of which a text reads another one whose name differs in case only."""
+    read = {hints.relation_name(table) for table in every(tree, exp.Table)} & known.keys()
+    others = {name.lower() for name in read}
+    return {name: what for name, what in known.items() if name in read or name.lower() not in others}
+
+
+def _check_case(tree: exp.Query) -> None:
+    """Passes a text whose relations differ in more than the case of their names, which nothing else here tells apart.
+
+    Raises:
+        QueryError: some don't.
+    """
+    found: dict[tuple[str, ...], exp.Table] = {}
+    for table in every(tree, exp.Table):
+        names = tuple(part.name for part in table.parts)
+        other = found.setdefault(tuple(map(str.lower, names)), table)
+        if names != tuple(part.name for part in other.parts):
+            one, two = sorted(map(hints.relation_name, (table, other)))
+            raise QueryError(
+                f"The query reads {one} and {two}, whose names differ in case only, and would take them for one. If they "
+                "are one table, write its name alike; else give one of them another name, or read it in a model of its own."
+            )
 
 
 def _planned(
@@ -306,6 +344,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
     tree = qualify.without_qualify(ranks.without_names(ctes.inline(tree)))
+    _check_case(tree)
     ranks.note(tree)
     unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
     tree = rank_filters.brought_down(tree)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from ..quoting import is_path, path_of
 from .errors import QueryError
 from .plan import Stream
 from .program import BATCH_ID, CHANGE_TYPE
@@ -125,7 +126,8 @@ class Streams:
         if columns is None:
             return None
         known = self.known(stream.view)
-        own = {name.lower() for name in (known.event_time, *known.key) if name}
+        times = [path_of(time)[0] if is_path(time) else time for time in [known.event_time] if time]
+        own = {name.lower() for name in (*times, *known.key)}
         if known.changes:
             own |= {CHANGE_TYPE, BATCH_ID}
         return tuple(sorted({*columns, *own}))

@@ -197,10 +197,11 @@ class Cutter:
         for each in self._inputs:
             schema: Any = batch.schema if alone else batch.schema[each.view].dataType
             assert isinstance(schema, StructType)
-            if (field := time_of(each, schema)) is None:
+            if (told := time_of(each, schema)) is None:
                 return []
-            time = quoted(field.name) if alone else f"{quoted(each.view)}.{quoted(field.name)}"
-            found.append((quoted(each.view), time, isinstance(field.dataType, TimestampType)))
+            time, kind = told
+            time = time if alone else f"{quoted(each.view)}.{time}"
+            found.append((quoted(each.view), time, isinstance(kind, TimestampType)))
         return found
 
     # How many rows fit, and how many are to be expected.

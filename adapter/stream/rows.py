@@ -220,7 +220,7 @@ def _counts(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
     numbers = {"rows": "count(*)", "newest": "cast(null as bigint)"}
     hidden = next((name for name in rows.columns if name in (UNREADABLE, DROPPED)), None)
     if (found := time_of(stream, rows.schema)) is not None:
-        time = quoted(found.name)
+        time = found[0]
         # The time of a row that is left out counts for nothing.
         numbers["newest"] = _newest(time if hidden != DROPPED else f"if({hidden} is null, {time}, null)")
     if hidden is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..messages import advice
 from ..query.program import StreamInput
 from ..query.text.instants import converted
+from ..quoting import is_path, path_of, quote_time, shown_time
 from ..quoting import quote as quoted
 from ..unreadable import DROPPED, UNREADABLE, Records
 from .columns import fits
@@ -280,27 +281,45 @@ def of_messages(source: StreamSource, messages: DataFrame) -> tuple[DataFrame, R
 
 
 def _check_event_time(model: StreamModel, stream: StreamInput, rows: DataFrame) -> None:
-    columns = {field.name.lower(): field for field in rows.schema.fields}
-    found = columns.get((stream.event_time or "").lower())
+    name = shown_time(stream.event_time or "")
+    found = _field(stream, rows.schema)
     if found is None:
         raise StreamError(
-            f"Model {model.name}: its stream {stream.relation} has no column {stream.event_time}, which is "
+            f"Model {model.name}: its stream {stream.relation} has no column {name}, which is "
             f"to be its event time. It has {', '.join(name for name in rows.columns if not name.startswith('__'))}."
         )
     if not is_time(found.dataType):
         kind = found.dataType.simpleString()
         raise StreamError(
-            f"Model {model.name}: the event time {found.name} of its stream {stream.relation} is a {kind.upper()} and must "
+            f"Model {model.name}: the event time {name} of its stream {stream.relation} is a {kind.upper()} and must "
             "be a TIMESTAMP, for this query needs the time of its rows. Give the column that type in the source's schema or "
-            f"read a model that converts it and has the new column as its config event_time: {converted(kind, found.name)}."
+            f"read a model that converts it and has the new column as its config event_time: {converted(kind, name)}."
         )
 
 
-def time_of(stream: StreamInput, schema: StructType) -> StructField | None:
-    """Returns the event time among the columns of a stream; None if it has none, or one that is no time."""
-    name = (stream.event_time or "").lower()
-    found = next((field for field in schema.fields if field.name.lower() == name), None)
-    return found if found is not None and is_time(found.dataType) else None
+def time_of(stream: StreamInput, schema: StructType) -> tuple[str, DataType] | None:
+    """Returns SQL of the event time among the columns of a stream, and its type; None if it has none, or one that is no
+    time."""
+    found = _field(stream, schema)
+    if found is None or not is_time(found.dataType):
+        return None
+    return quote_time(stream.event_time or ""), found.dataType
+
+
+def _field(stream: StreamInput, schema: StructType) -> StructField | None:
+    """Returns the column with the event time of a stream, or the field of one; None if there is none."""
+    from pyspark.sql.types import StructType
+
+    time = stream.event_time or ""
+    kind: DataType = schema
+    found: StructField | None = None
+    for name in path_of(time) if is_path(time) else (time,):
+        fields = kind.fields if isinstance(kind, StructType) else []
+        found = next((field for field in fields if field.name.lower() == name.lower()), None)
+        if found is None:
+            return None
+        kind = found.dataType
+    return found
 
 
 def is_time(kind: DataType) -> bool:

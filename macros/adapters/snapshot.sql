@@ -36,7 +36,7 @@
     {% endif %}
     with snapshot_query as (
 
-        {{ adapter.batch_text(source_sql, graph) }}
+        {{ adapter.batch_text(source_sql, graph, model if model is defined else none) }}
 
     ),
 

@@ -11,7 +11,7 @@
 {% macro spark_streaming__create_table_as(temporary, relation, compiled_code, language='sql') -%}
   {%- if language == 'sql' -%}
     {%- set compiled_code = adapter.rewrite_by_config(compiled_code, model if model is defined else none) -%}
-    {%- set compiled_code = adapter.batch_text(compiled_code, graph) -%}
+    {%- set compiled_code = adapter.batch_text(compiled_code, graph, model if model is defined else none) -%}
   {%- endif -%}
   {%- set existing = none if temporary else load_cached_relation(relation) -%}
   {#- A stream over this table begins with its first snapshot, and can't read one that replaces. -#}
@@ -28,20 +28,20 @@
 
 
 {% macro spark_streaming__create_view_as(relation, sql) -%}
-  {{ return(spark__create_view_as(relation, adapter.view_text(sql, graph))) }}
+  {{ return(spark__create_view_as(relation, adapter.view_text(sql, graph, model if model is defined else none))) }}
 {%- endmacro %}
 
 
 {% macro spark_streaming__get_limit_sql(sql, limit) -%}
-  {{ return(default__get_limit_sql(adapter.standing_text(sql, graph), limit)) }}
+  {{ return(default__get_limit_sql(adapter.standing_text(sql, graph, model if model is defined else none), limit)) }}
 {%- endmacro %}
 
 
 {% macro spark_streaming__get_test_sql(main_sql, fail_calc, warn_if, error_if, limit) -%}
-  {{ return(default__get_test_sql(adapter.standing_text(main_sql, graph), fail_calc, warn_if, error_if, limit)) }}
+  {{ return(default__get_test_sql(adapter.standing_text(main_sql, graph, model if model is defined else none), fail_calc, warn_if, error_if, limit)) }}
 {%- endmacro %}
 
 
 {% macro spark_streaming__get_unit_test_sql(main_sql, expected_fixture_sql, expected_column_names) -%}
-  {{ return(default__get_unit_test_sql(adapter.standing_text(main_sql, graph), expected_fixture_sql, expected_column_names)) }}
+  {{ return(default__get_unit_test_sql(adapter.standing_text(main_sql, graph, model if model is defined else none), expected_fixture_sql, expected_column_names)) }}
 {%- endmacro %}

@@ -34,6 +34,7 @@ from dbt.adapters.spark_streaming.query.program import (
 )
 from dbt.adapters.spark_streaming.query.text.dialect import from_clause
 from dbt.adapters.spark_streaming.query.text.instants import EARLIEST, LATEST
+from dbt.adapters.spark_streaming.quoting import path_of, quote_time
 from dbt.adapters.spark_streaming.stream.clock import instant as utc
 from dbt.adapters.spark_streaming.stream.clock import shown
 from tests.differential import planning
@@ -762,7 +763,8 @@ class Streamed:
             if stream.event_time is None:
                 seen = computed.get(stream.view)
             else:
-                column = f'"{stream.event_time}"'
+                path = path_of(quote_time(stream.event_time))
+                column = ".".join(f'"{name}"' for name in path)
                 text = f'select max(epoch_us({column})) from "{stream.view}" where {_is_usable(column)}'
                 (seen,) = self._do(text).fetchone()
             had = self.newest[stream.relation]

@@ -240,6 +240,20 @@ def test_windows_at_the_edges_get_rows_that_dbts_filter_leaves_out() -> None:
     assert "2024-03-04 00:00:00+00:00" in batched(sql, whole=False).sql
 
 
+@pytest.mark.parametrize(
+    ("kind", "after"), [("timestamp_ntz", "03T18"), ("date", "03T18"), ("timestamp", "04T00")]
+)
+def test_the_first_batch_begins_with_the_first_day_that_a_clock_shows(kind: str, after: str) -> None:
+    first = {"event_time_start": "2024-03-04T00:00:00+00:00", "event_time_end": "2024-03-05T00:00:00+00:00"}
+    settings = node(event_time="window_start", batch_size="day", begin="2024-03-04")
+    kolkata = Answers(unix_micros=1_709_490_600_000_000)  # half past six in the evening in UTC
+    found = batch.microbatch({**settings, "batch": first}, SQL, True, None, kolkata, lambda _: {"ts": kind})
+    assert f"`window_end` > timestamp'2024-03-{after}:00:00Z'" in str(found.condition)
+    later = {"event_time_start": "2024-03-05T00:00:00+00:00", "event_time_end": "2024-03-06T00:00:00+00:00"}
+    found = batch.microbatch({**settings, "batch": later}, SQL, True, None, kolkata, lambda _: {"ts": kind})
+    assert "`window_end` > timestamp'2024-03-05T00:00:00Z'" in str(found.condition)
+
+
 IN_BATCH = BATCH.replace("ts", "`at`")
 FILTERED = f"select ts as at from (select * from raw.bid where {BATCH})"
 TIMES = "select ts from raw.bid"

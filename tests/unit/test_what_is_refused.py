@@ -183,3 +183,71 @@ def test_joins_of_a_query_inside_may_not_ask_what_is_around(asked: str) -> None:
     """They were put into a query of their own with what they ask, which Spark doesn't find there."""
     inside = f"select 1 from {B} as b join t on t.k = b.k and {asked} where t.kind = 'x'"
     assert "joins streams and a table" in refused(f"select a.k from {A} as a where exists ({inside})")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            ("tumble", "ts", None),
+            "tumble() takes 3 arguments (relation, time_col, size), found 2: size is missing.",
+        ),
+        (
+            ("hop", "ts", "1 hour", None),
+            "hop() takes 4 arguments (relation, time_col, slide, size), found 3: size is",
+        ),
+        (
+            ("session", None, None),
+            "session() takes 3 arguments (relation, time_col, gap), found 1: time_col and gap are",
+        ),
+    ],
+)
+def test_arguments_that_are_missing_are_counted(given: tuple[str, str | None], said: str) -> None:
+    with pytest.raises(QueryError) as problem:
+        window_arguments.make(*given)
+    assert said in str(problem.value)
+    assert f"Write {given[0]}(ref('orders'), 'ordered_at', '" in str(problem.value)
+
+
+FIELD = {"raw.orders": Known("`meta`.`at`")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select k from ORDERS where meta.at > current_timestamp() - interval 1 hour",
+        """select a.k from ORDERS as a join ORDERS as b on a.k = b.k and a.meta.at between b.meta.at and
+            b.meta.at + interval 1 hour""",
+        "select * from (select *, row_number() over (partition by k order by meta.at) as rn from ORDERS) where rn = 1",
+    ],
+)
+def test_an_event_time_in_a_struct_has_to_be_a_column_without_windows(text: str) -> None:
+    with pytest.raises(QueryError, match=r"the event time meta\.at of raw\.orders is a field of a struct"):
+        planner.plan(text.replace("ORDERS", "(select /*+ STREAM */ * from raw.orders)"), FIELD)
+
+
+def one_of(relation: str) -> str:
+    return f"select k from (select /*+ STREAM */ * from {relation})"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{one_of('raw.Ev')} union all {one_of('raw.ev')}",
+        f"with x as ({one_of('raw.Ev')}) select x.k from x join raw.EV as e on x.k = e.k",
+        f"select a.k from ({one_of('cat.raw.ev')}) as a where a.k in (select k from cat.Raw.ev)",
+    ],
+)
+def test_relations_that_differ_in_case_only_are_not_taken_for_one(text: str) -> None:
+    with pytest.raises(
+        QueryError, match=r"whose names differ in case only, and would take them for one\. If they are"
+    ):
+        planner.plan(text)
+
+
+def test_names_that_are_written_alike_or_are_of_queries_may_differ_in_case() -> None:
+    planner.plan(f"with Xs as ({one_of('raw.ev')}) select k from xs union all {one_of('`raw`.ev')}")
+    known = {"raw.Ev": Known("a"), "raw.ev": Known("b"), "raw.eV": Known("c")}
+    for name, what in known.items():
+        (stream,) = planner.plan(one_of(name), known).streams
+        assert (stream.relation, stream.event_time) == (name, what.event_time)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from ...quoting import path_of
 from ..errors import QueryError
 from ..expansion import LEAVING_OUT, without_windows
 from ..plan import FLAGS, DistinctSet, Flag, Key, Metric
@@ -121,7 +122,7 @@ def timestamp(micros: str) -> str:
 
 def slice_columns(window: Window) -> dict[str, str]:
     """What places a row of ``input`` in its windows: SQL by the names of `slice_names`."""
-    time = f"input.{quote(window.time_col)}"
+    time = f"input.{window.time}"
     ts = window.micros(time)
     if window.merges:
         values = [time, *(f"input.{quote(name)}" for name in window.partition_by)]
@@ -135,7 +136,7 @@ def slice_columns(window: Window) -> dict[str, str]:
 def sliced_input(select: exp.Select, window: Window) -> exp.Select:
     """The rows under a window function with their slices, and such window columns as a row has
     before its windows close."""
-    ts = window.micros(f"input.{quote(window.time_col)}")
+    ts = window.micros(f"input.{window.time}")
     items = {hidden(name): text for name, text in slice_columns(window).items()}
     known = known_before_closing(window)
     if WINDOW_START in known:
@@ -261,7 +262,7 @@ class StageBuilder:
             if len(set(map(frozenset, self.grouping_sets))) < len(self.grouping_sets):
                 raise NotMergeable("a grouping set stands there twice")
         self._take_session_keys(found.keys, names)
-        times = [self.window.time_col, *self.window.partition_by] if self.window else []
+        times = [path_of(self.window.time)[0], *self.window.partition_by] if self.window else []
         of_keys = columns_of(*found.keys)
         self.fixed = None if of_keys is None else of_keys | {name.lower() for name in times}
         """The columns that every aggregate needs: those of the keys and of times; None: all."""

@@ -6,6 +6,7 @@ declared key, of which each row takes the place of the one before it.
 
 from __future__ import annotations
 
+from ...quoting import quote_time
 from ..plan import KeyedStage
 from ..program import BATCH_ID, CHANGE_TYPE, STEP, StatePart, Step, now
 from ..windowing.window_buffer import row_column
@@ -56,7 +57,7 @@ class ChangelogNormalize:
             row, kept = f"struct(q.* except ({CHANGE_TYPE}, {BATCH_ID}))", "null"
         else:
             row, there = "struct(q.*)", "true"
-            kept = f"cast(q.{quote(self.stage.time)} as timestamp)" if self.stage.time else "null"
+            kept = f"cast(q.{quote_time(self.stage.time)} as timestamp)" if self.stage.time else "null"
             order = f"struct({kept} as at, {row} as row)"
         last = f"max_by(struct({there} as {THERE}, {row} as row, {kept} as at), {order}) as last"
         made = [f"last.row as {self.row}", f"last.{THERE} as {THERE}"]

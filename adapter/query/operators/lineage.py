@@ -29,6 +29,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from sqlglot import exp
 
+from ...quoting import path_of
 from ..errors import QueryError
 from ..plan import AggregateStage, RowsStage, WindowPlan
 from ..text.clauses import aggregate, conjuncts, filters, hands_on_columns, joined, relations
@@ -262,8 +263,9 @@ def _of_union(below: Sequence[Lineage]) -> Lineage:
 def _in_windows(operator: WindowRows, below: Lineage) -> Lineage:
     """Each row once for each window it is in."""
     window = operator.window
-    by = [below.column(name) for name in (window.time_col, *window.partition_by)]
-    rows = digest("in windows", below.rows, operator.sql, *by)
+    time = path_of(window.time)
+    by = [below.column(name) for name in (time[0], *window.partition_by)]
+    rows = digest("in windows", below.rows, operator.sql, *by, *time[1:])
     rest = below.without(*_WINDOW_COLUMNS)
     return replace(
         rest,

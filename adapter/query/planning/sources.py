@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from ...quoting import is_path
 from ..errors import NotMeant
 from ..operators.base import ChangelogNormalize, Operator, Source, UnboundedState
 from ..operators.relation import Relation
@@ -81,6 +82,7 @@ def _normalized(planner: Planner, source: Operator, known: Known, relation: str)
 def _event_time(planner: Planner, relation: str, known: Known) -> str | None:
     if (
         not known.event_time
+        or is_path(known.event_time)
         or known.replaces
         or not planner.streams.is_measured_on(relation, known.event_time)
     ):

@@ -193,7 +193,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
         raise QueryError(f"{window} stands over values that are other ones each time.")
     growth = None if below.relation.bounded else UnboundedState("every row", None)
     by = tuple(f"own.{quote(column)}" for column in window.partition_by)
-    busy = later(f"cast(own.{quote(window.time_col)} as timestamp)", window.size)
+    busy = later(f"cast(own.{window.time} as timestamp)", window.size)
     relation = replace(relation, changes=True)
     below = _in_time(planner, below, busy)
     made = Recompute(name, (below,), text, (by,), ("own",), relation, str(window), growth=growth, busy=busy)

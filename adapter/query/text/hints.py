@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from ...quoting import quote_path
 from ..errors import QueryError
 from ..expansion import INPUT, WINDOW_COLUMNS
 from ..windowing import window_arguments, windows
@@ -36,8 +37,14 @@ def window_of(node: exp.Expr) -> Window | None:
             first, *rest = hint.expressions
             literals = tuple(each.name for each in rest if isinstance(each, exp.Literal))
             columns = tuple(each.name for each in rest if not isinstance(each, exp.Literal))
-            return window_arguments.from_hint(hint.name, first.name, literals, columns)
+            return window_arguments.from_hint(hint.name, _path(first), literals, columns)
     return None
+
+
+def _path(column: exp.Expr) -> str:
+    """The column of a hint, or a field of it, in quotes."""
+    parts = column.parts if isinstance(column, exp.Column | exp.Dot) else [column]
+    return quote_path(part.name for part in parts)
 
 
 def user_text(query: exp.Query) -> str:

@@ -14,7 +14,7 @@ from ..text.clauses import aggregate, only_asks
 from ..text.dialect import parse, sql
 from ..text.nodes import every
 from ..text.select_kind import is_grouped, write_distinct_as_group
-from .windows import OPTIONS, Window, quote
+from .windows import OPTIONS, Window
 
 EMIT = "on_change"
 NEW = "__new_row"
@@ -135,7 +135,7 @@ def _tell(over: exp.Select, group: exp.Select | None) -> None:
 
 def _with_new(window: Window) -> str:
     """SQL of a window's rows, each with whether it is new at the step."""
-    slice_end = window.slice_end(window.micros(quote(window.time_col)))
+    slice_end = window.slice_end(window.micros(window.time))
     if not window.time_zone:
         return f"select *, window_end = {window.latest_instant(slice_end)} as {NEW} from {_ROWS}"
     # Of a step that the clock leaves out, the next one that it shows. One by one: each is written many times in the next.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from ...quoting import time_name
 from ..errors import QueryError
 from ..text import intervals
 from .windows import OPTIONS, Window, quote, unquote
@@ -18,11 +19,19 @@ _LENGTHS = {
     "session": ("gap",),
     "dynamic_cumulate": ("step", "gap"),
 }
+_EXAMPLES = {
+    "time_col": "ordered_at",
+    "slide": "5 minutes",
+    "step": "5 minutes",
+    "size": "1 hour",
+    "max_size": "1 hour",
+    "gap": "30 minutes",
+}
 
 
 def make(
     kind: str,
-    time_col: str,
+    time_col: str | None,
     *lengths: object,
     offset: object = "0 seconds",
     emit: str = "every_step",
@@ -36,6 +45,7 @@ def make(
             argument that is wrong.
     """
     names = _LENGTHS[kind]
+    _check_number(kind, time_col, lengths)
     if len(lengths) != len(names):
         raise QueryError(f"{kind}() takes {' and '.join(names)}, found {len(lengths)} lengths.")
     values = [
@@ -67,7 +77,7 @@ def make(
     shift = intervals.parse(offset, f"{kind}(): offset") % (step if kind == "hop" else size)
     return Window(
         kind,
-        unquote(str(time_col).strip()),
+        time_name(str(time_col)),
         size,
         step if kind != "session" else 1,
         shift,
@@ -75,6 +85,24 @@ def make(
         _columns(kind, partition_by),
         _zone(kind, time_zone),
     )
+
+
+def _check_number(kind: str, time_col: object, lengths: Sequence[object]) -> None:
+    """Passes a call with all the arguments that it needs; others are None.
+
+    Raises:
+        QueryError: some are missing.
+    """
+    names = ("relation", "time_col", *_LENGTHS[kind])
+    found = [name for name, value in zip(names[1:], (time_col, *lengths), strict=False) if value is not None]
+    if len(found) + 1 < len(names):
+        number = len(found) + 1
+        missing = [name for name in names[1:] if name not in found]
+        arguments = ", ".join(f"'{_EXAMPLES[name]}'" for name in names[1:])
+        raise QueryError(
+            f"{kind}() takes {len(names)} arguments ({', '.join(names)}), found {number}: {' and '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing. Write {kind}(ref('orders'), {arguments})."
+        )
 
 
 def _columns(kind: str, partition_by: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -116,4 +144,4 @@ def from_hint(name: str, time_col: str, literals: tuple[str, ...], columns: tupl
     count = len(_LENGTHS[kind])
     if len(texts) > count:
         options["offset"] = texts[count]
-    return make(kind, quote(time_col), *texts[:count], partition_by=[*map(quote, columns)], **options)
+    return make(kind, time_col, *texts[:count], partition_by=[*map(quote, columns)], **options)

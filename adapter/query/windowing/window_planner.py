@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from ...quoting import shown_time
 from .. import event_clock, expansion, identity
 from ..aggregation.aggregate_stage import (
     GROUPING_ID,
@@ -124,9 +125,9 @@ class WindowPlanner:
             found = [unmeasured[view] for view in stage.streams if view in unmeasured]
             if found and len(stage.streams) > 1:
                 raise QueryError(
-                    f"{stage.window} stands over several streams, and its time {stage.window.time_col} is no column of "
-                    f"{', '.join(found)}, so it can't be told how far each has come. Name the streams' own time columns in "
-                    "the branches of the UNION ALL, the same column wherever a stream is read."
+                    f"{stage.window} stands over several streams, and its time {shown_time(stage.window.time_col)} is no "
+                    f"column of {', '.join(found)}, so it can't be told how far each has come. Name the streams' own "
+                    "time columns in the branches of the UNION ALL, the same column wherever a stream is read."
                 )
 
     # -- the visit ---------------------------------------------------------------------------------
@@ -450,8 +451,9 @@ class WindowPlanner:
         found = found if found in _WINDOW_COLUMNS else None
         if below.kind == RESULT and not self.batch and not self._comes_in_time(select, window, found):
             raise QueryError(
-                f"{window} stands over windows, whose results come when these end, and by {window.time_col} its own may "
-                "have closed by then; let it take their window_time, or window_end."
+                f"{window} stands over windows, whose results come when these end, and by "
+                f"{shown_time(window.time_col)} its own may have closed by then; let it take their window_time, or "
+                "window_end."
             )
         return found
 

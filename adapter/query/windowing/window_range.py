@@ -16,6 +16,7 @@ from functools import reduce
 
 from sqlglot import exp
 
+from ...quoting import quote_time, shown_time
 from .. import generate, planner
 from ..aggregation.aggregate_stage import EVENT_TIME, SESSION_START, WINDOW_END, WINDOW_START, WINDOW_TIME
 from ..errors import QueryError
@@ -203,7 +204,7 @@ class Overwriting:
         if any(stream.event_time is None for stream in self.plan.streams):
             return None
         each = [
-            f"select min(cast({quote(stream.event_time or '')} as timestamp)) as first_time from {stream.relation}"
+            f"select min(cast({quote_time(stream.event_time or '')} as timestamp)) as first_time from {stream.relation}"
             for stream in self.plan.streams
         ]
         listed = "\nunion all\n".join(each)
@@ -224,7 +225,9 @@ class Overwriting:
             if stream.event_time is None or since is None:
                 continue
             snapshots = f"{stream.relation}.snapshots"
-            first = f"select unix_micros(min(cast({quote(stream.event_time)} as timestamp))) as first_time"
+            first = (
+                f"select unix_micros(min(cast({quote_time(stream.event_time)} as timestamp))) as first_time"
+            )
             lost = (
                 "select count_if(parent_id is not null and (operation not in ('append', 'replace') or parent_id not in "
                 f"(select snapshot_id from {snapshots}))) + greatest(count_if(parent_id is null) - 1, 0) from {snapshots}"
@@ -354,7 +357,7 @@ class Overwriting:
         for stage in self.plan.stages:
             if stage.level and stage.time_carries is None:
                 raise QueryError(
-                    f"{stage.window} stands over windows, but its time {stage.window.time_col} is none of their "
+                    f"{stage.window} stands over windows, but its time {shown_time(stage.window.time_col)} is none of their "
                     "window_start, window_end and window_time, so a range of it can't be recomputed; use one of them."
                 )
 
@@ -397,7 +400,7 @@ def _cut(stream: Stream, span: TimeRange) -> Stream:
     """A stream whose rows of a span alone are read."""
     if stream.event_time is None or span == TimeRange():
         return stream
-    condition = span.condition(quote(stream.event_time))
+    condition = span.condition(quote_time(stream.event_time))
     return replace(stream, relation=f"(select * from {stream.relation} where {condition})")
 
 

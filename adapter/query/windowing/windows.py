@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from ...quoting import quote as quote
+from ...quoting import quote_time, shown_time
 from ...quoting import unquote as unquote
 from ..text import instants, intervals
 
@@ -42,6 +43,11 @@ class Window:
     emit: str = "every_step"
     partition_by: tuple[str, ...] = ()
     time_zone: str | None = None
+
+    @property
+    def time(self) -> str:
+        """SQL of the time column."""
+        return quote_time(self.time_col)
 
     @property
     def slice(self) -> int:
@@ -163,14 +169,14 @@ class Window:
             arguments.append(f"'{intervals.format(self.offset)}'")
         arguments += [f"'{OPTIONS[name]}{value}'" for name, value in self._options()]
         arguments += map(quote, self.partition_by)
-        return f"{self.kind.upper()}({quote(self.time_col)}, {', '.join(arguments)})"
+        return f"{self.kind.upper()}({self.time}, {', '.join(arguments)})"
 
     def _options(self) -> list[tuple[str, str]]:
         options = [("emit", self.emit)] if self.emit != "every_step" else []
         return [*options, *([("time_zone", self.time_zone)] if self.time_zone else [])]
 
     def __str__(self) -> str:
-        words = [self.time_col, *map(intervals.format, self.lengths)]
+        words = [shown_time(self.time_col), *map(intervals.format, self.lengths)]
         if self.offset:
             words.append(f"offset {intervals.format(self.offset)}")
         words += [f"{name.replace('_', ' ')} {value}" for name, value in self._options()]

@@ -70,6 +70,7 @@ def make_sources(project: Any) -> None:
     """The same rows, three days of a row in 47 minutes, in a table of each type."""
     for name, kind in TYPES.items():
         table = f"{project.test_schema}.{name}"
+        project.run_sql(f"drop table if exists {table}")
         project.run_sql(f"create table {table} (ts {kind}, k int) using iceberg partitioned by (ts)")
         project.run_sql(
             f"insert into {table} select cast(timestamp_ntz'{FIRST} 00:00:00' + make_dt_interval(0, 0, m) as {kind}), "
@@ -93,24 +94,9 @@ class TestTypesOfEventTime:
 
     @pytest.fixture(scope="class", autouse=True)
     def built(self, project: Any, zone: str) -> None:
-        for name, kind in TYPES.items():
-            table = f"{project.test_schema}.{name}"
-            project.run_sql(f"create table {table} (ts {kind}, k int) using iceberg partitioned by (ts)")
-            project.run_sql(
-                f"insert into {table} select cast(timestamp_ntz'{FIRST} 00:00:00' + make_dt_interval(0, 0, m) as {kind}), "
-                f"m % 2 from (select explode(sequence(0, 4319, 47)) as m)"
-            )
-        run_dbt(
-            [
-                "run",
-                "--exclude",
-                "day_hours",
-                "--event-time-start",
-                "2024-03-08",
-                "--event-time-end",
-                "2024-03-13",
-            ]
-        )
+        make_sources(project)
+        span = ["--event-time-start", "2024-03-08", "--event-time-end", "2024-03-13"]
+        run_dbt(["run", "--full-refresh", *span])
 
     @pytest.mark.parametrize("name", TYPES)
     def test_batches_and_ranges_are_the_table(self, project: Any, name: str) -> None:
@@ -214,3 +200,35 @@ class TestBatches:
         assert times["instant"] == str(datetime.fromtimestamp(newest, timezone.utc))
         assert times["clock"].startswith("2024-03-11 23:")
         assert times["day"] == "2024-03-11 00:00:00+00:00"
+
+
+@pytest.mark.thorough
+class TestFirstDay:
+    """Windows over what a clock shows begin with the first hours of the model's begin, which east of UTC are the day before
+    in UTC."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        config = f"{BATCHES}, event_time='window_start', batch_size='day'".replace("2024-03-08", FIRST)
+        made = {
+            f"{name}_windows.sql": windows_of(name, "materialized='table'", "30 minutes") for name in TYPES
+        }
+        made |= {f"{name}_window_days.sql": windows_of(name, config, "30 minutes") for name in TYPES}
+        return {"sources.yml": SOURCES, **made}
+
+    @pytest.fixture(scope="class", autouse=True)
+    def made(self, project: Any, spark: Any) -> Iterator[None]:
+        with session_set(spark, {ZONE: "Asia/Kolkata"}):
+            make_sources(project)
+            run_dbt(["run", "--event-time-start", FIRST, "--event-time-end", "2024-03-12"])
+            for start, end in (("2024-03-11", "2024-03-12"), (FIRST, "2024-03-10")):
+                run_dbt(["run", "--select", "+*_days", "--event-time-start", start, "--event-time-end", end])
+            yield
+
+    @pytest.mark.parametrize("name", ["clock", "day"])
+    def test_the_first_hours_are_there(self, project: Any, name: str) -> None:
+        assert rows(project, f"{name}_window_days") == rows(project, f"{name}_windows")
+
+    def test_instants_begin_in_utc(self, project: Any) -> None:
+        found = rows(project, "instant_window_days")
+        assert found.total() == rows(project, "instant_windows").total() - 8
