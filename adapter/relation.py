@@ -13,7 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming import event_time, lookup_source
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
-from dbt.adapters.spark_streaming.quoting import is_plain, quote, quote_time, time_name
+from dbt.adapters.spark_streaming.quoting import is_plain, quote, quote_configured, quote_time, time_name
 from dbt.adapters.spark_streaming.source_tables import schema_name, table_name
 from dbt.adapters.spark_streaming.stream_source import (
     StreamSource,
@@ -77,7 +77,7 @@ class SparkStreamingRelation(SparkRelation):
         """The filter of a microbatch or a sample, in a text that is right for a DATE too."""
         found = event_time_filter
         name = found.field_name
-        column = name if is_plain(name) or "(" in name else quote_time(time_name(name))
+        column = name if quote_configured(name) == name else quote_time(time_name(name))
         return event_time.condition(column, found.start, found.end)
 
     def quoted(self, identifier: str) -> str:
