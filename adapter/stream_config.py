@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from .query import rewrite_configs
@@ -137,6 +138,12 @@ _OF_TABLES = frozenset(
 )
 
 
+def _near(key: str) -> str:
+    """Returns which config may be meant, for a message."""
+    like = get_close_matches(key.lower(), _TABLE, n=1, cutoff=0.75)
+    return f"; did you mean '{like[0]}'?" if like else ""
+
+
 def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
     """A model's settings from its config.
 
@@ -163,8 +170,8 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
                 )
         elif key not in standard and key not in _OF_TABLES:
             raise QueryError(
-                f"config '{key}' is unknown for a streaming model. Its own are: {', '.join(sorted(_TABLE))}. "
-                "What is only meant for readers goes under 'meta'."
+                f"config '{key}' is unknown for a streaming model{_near(key) or '.'} Its own are: "
+                f"{', '.join(sorted(_TABLE))}. What is only meant for readers goes under 'meta'."
             )
     watermark = intervals.parse(config.get("watermark") or "0 seconds", "config 'watermark':")
     if watermark < 0:

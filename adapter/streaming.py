@@ -141,9 +141,16 @@ def plan(
         if not found.shape.get(materialized, True):
             raise QueryError(
                 f"materialized='{materialized}' asks for {_TITLES[materialized]}, found {_found(found)}; "
-                "use materialized='streaming_table'."
+                f"{_instead(materialized, sql)}use materialized='streaming_table'."
             )
         return replace(found, text=_digest(sql, node["config"]))
+
+
+def _instead(materialized: str, sql: str) -> str:
+    """Returns what would make a query what its materialization asks for; empty: that isn't known."""
+    if materialized != "topn" or not planner.ranks_rows(sql):
+        return ""
+    return "its ranking has no upper bound: filter it in a query around it, as in WHERE place <= 10, or "
 
 
 def _digest(sql: str, config: Mapping[str, Any]) -> str:

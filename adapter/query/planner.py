@@ -29,6 +29,7 @@ from .tables import lookups
 from .text import (
     compared_types,
     ctes,
+    flinks_words,
     functions,
     hints,
     natural_joins,
@@ -330,7 +331,11 @@ class _Text:
 
 
 def _parsed(text: str) -> exp.Query:
-    tree = parse(text)
+    try:
+        tree = parse(text)
+    except QueryError:
+        flinks_words.check(text, None)
+        raise
     untimed_rows.number(tree)
     hints.close_printed(tree)
     return tree
@@ -340,6 +345,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     """A text in which streams are marked, and aggregates known as such, with the types of sums. Changes the tree."""
     # Who has which columns is asked by several passes.
     ask = None if ask is None else cache(ask)
+    flinks_words.check(text, tree)
     as_parsed = tree.copy()
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
@@ -482,6 +488,11 @@ def reads_streams(text: str) -> bool:
     upper = text.upper()
     known = [*(f"{kind.upper()}(" for kind in windows.KINDS), f"/*+ {windows.STREAM.upper()} */"]
     return "/*+" in text and any(mark in upper for mark in known)
+
+
+def ranks_rows(text: str) -> bool:
+    """Returns whether a text ranks rows."""
+    return parse(text).find(exp.RowNumber, exp.Rank, exp.DenseRank) is not None
 
 
 def leaves_out_steps(text: str) -> bool:

@@ -251,3 +251,53 @@ def test_names_that_are_written_alike_or_are_of_queries_may_differ_in_case() -> 
     for name, what in known.items():
         (stream,) = planner.plan(one_of(name), known).streams
         assert (stream.relation, stream.event_time) == (name, what.event_time)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "select * from tumble(raw.orders, 'ts', '5 minutes')",
+            "tumble() is a macro here: write FROM {{ tumble(",
+        ),
+        (
+            "select * from HOP(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTES)",
+            "hop() is a macro here: write FROM {{",
+        ),
+        (
+            f"select tumble_start(ts, interval 5 minute), count(*) as n from {A} group by tumble(ts, interval 5 minute)",
+            "tumble() is a macro here",
+        ),
+        (
+            f"select /*+ STATE_TTL('a' = '1d') */ k, count(*) as n from {A} group by k",
+            "write config state_ttl='1 day'",
+        ),
+    ],
+)
+def test_what_is_written_as_in_flink(text: str, said: str) -> None:
+    assert said in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("materialized", "config", "said"),
+    [
+        (
+            "topn",
+            {},
+            "its ranking has no upper bound: filter it in a query around it, as in WHERE place <= 10, or use",
+        ),
+        ("cumulate", {}, "found a GROUP BY over tumble(); use materialized='streaming_table'"),
+        (
+            "topn",
+            {"watermak": "1 minute"},
+            "unknown for a streaming model; did you mean 'watermark'? Its own are",
+        ),
+        ("topn", {"zzz": 1}, "unknown for a streaming model. Its own are"),
+    ],
+)
+def test_what_is_nearly_right(materialized: str, config: dict[str, object], said: str) -> None:
+    text = f"select *, row_number() over (partition by window_start, window_end order by n) as rn from ({counts('a')})"
+    node = {"name": "m", "unique_id": "model.p.m", "config": {"materialized": materialized, **config}}
+    with pytest.raises(QueryError) as problem:
+        streaming.plan(node, text)
+    assert said in str(problem.value)
