@@ -283,6 +283,8 @@ def _within_windows(
 ) -> WindowPlan:
     ctes.check_read_once(read.tree)
     _refuse_changes(read.tree, known)
+    if not batch:
+        _refuse_chance(read.tree)
     found = WindowPlanner(read.tree, read.rewrites, batch=batch).plan()
     read.rewrites.check()
     if found.stages:
@@ -291,6 +293,20 @@ def _within_windows(
     views = {table.view for table in outside}
     static = tuple(relation for relation in found.static if relation not in views)
     return replace(found, static=static, lookups=outside)
+
+
+def _refuse_chance(tree: exp.Query) -> None:
+    """Passes rankings within windows that give the same whenever they are computed.
+
+    Raises:
+        NotMeant: one doesn't.
+    """
+    for select in every(tree, exp.Select):
+        for over in conditions.windows_of(select):
+            if (order := over.args.get("order")) is not None and not conditions.is_repeatable(order):
+                raise NotMeant(
+                    f"'{sql(over)}' ranks by a function that gives another value each time; compute it in a query below."
+                )
 
 
 @dataclass(frozen=True)

@@ -232,3 +232,18 @@ class TestFirstDay:
     def test_instants_begin_in_utc(self, project: Any) -> None:
         found = rows(project, "instant_window_days")
         assert found.total() == rows(project, "instant_windows").total() - 8
+
+    @pytest.mark.parametrize("name", TYPES)
+    def test_a_sample_is_of_the_days_that_are_asked_for(self, project: Any, name: str) -> None:
+        span = {"start": "2024-03-10", "end": "2024-03-11"}
+        run_dbt(["run", "--select", f"{name}_windows", "--sample", str(span)])
+        zone = (
+            "timestamp'2024-03-10 00:00:00Z'" if name == "instant" else "timestamp_ntz'2024-03-10 00:00:00'"
+        )
+        (expected,) = project.run_sql(
+            f"select count(*) from {project.test_schema}.{name} where ts >= {zone} and ts < {zone} + interval 1 day",
+            fetch="one",
+        )
+        assert sum(n for *_, n in rows(project, f"{name}_windows")) == expected > 0
+        run_dbt(["run", "--select", f"{name}_windows", "--empty"])
+        assert not rows(project, f"{name}_windows")
