@@ -80,6 +80,7 @@ class Bench:
         self.spark = self.environment.session()
         self.spark.sql("create namespace if not exists bench")
         self.figures: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.write_progress = batches_module.write_progress
         batches_module.write_progress = self.note  # type: ignore[assignment]
 
     def feed(self) -> None:
@@ -167,7 +168,7 @@ class Bench:
             program = generate.program(planner.plan(WINDOWS.format(tumble=tumble)))
             self.go(self.model("windows", WINDOWS_COLUMNS, events), program)
         if "ranking" in self.options.query:
-            program = generate.program(planner.plan(RANKING))
+            program = generate.program(planner.plan(RANKING, domains=("category", "product")))
             columns = "category string, product bigint, total bigint, place int"
             kept = parse(self.options.changelog_retention, "--changelog-retention:")
             ranking = self.model("ranking", columns, events, changelog=True, changelog_retention=kept)
@@ -178,7 +179,7 @@ class Bench:
                     stream.wait(0.1)
             assert program.upsert is not None
             known = {"ranking": Known(key=tuple(program.upsert.key or ()), changes=True)}
-            reading = generate.program(planner.plan(READER, known))
+            reading = generate.program(planner.plan(READER, known, domains=("category",)))
             source = StreamSource("ranking", feed_of("bench.ranking"))
             reader = self.model("reader", "category string, total bigint", source, trigger="2 seconds")
             with RunningStream(self.spark, reader, reading) as following:
@@ -187,6 +188,7 @@ class Bench:
 
     def rebuild(self) -> None:
         """Has dbt build the models of a project again and again."""
+        batches_module.write_progress = self.write_progress
         project = self.root / "project"
         (project / "models").mkdir(parents=True)
         (project / "dbt_project.yml").write_text("name: rebuilt\nversion: 0.1.0\nprofile: rebuilt\n")
