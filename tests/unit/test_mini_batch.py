@@ -139,7 +139,9 @@ def test_two_different_times_are_refused() -> None:
 def described(text: str) -> StreamModel:
     made: dict[str, Any] = {**node(""), "compiled_code": text}
     environment: Any = SimpleNamespace(
-        credentials=SimpleNamespace(catalog="lake"), storage=Storage("/tmp/nowhere", lambda: None)
+        credentials=SimpleNamespace(catalog="lake"),
+        settings=None,
+        storage=Storage("/tmp/nowhere", lambda: None),
     )
     program = streaming.program(made, streaming.plan(made, text))
     return stream_node.model(made, environment, program)
